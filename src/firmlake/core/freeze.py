@@ -14,7 +14,7 @@ from firmlake.core.files import sha256_of, write_file, write_json, write_parquet
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run, RunPlan
 
-__all__ = ["Frozen", "freeze_again", "freeze_run", "remove_run"]
+__all__ = ["Frozen", "freeze_again", "freeze_run", "remove_rests", "remove_run"]
 
 Frozen = pl.DataFrame | Callable[[Path], object]
 """A table to freeze, or a function that writes its file."""
@@ -38,11 +38,17 @@ def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
     """
     mark = secrets.token_hex(3)
     files = {name: f"{name}-{mark}.parquet" for name in tables}
-    old = [run.folder / run.plan.files.get(name, f"{name}.parquet") for name in tables]
     again = _freeze(Run(run.folders, msgspec.structs.replace(plan, files={**run.plan.files, **files})), tables)
-    for path in old:
-        path.unlink(missing_ok=True)
+    remove_rests(again)
     return again
+
+
+def remove_rests(run: Run) -> None:
+    """Remove frozen tables that the plan does not name: replaced ones, and whole or partial files left by a crash."""
+    named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
+    for path in run.folder.iterdir():
+        if path.suffix in (".parquet", ".part") and path.name not in named:
+            path.unlink()
 
 
 def remove_run(run: Run) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.freeze import freeze_again
+from firmlake.core.freeze import freeze_again, remove_rests
 from firmlake.core.run import Run, RunPlan
 from firmlake.core.runs import list_runs
 from firmlake.forget.packed import decode_line, may_name
@@ -46,7 +46,7 @@ def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterat
         if write and (places or tables):
             run = freeze_again(run, plan, tables)
         if write:
-            _remove_rests(run)
+            remove_rests(run)
         yield from places
 
 
@@ -160,14 +160,6 @@ def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[
         fresh_count=plan.company_count - count - asked.height,
         forgotten_count=plan.forgotten_count + forgotten.height,
     ), refused
-
-
-def _remove_rests(run: Run) -> None:
-    """Remove frozen tables that a crash left behind and that the plan does not name."""
-    named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
-    for path in run.folder.glob("*.parquet"):
-        if path.name not in named:
-            path.unlink()
 
 
 def _clean_line(line: bytes, forgotten: Forgotten) -> bytes:
