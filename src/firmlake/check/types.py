@@ -48,8 +48,8 @@ def find_types(records: Records) -> Finding:
     if unread := {place: found for place, found in odd.items() if place in _REQUIRED}:
         return Finding(
             "types", f"other types: {list_odd(unread)}; records are rejected without them", "needs_you", settings,
-            next_step="Ask the service to send these fields as its specification says. Answers are kept, so a version of "
-            "firmlake that reads them needs only `firmlake replay`",
+            next_step="Ask the service to send these fields as its specification says. Answers are kept, so a version "
+            "of firmlake that reads them needs only `firmlake replay`",
         )  # fmt: skip
     return Finding(
         "types", f"other types: {list_odd(odd)}; discarded, and kept in extra_json", "needs_you", settings,
