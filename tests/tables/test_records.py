@@ -59,13 +59,13 @@ def read_nothing(cells):
     return {leaf: Column(pl.Series(), rest=range(len(values))) for leaf, values in cells.items()}
 
 
-def exactly(kind, raws):
+def exactly(kind, raws, *contract):
     """Read value by value alone."""
     with (
         patch.object(records, "read_regular", return_value=None),
         patch.object(tolerant, "read_columns", side_effect=read_nothing),
     ):
-        return read_records(*kind, raws)
+        return read_records(*kind, raws, *contract)
 
 
 def is_fast(kind, raws):

@@ -43,13 +43,13 @@ __all__ = ["NOT_REQUESTED", "PARTLY", "Probe", "Scope", "Standing"]
 PARTLY = "The token may not ask about"
 """Beginning of the reasons that concern some companies rather than a whole dataset."""
 NOT_REQUESTED = "Not requested, because"
-"""Beginning of the reasons of companies whose country is refused, though not because of the token."""
+"""Beginning of the reasons if companies are not requested because 50 others of their country were refused."""
 _REFUSED_MAX = 2
 """Close a scope after this many of its companies were refused alone, as long as none was answered."""
 _REFUSED_IN_A_ROW_MAX = 10
 """Close an open scope after this many refusals in a row: so many are no longer single companies."""
 _SPOILT_MAX = 50
-"""Close a scope after this many refusals for another reason than the token, as long as none was answered."""
+"""Close a scope after this many refusals for a reason other than the token, as long as none was answered."""
 
 Probe = Literal["", "usual", "brief"]
 """A request for one company before all others of its dataset or scope: none, with the usual tries, or with one try."""
@@ -158,7 +158,7 @@ class Standing:
             self.close(scope, error)
 
     def spoil(self, scope: Scope, error: FirmlakeError) -> None:
-        """Record that a company, requested alone, was refused for another reason than the token."""
+        """Record that a company, requested alone, was refused for a reason other than the token."""
         self._spoilt[scope] += 1
         if self._spoilt[scope] >= _SPOILT_MAX and not self.is_known(scope):
             self._closed[scope] = CountryRefusedError(

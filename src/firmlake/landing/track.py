@@ -99,8 +99,8 @@ class Track(msgspec.Struct, gc=False):
             keeps: Whether to keep the records, or only to count them.
             doubts: Whether to doubt a total that equals the length of a full first page; see `Progress.settle`.
             compares: Whether to reject a page that repeats records of an earlier page. Earlier versions accepted it.
-            is_shared: Whether the answer has records that other companies lacked. If it has none for this company, the
-                service may have cut the answer, and the next one can hold them: that is no miss.
+            is_shared: Whether the answer has records of a company that was not complete. If it has none of this one,
+                the service may have cut the answer, and the next answer can hold them: that is no miss.
         """
         records = element.records or {}
         count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True

@@ -49,8 +49,8 @@ class Column(NamedTuple):
 
     Attributes:
         values: What was read; null where a value is null or was not read.
-        in_texts: Where a number was read that came in a text.
-        rest: Where a value was not read.
+        in_texts: Places of the numbers that came in texts and were read.
+        rest: Places of the values that were not read.
     """
 
     values: pl.Series
@@ -62,7 +62,7 @@ def read_columns(cells: Mapping[Leaf, Sequence[Raw]]) -> dict[Leaf, Column]:
     """Read the values of fields as far as they are spelled as usual; those of one kind are read together.
 
     Args:
-        cells: JSON of the values of each field, null where a record has none. A tab may stand before a null.
+        cells: JSON of the values of each field; null, or `objects.ABSENT`, where a record has none.
     """
     kinds: dict[object, list[Leaf]] = {}
     for leaf in cells:
