@@ -91,9 +91,13 @@ class Progress:
 
     def is_paid(self, company: Company, before: datetime | None = None) -> bool:
         """Return whether a company is paid for: before this run, or by an answer of this run before some time."""
-        tracks = (tracks.get(company) for tracks in self.datasets.values())
-        times = (track.first_at for track in tracks if track and track.first_at)
-        return company in self.free or any(before is None or at < before for at in times)
+        if company in self.free:
+            return True
+        for tracks in self.datasets.values():  # a loop, because this is asked for each company of each request
+            track = tracks.get(company)
+            if track and track.first_at and (before is None or track.first_at < before):
+                return True
+        return False
 
     def pending(self, dataset: str) -> dict[Company, Track]:
         """Return the companies still to ask for, in the order of the company list."""

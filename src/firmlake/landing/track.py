@@ -105,8 +105,7 @@ class Track(msgspec.Struct, gc=False):
         records = element.records or {}
         count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
         if DATASETS[header.dataset].is_paged:
-            digests = {xxh3_64_intdigest(raw) for raws in records.values() for raw in raws} if compares else set()
-            if not self._follows(offset, element, digests):
+            if not self._follows(offset, element, compares=compares):
                 return None
             if total is None and element.limit is None and count:
                 return self.miss("data without pagination, so the number of records is unknown")
@@ -118,7 +117,9 @@ class Track(msgspec.Struct, gc=False):
             is_whole = offset + count == total if is_told else not _is_full(header, element, count)
             is_longest = offset > 0 or _is_cut(header, element, self.wider)
             self.wider = 0 if is_told or is_whole or is_longest else 2 * _page_size(header, element)
-            self.digests = set() if is_whole else digests | (self.digests if offset else set())
+            self.digests = (
+                (self.digests if offset else set()) | _digests(element) if compares and not is_whole else set()
+            )
         self.next_offset, self.misses = offset + count, 0
         self.name, self.place = element.name, element.place
         self.answered_at = header.fetched_at
@@ -129,7 +130,7 @@ class Track(msgspec.Struct, gc=False):
             self.status = "answered"
         return None
 
-    def _follows(self, offset: int, element: Element, digests: set[int]) -> bool:
+    def _follows(self, offset: int, element: Element, *, compares: bool) -> bool:
         """Return whether a page continues the earlier ones; otherwise restart, or count a miss."""
         if element.offset not in (None, offset):
             reason = f"{WRONG_PAGE}: records from {element.offset} on, where those from {offset} on were asked for"
@@ -144,7 +145,7 @@ class Track(msgspec.Struct, gc=False):
             most = max(element.total or 0, self.total or 0)
             self.restart("the number of records changed between pages", most)
             return False
-        elif not self.digests.isdisjoint(digests):
+        elif compares and not self.digests.isdisjoint(_digests(element)):
             self.restart("a page repeats records of an earlier one", element.total)
             return False
         return True
@@ -186,6 +187,10 @@ def is_beyond_page(header: Header, element: Element) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _digests(element: Element) -> set[int]:
+    return {xxh3_64_intdigest(raw) for raws in (element.records or {}).values() for raw in raws}
 
 
 def _page_size(header: Header, element: Element) -> int:
