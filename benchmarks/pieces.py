@@ -235,7 +235,7 @@ def _staging(stages: Stages, clock: Callable[[], float] = time.process_time) -> 
     with (
         stages.clock("stage"),
         patch.object(flatten, "load_progress", stages.wrapped(flatten.load_progress, "check", "flatten", clock)),
-        patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage", clock)),
+        patch.object(stage, "flatten_shard", stages.iterated(stage.flatten_shard, "flatten", "stage", clock)),
     ):
         yield
 

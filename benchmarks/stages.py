@@ -39,3 +39,23 @@ class Stages:
                 return function(*arguments, **named)
 
         return counted
+
+    def iterated(
+        self,
+        function: Callable[..., Iterator[Any]],
+        stage: str,
+        of: str = "",
+        clock: Callable[[], float] = time.process_time,
+    ) -> Callable[..., Iterator[Any]]:
+        """Return a generator function whose time is counted, but not that of what is done with each value."""
+
+        def counted(*arguments: Any, **named: Any) -> Iterator[Any]:
+            values = iter(function(*arguments, **named))
+            while True:
+                with self.clock(stage, of, clock):
+                    value = next(values, None)
+                if value is None:
+                    return
+                yield value
+
+        return counted

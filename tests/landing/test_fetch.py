@@ -253,8 +253,8 @@ def test_what_is_staged_from_memory_is_what_has_landed(sandbox, folders, fetch, 
         with pytest.raises(Stopped):
             fetch(run, before_each=stop)
     for shard, fetched in enumerate(fetch(run), 1):
-        tables = staged[shard] = flatten_shard(run, shard, fetched)
-        again = flatten_shard(run, shard)
+        tables = staged[shard] = dict(flatten_shard(run, shard, fetched))
+        again = dict(flatten_shard(run, shard))
         assert list(tables) == list(again)
         for name, frame in again.items():
             assert_frame_equal(tables[name], frame)
@@ -359,7 +359,7 @@ def test_a_resumed_run_knows_how_large_requests_may_be(sandbox, folders, fetch, 
     assert requests(sandbox) <= 2 * undisturbed + 2
     assert held(run) == held(whole)
     assert len(advice) == 1, "it is said by the run that ends"
-    statuses_of = [flatten_shard(each, 1)["requests"]["status"].to_list() for each in (run, whole)]
+    statuses_of = [dict(flatten_shard(each, 1))["requests"]["status"].to_list() for each in (run, whole)]
     assert statuses_of[0].count(400) == statuses_of[1].count(400), "nothing is refused again"
     assert None not in statuses_of[0], "what was learned is no request"
 

@@ -36,7 +36,7 @@ def test_unknown_companies_are_told_from_failed_ones_and_others_lose_nothing(san
     fetch(run)
     assert held(run) == expected
     assert {expected[company, dataset][0] for company in STRANGERS for dataset in DATASETS} == {"not_found"}
-    tables = flatten_shard(run, 1)
+    tables = dict(flatten_shard(run, 1))
     assert tables["dead_letters"].is_empty()
     assert tables["company_state"].filter(status="not_found")["fetched_at"].null_count() == 0, "it is fresh"
 
@@ -104,7 +104,7 @@ def test_new_companies_alone_that_are_left_out_fail_where_the_service_answered_e
     fetch(new)
     assert statuses(new) == {"failed": 9}
     assert requests(sandbox) < 40
-    tables = flatten_shard(new, 1)["dead_letters"]
+    tables = dict(flatten_shard(new, 1))["dead_letters"]
     assert set(tables["reason"]) == {"the answer is an empty array"}
 
 
@@ -147,7 +147,7 @@ def test_companies_that_count_as_unknown_because_they_were_left_out_are_counted(
     run = make_mixed(folders)
     fetch(run)
     unknown = [dataset for (_, dataset), (status, *_) in held(run).items() if status == "not_found"]
-    drift = flatten_shard(run, 1)["drift"].filter(kind="left_out")
+    drift = dict(flatten_shard(run, 1))["drift"].filter(kind="left_out")
     assert dict(drift.select("dataset", "record_count").rows()) == Counter(unknown)
 
 

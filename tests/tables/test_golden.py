@@ -63,7 +63,7 @@ def make_tables(case: Case, folder: Path) -> dict[str, list[dict[str, Any]]]:
         )
         records.append((one, msgspec.json.format(answer.body, indent=-1) if bytes(answer.body) else b""))
     land(run, *records)
-    tables = flatten_shard(run, 1)
+    tables = dict(flatten_shard(run, 1))
     for name, frame in tables.items():
         assert frame.schema == polars_schema(TABLES[name])
     return {name: [_readable(row) for row in frame.to_dicts()] for name, frame in tables.items() if frame.height}

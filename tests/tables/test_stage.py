@@ -72,7 +72,7 @@ def run(folders):
 
 
 def test_every_table_has_its_own_shape_even_when_nothing_landed(folders):
-    tables = flatten_shard(make_run(folders), 1)
+    tables = dict(flatten_shard(make_run(folders), 1))
     assert tables.keys() == STAGED - {"refused_lines"}
     for name, frame in tables.items():
         assert frame.schema == polars_schema(TABLES[name])
@@ -80,7 +80,7 @@ def test_every_table_has_its_own_shape_even_when_nothing_landed(folders):
 
 
 def test_rows_say_which_run_and_when(run):
-    for name, frame in flatten_shard(run, 1).items():
+    for name, frame in flatten_shard(run, 1):
         assert frame["run_id"].unique().to_list() in ([run.run_id], [])
         if name in DATASETS:
             assert frame["fetched_at"].to_list() == [NOON.replace(tzinfo=None)] * 3
@@ -91,7 +91,7 @@ def test_one_bad_record_costs_neither_the_company_nor_its_neighbours(folders, da
     run = make_run(folders, datasets=[dataset])
     bad = answer(dataset, found(ACME, dataset, RECORDS[dataset], 5, RECORDS[dataset]), found(BOLT, dataset), offset=0)
     land(run, bad)
-    tables = flatten_shard(run, 1)
+    tables = dict(flatten_shard(run, 1))
     is_kept = dataset == "relationships"  # the shape of its records is not known
     assert tables[dataset]["company_number"].to_list() == [ACME.company_number] * (3 if is_kept else 2)
     expected = (1, "value", "5", None) if is_kept else (1, "record", "5", "5")
@@ -105,7 +105,7 @@ def test_what_disappeared_between_pages_leaves_no_rows_and_no_count(folders):
     run = make_run(folders, [ACME], ["financials"])
     gone = (header(companies=[ACME], offset=1), body(not_found(ACME)))
     land(run, answer("financials", found(ACME, "financials", period(), total=2), offset=0), gone, _not_found())
-    tables = flatten_shard(run, 1)
+    tables = dict(flatten_shard(run, 1))
     assert tables["financials"].height == 0
     assert tables["company_state"].select("status", "record_count").rows() == [("not_found", 0)]
 
@@ -120,7 +120,7 @@ def test_a_company_is_paid_for_with_its_first_page_though_the_rest_never_came(fo
     later = answer("lookalikes", found(ACME, "lookalikes"), at=NOON + MINUTE)
     ended = header(companies=[ACME], kind="given_up", status=None, error="no more", at=NOON + 2 * MINUTE)
     land(run, first, later, (ended, b""))
-    [company] = flatten_shard(run, 1)["companies"].to_dicts()
+    [company] = dict(flatten_shard(run, 1))["companies"].to_dicts()
     assert company["paid_at"] == NOON.replace(tzinfo=None)
     assert company["fetched_at"] == (NOON + MINUTE).replace(tzinfo=None)
 
@@ -128,14 +128,14 @@ def test_a_company_is_paid_for_with_its_first_page_though_the_rest_never_came(fo
 def test_a_company_not_found_is_not_paid_for(folders):
     run = make_run(folders, [ACME], ["financials"])
     land(run, _not_found())
-    [company] = flatten_shard(run, 1)["companies"].to_dicts()
+    [company] = dict(flatten_shard(run, 1))["companies"].to_dicts()
     assert (company["paid_at"], company["fetched_at"], company["name"]) == (None, None, None)
 
 
 def test_the_budgets_leavings_are_waiting(folders):
     run = make_run(folders, [ACME], ["lookalikes"], waiting=[BOLT])
     land(run, answer("lookalikes", found(ACME, "lookalikes")))
-    states = pl.concat(flatten_shard(run, shard)["company_state"] for shard in run.shards())
+    states = pl.concat(dict(flatten_shard(run, shard))["company_state"] for shard in run.shards())
     assert dict(states.select("company_number", "status").rows()) == {
         ACME.company_number: "empty", BOLT.company_number: "waiting",
     }  # fmt: skip
@@ -148,7 +148,7 @@ def test_requests_are_what_was_sent_and_named_once(folders):
     ended = (header(companies=[ACME], kind="given_up", status=None, error="x", offset=0), b"")
     land(run, *again)
     land(run, again[0], ended)
-    requests = flatten_shard(run, 1)["requests"]
+    requests = dict(flatten_shard(run, 1))["requests"]
     assert requests.select("attempt", "status").rows() == [(1, 500), (2, 503), (3, 500)]
 
 
@@ -170,7 +170,7 @@ def test_requests_are_what_was_sent_and_named_once(folders):
 def test_credits_are_what_the_header_says_where_it_says_a_number(folders, text, credits):
     run = make_run(folders, [ACME], ["lookalikes"])
     land(run, answer("lookalikes", found(ACME, "lookalikes"), headers={"x-credits-charged": text}))
-    assert flatten_shard(run, 1)["requests"]["credits_charged"].to_list() == [credits]
+    assert dict(flatten_shard(run, 1))["requests"]["credits_charged"].to_list() == [credits]
 
 
 def test_drift_of_the_envelope_is_counted_by_place(folders):
@@ -178,7 +178,7 @@ def test_drift_of_the_envelope_is_counted_by_place(folders):
     elements = [{**found(company, "lookalikes"), "unheardOf": 1} for company in (ACME, BOLT)]
     elements[0]["identifier"]["vatNumber"] = "BE0403227515"
     land(run, (header("lookalikes", [ACME, BOLT]), body(*elements, found(CIRC, "lookalikes"))))
-    drift = flatten_shard(run, 1)["drift"]
+    drift = dict(flatten_shard(run, 1))["drift"]
     assert drift.select("kind", "path", "record_count").rows() == [
         ("foreign_element", "[].identifier", 1),
         ("new_field", "[].identifier.vatNumber", 1),
@@ -216,7 +216,7 @@ def test_where_a_page_begins_does_not_show(folders):
             part = found(ACME, "financials", *records[offset : offset + size], total=6, offset=offset)
             land(run, answer("financials", part, offset=offset))
             offset += size
-        tables = flatten_shard(run, 1)
+        tables = dict(flatten_shard(run, 1))
         made.append((tables["financials"].to_dicts(), tables["company_state"].to_dicts()))
     assert all(other == made[0] for other in made)
 
@@ -228,7 +228,7 @@ def test_in_which_order_datasets_land_does_not_show(tmp_path_factory, order):
     for names in (order, DATASETS):
         run = make_run(Folders(tmp_path_factory.mktemp("data")))
         land(run, *(answer(n, *(found(c, n, RECORDS[n]) for c in (ACME, BOLT, CIRC)), offset=0) for n in names))
-        tables.append({name: frame for name, frame in flatten_shard(run, 1).items() if name != "requests"})
+        tables.append({name: frame for name, frame in flatten_shard(run, 1) if name != "requests"})
     for name in tables[0]:
         assert tables[0][name].equals(tables[1][name])
 
@@ -361,5 +361,5 @@ def test_a_dataset_that_nobody_is_asked_for_is_no_trouble(folders):
     run = make_run(folders, [ACME], ["lookalikes"])
     run = Run(folders, msgspec.structs.replace(run.plan, datasets=tuple(DATASETS)))
     land(run, answer("lookalikes", found(ACME, "lookalikes")))
-    states = flatten_shard(run, 1)["company_state"]
+    states = dict(flatten_shard(run, 1))["company_state"]
     assert states.select("dataset", "status").rows() == [("lookalikes", "empty")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 import polars as pl
@@ -35,19 +35,23 @@ FLATTEN: dict[str, Callable[[Mapping[str, Gathered]], dict[str, pl.DataFrame]]] 
 }
 
 
-def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dict[str, pl.DataFrame]:
+def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> Iterator[tuple[str, pl.DataFrame]]:
     """Turn the landed answers of a shard into frames of the tables' schemas; nothing is written.
+
+    Each table is given as soon as it is made, so that it can be written while the next one is made.
 
     Args:
         run: The run.
         shard: The number of the shard.
         progress: What landed, with records, which are released once they are read; None reads it from disk.
+
+    Yields:
+        The name and the frame of each table.
     """
     progress = progress or load_progress(run, shard, keep_records=True)
     contract = run.plan.contract
     # Held rows are replaced if settings change how they are read.
     read_by = b"" if contract == AS_IT_IS else msgspec.json.encode(contract)
-    tables: dict[str, pl.DataFrame] = {}
     rejects: list[pl.DataFrame] = []
     drift = [drift_of_envelopes(progress)]
     hashes: list[str | None] = []
@@ -60,8 +64,8 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
         ]
         answers = {company: track.parts for company, track in tracks.items() if track.status == "answered"}
         gathered = {group: gather(dataset, group, answers, contract) for group in DATASETS[dataset].groups}
-        made = FLATTEN[dataset](gathered)
-        tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
+        for name, frame in FLATTEN[dataset](gathered).items():
+            yield name, shape_table(name, frame, run.run_id)
         rejects += [part.rejects for part in gathered.values()]
         drift += [part.drift for part in gathered.values()]
         del answers
@@ -77,7 +81,8 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
         "requests": requests(run, progress),
         "drift": merge_drift(pl.concat(drift)),
     }
-    return tables | {name: shape_table(name, frame, run.run_id) for name, frame in others.items()}
+    for name, frame in others.items():
+        yield name, shape_table(name, frame, run.run_id)
 
 
 def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> str:

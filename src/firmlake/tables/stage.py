@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
@@ -88,9 +88,10 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manif
     earlier = _read_manifest(marker)
     if earlier and msgspec.structs.replace(earlier, files=()) == manifest and _is_staged(run, earlier):
         return earlier
-    tables = flatten_shard(run, shard, progress)
-    files = tuple(_write_table(run, table, f"shard={shard:05}", frame) for table, frame in tables.items())
-    manifest = msgspec.structs.replace(manifest, files=files)
+    with ThreadPoolExecutor(1, thread_name_prefix="stage") as disk:  # a table is written while the next one is made
+        tables = flatten_shard(run, shard, progress)
+        written = [disk.submit(_write_table, run, table, f"shard={shard:05}", frame) for table, frame in tables]
+    manifest = msgspec.structs.replace(manifest, files=tuple(file.result() for file in written))
     write_json(marker, manifest)
     return manifest
 
