@@ -15,7 +15,7 @@ import pytest
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.warehouse import publish as publish_module
 from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse
-from firmlake.warehouse.publish import checkpoint, publish
+from firmlake.warehouse.publish import checkpoint, publish, use_threads
 from support import storage_version
 
 
@@ -364,6 +364,29 @@ def test_a_load_that_needs_more_memory_says_which_setting_to_raise(folders):
     with pytest.raises(FirmlakeError) as error:
         publish(folders, load, memory_limit="20MB", keep=5)
     assert "raise run.duckdb_memory above 20MB" in error.value.next_step
+
+
+def test_a_load_that_runs_out_of_memory_with_two_threads_is_repeated_with_one(folders):
+    used = []
+
+    def load(connection, number):
+        use_threads(connection)
+        used.extend(connection.execute("SELECT current_setting('threads'), count(*) FROM duckdb_tables()").fetchone())
+        connection.execute("CREATE TABLE t AS SELECT 1 AS value")
+        if used[-2] > 1:
+            raise duckdb.OutOfMemoryException("failed to pin block\n\nPossible solutions:\n* more memory")
+
+    publish(folders, load, memory_limit="100MB", keep=5)
+    assert used == [2, 0, 1, 0]
+
+
+def test_a_load_that_needs_more_memory_with_one_thread_too_fails_in_one_line(folders):
+    def load(connection, number):
+        raise duckdb.OutOfMemoryException("failed to pin block\n\nPossible solutions:\n* more memory")
+
+    with pytest.raises(FirmlakeError) as error:
+        publish(folders, load, memory_limit="100MB", keep=5)
+    assert error.value.message.endswith("failed to pin block")
 
 
 def test_a_query_that_needs_more_memory_says_which_setting_to_raise(folders):

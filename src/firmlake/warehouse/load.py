@@ -26,7 +26,7 @@ from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.keys import check_keys
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
-from firmlake.warehouse.publish import checkpoint
+from firmlake.warehouse.publish import checkpoint, use_threads
 from firmlake.warehouse.scales import withhold_shares
 from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
 
@@ -66,7 +66,7 @@ def load_run(
         check_vanished: Called with the fields that records lost. If it raises, the warehouse stays as it was.
     """
     if sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
-        connection.execute("SET threads = 2")
+        use_threads(connection)
     create_tables(connection)
     widen(connection, run)
     _view_staged(connection, run, manifest)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import duckdb
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError, first_line
 from firmlake.core.files import make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
+from firmlake.core.log import log
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.generations import (
     LINK,
@@ -24,7 +25,9 @@ from firmlake.warehouse.generations import (
     newest,
 )
 
-__all__ = ["check_room", "checkpoint", "publish", "remake"]
+__all__ = ["check_room", "checkpoint", "publish", "remake", "use_threads"]
+
+_THREADS = 2
 
 _TIDIED_EVERY = 8
 """Compact rows only in every eighth generation; otherwise each load would rewrite half of a table to remove a few
@@ -143,6 +146,12 @@ def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = Fal
         connection.execute(statement)
 
 
+def use_threads(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let a large load use as many threads as it may."""
+    [(count,)] = connection.execute("SELECT coalesce(getvariable('thread_count'), 1)").fetchall()
+    connection.execute(f"SET threads = {count}")
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -202,12 +211,26 @@ def _fill(
     *,
     is_tidied: bool,
 ) -> None:
-    """Make the file of a generation, read-only and durable."""
-    try:
+    """Make the file of a generation, read-only and durable.
+
+    What runs out of memory with two threads is repeated with one: now and then, DuckDB finds no block to evict because
+    the other thread uses them all.
+    """
+
+    def write(thread_count: int) -> None:
         if start:
             aside.touch(mode=0o600)
             shutil.copyfile(start, aside)
-        _write(aside, change, memory_limit, storage_version, is_tidied)
+        _write(aside, change, memory_limit, storage_version, is_tidied, thread_count)
+
+    try:
+        try:
+            write(_THREADS)
+        except duckdb.OutOfMemoryException as error:
+            log("load_repeated", path=str(aside), error=first_line(error))
+            for rest in aside.parent.glob(f"{aside.name}*"):
+                _remove(rest)
+            write(1)
         _sync(aside)
         aside.chmod(0o400)
         open_to(aside, folders.readers)
@@ -216,7 +239,7 @@ def _fill(
         next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
         if _FULL.search(str(error)):
             next_step = "make room on the disk, then run again"
-        failed = FirmlakeError(f"{aside}: {error}", f"Nothing was published; {next_step} to continue")
+        failed = FirmlakeError(f"{aside}: {first_line(error)}", f"Nothing was published; {next_step} to continue")
         raise explain_damage(start, error) or failed from error
 
 
@@ -226,10 +249,11 @@ def _write(
     memory_limit: str,
     storage_version: str,
     is_tidied: bool,
+    thread_count: int,
 ) -> None:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_limit,
-        "threads": 1,  # a large load sets two
+        "threads": 1,  # see `use_threads`
         "preserve_insertion_order": False,
         "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
         "wal_autocheckpoint": "0B",  # a commit writes the tables themselves, not a log that is thrown away
@@ -239,6 +263,7 @@ def _write(
         settings["max_vacuum_tasks"] = 0
     with duckdb.connect(path, config=settings) as connection:
         path.chmod(0o600)  # set here, because DuckDB does not accept an empty file made beforehand
+        connection.execute(f"SET VARIABLE thread_count = {thread_count}")
         connection.execute("BEGIN")
         change(connection)
         connection.execute("COMMIT")
