@@ -951,3 +951,20 @@ def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):
     assert call("status").code == 1
     monkeypatch.setattr("firmlake.cli.call.was_interrupted", lambda: True)
     assert call("status").code == 130, "a signal comes first"
+
+
+def test_a_file_that_may_not_be_read_is_one_line_wherever_it_is_opened(call: Call, monkeypatch):
+    """For example if root once ran what another account runs every week. No test can take rights from root."""
+
+    def forbidden(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", "data/landing/00001.zst")
+
+    write_few(1)
+    assert call("run", "few.csv").code == 0
+    monkeypatch.setattr("firmlake.report.status.read_status", forbidden)
+    result = call("status", "--json")
+    line = (
+        "data/landing/00001.zst: Permission denied. Give access, or run as the owner of the data folder, then run again"
+    )
+    assert (result.code, result.err) == (1, f"firmlake: {line}\n")
+    assert result.content["error"] in line
