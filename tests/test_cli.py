@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import Mock
 
+import duckdb
 import pytest
 
 import firmlake_sandbox
@@ -616,6 +617,24 @@ def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(call: Ca
     assert call("check", "few.csv", "--write", "fit.toml", "--data", "else where").err.endswith(
         "`firmlake run LIST --config fit.toml --data 'else where'`\n"
     )
+
+
+def test_a_warehouse_that_differs_from_a_replay_is_in_the_status_until_it_was_rebuilt(call: Call):
+    """The check of every month finds it at night; comparing checksums, every week, does not take it back."""
+    write_few(2)
+    assert call("run", "few.csv").code == 0
+    generation = Path("data/warehouse/firmlake.duckdb").resolve()
+    generation.chmod(0o600)
+    with duckdb.connect(generation) as connection:
+        connection.execute("DELETE FROM lookalikes")
+    result = call("verify")
+    assert (result.code, result.err.splitlines()[-1]) == (
+        1, "firmlake: The warehouse differs from a replay. Rebuild it with `firmlake replay`",
+    )  # fmt: skip
+    assert call("verify", "--files").code == 0
+    assert "differs from a replay" in call("status", "--json").content["failure"]["line"]
+    assert call("replay").code == 0
+    assert call("status", "--json").content["next_step"] == "Nothing is open"
 
 
 def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_succeeds(call: Call):

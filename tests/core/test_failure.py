@@ -35,6 +35,17 @@ def test_the_record_goes_when_the_same_work_succeeds_and_not_when_other_work_doe
     assert last_failure(folders.state) is None
 
 
+def test_the_record_goes_when_its_next_step_has_succeeded(folders: Folders):
+    """Otherwise `status` would go on asking for a replay that has been done."""
+    fail(lock(folders, "firmlake run a.csv"), FirmlakeError("No warehouse", "Rebuild it with `firmlake replay`"))
+    with lock(folders, "firmlake verify"):
+        pass
+    assert last_failure(folders.state)
+    with lock(folders, "firmlake replay"):
+        pass
+    assert last_failure(folders.state) is None
+
+
 def test_a_part_of_the_folder_that_is_locked_does_not_count_as_the_folder(folders: Folders):
     fail(lock(folders, "an export to x", "exports/x.lock"))
     assert last_failure(folders.state) is None

@@ -55,7 +55,9 @@ class _Written(msgspec.Struct, frozen=True):
 
 @contextmanager
 def recorded_work(state: Path, what: str) -> Iterator[None]:
-    """Record work on the folder that fails; if it succeeds, take back the record of its own last failure.
+    """Record work on the folder that fails.
+
+    If it succeeds, the record of its own last failure is taken back, and so is one whose next step it was.
 
     Raises:
         FirmlakeError: The work failed, or the system did not let it read or write a file.
@@ -67,7 +69,7 @@ def recorded_work(state: Path, what: str) -> Iterator[None]:
         record_failure(state, what, error)
         raise
     last = last_failure(state)
-    if last and last.what == what:
+    if last and (last.what == what or f"`{what}`" in last.next_step):
         _remove(_work(state))
 
 
