@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError
+from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError, in_our_words
 from firmlake.core.folders import Folders
 from firmlake.core.redaction import redact
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
@@ -156,7 +156,8 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            ended = function(*args, **kwargs)
+            with in_our_words():
+                ended = function(*args, **kwargs)
         except FirmlakeError as error:
             from prefect.states import Crashed, Failed
 

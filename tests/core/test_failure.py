@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.failure import about_run, failed_deliveries, last_failure, recorded_delivery
+from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.rebuild.replay import replay
@@ -26,6 +31,17 @@ def test_the_record_goes_when_the_same_work_succeeds_and_not_when_other_work_doe
         pass
     assert last_failure(folders.state).what == "firmlake verify"
     with lock(folders, "firmlake verify"):
+        pass
+    assert last_failure(folders.state) is None
+
+
+def test_the_record_goes_when_its_next_step_has_succeeded(folders: Folders):
+    """Otherwise `status` would go on asking for a replay that has been done."""
+    fail(lock(folders, "firmlake run a.csv"), FirmlakeError("No warehouse", "Rebuild it with `firmlake replay`"))
+    with lock(folders, "firmlake verify"):
+        pass
+    assert last_failure(folders.state)
+    with lock(folders, "firmlake replay"):
         pass
     assert last_failure(folders.state) is None
 
@@ -77,3 +93,31 @@ def test_the_failure_of_a_run_is_over_when_a_replay_publishes_that_run(is_named,
     assert read_status(folders).failure
     replay(folders, lambda: NOON + 2 * MINUTE, memory_limit="256MB", keep=5)
     assert bool(read_status(folders).failure) is not is_named
+
+
+@pytest.mark.parametrize(
+    ("number", "next_step"),
+    [
+        (errno.EACCES, "Give access, or run as the owner of the data folder"),
+        (errno.EROFS, "Give access"),
+        (errno.ENOSPC, "Make room on the disk"),
+        (errno.EIO, "Check the disk and the path"),
+    ],
+)
+def test_a_file_that_the_system_refuses_is_told_with_its_path_and_recorded(folders: Folders, number, next_step):
+    """A file that root owns, or a share that is gone: wherever it is read, there is no traceback."""
+    with pytest.raises(FirmlakeError), lock(folders, "firmlake verify"):
+        raise OSError(number, os.strerror(number), "landing/00001.zst")
+    line = last_failure(folders.state).line
+    assert line.startswith(f"landing/00001.zst: {os.strerror(number)}. {next_step}")
+
+
+def test_a_record_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    """To restore it from a copy would mend nothing."""
+
+    def forbidden(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    with pytest.raises(FirmlakeError, match=r"Permission denied. Give access"):
+        read_json(tmp_path / "plan.json", int)

@@ -12,7 +12,7 @@ import firmlake_sandbox
 from firmlake.check.check import Asking, check
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
-from firmlake.core.errors import DriftError, FirmlakeError, Stopped, UsageError
+from firmlake.core.errors import DriftError, FirmlakeError, ServiceError, Stopped, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.runs import list_runs
 from firmlake.core.settings_layers import load_settings
@@ -96,6 +96,27 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     assert status.bill is not None
     assert status.bill.free_refreshes == bought
     assert any(f"{bought} in all, each saving a credit" in line for line in describe_bill(status.bill))
+
+
+def test_after_weeks_without_the_service_one_run_fetches_all_that_fell_due_in_the_meantime(schedule: Schedule):
+    """A run that only resumed would leave the others to the week after, when refreshing them is no longer free."""
+    schedule.run(0)
+    schedule.write(COUNT + 6, seed=3)
+    joined = schedule.run(7).summary.expected_credit_count
+    assert joined > 0
+    schedule.sandbox.set_faults([{"kind": "status", "status": 503}])
+    with pytest.raises(ServiceError):
+        schedule.run(28)
+    schedule.sandbox.set_faults([])
+    [late] = list_runs(Folders(schedule.data))[2:]
+    schedule.go(28.5)
+    assert schedule.plan().unfinished == late, "on the same day it is resumed"
+    schedule.go(35)
+    planned = schedule.plan()
+    assert (planned.unfinished, planned.replaced) == (None, (late,))
+    assert any("fallen due since" in line for line in describe_plan(planned))
+    assert schedule.run(35).summary.free_refresh_count == joined
+    assert schedule.run(36).summary.target_count == 0
 
 
 @pytest.mark.slow

@@ -445,3 +445,21 @@ def test_a_full_disk_is_told_as_one(folders, message, is_full):
         publish(folders, load, memory_limit="100MB", keep=5)
     assert ("make room on the disk" in caught.value.next_step) == is_full
     assert newest(folders) is None
+
+
+def test_a_generation_that_may_not_be_read_or_is_open_for_writing_elsewhere_is_told_with_a_next_step(folders):
+    add(folders, 1)
+    path = add(folders, 2)
+    path.chmod(0o600)
+    code = f"import duckdb, time; held = duckdb.connect({str(path)!r}); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout
+        writer.stdout.readline()
+        with pytest.raises(FirmlakeError, match=r"cannot be opened: .*lock.* Close what has it open for writing"):
+            values(folders)
+        writer.kill()
+    assert values(folders) == [1, 2]
+    path.unlink()
+    path.mkdir()  # root may read every file, but no folder as one
+    with pytest.raises(FirmlakeError, match=f"{path}: Is a directory"):
+        values(folders)

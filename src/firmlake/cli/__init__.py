@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -29,15 +31,16 @@ from firmlake.cli.prune import prune
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
 from firmlake.cli.service_lists import contacts, service_lists
-from firmlake.core.errors import EXIT_DONE, EXIT_SIGPIPE, EXIT_USAGE
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGPIPE, EXIT_USAGE, from_system
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
-from firmlake.terminal.echo import Cleaned, echo_json
+from firmlake.terminal.echo import Cleaned, echo, echo_json
 
 __all__ = ["firmlake", "main"]
 
 
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code."""
+    _open_closed_streams()
     catch_signals()
     try:
         code = firmlake.main(standalone_mode=False)
@@ -51,7 +54,37 @@ def main() -> NoReturn:
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = exit_code_of_signal()
-    sys.exit(code if isinstance(code, int) else EXIT_DONE)
+    except OSError as error:  # of --help and the like; a command names its own
+        code = EXIT_FAILED
+        with suppress(OSError):
+            echo(f"firmlake: {from_system(error)}", err=True)
+    sys.exit(_end_output(code if isinstance(code, int) else EXIT_DONE))
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for standard streams that are closed (`>&-`).
+
+    Python would have no stream, and the next file opened, such as the warehouse, would get the number of stdout.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - stays open until the process ends
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
+def _end_output(code: int) -> int:
+    """Write what is left of the output, and return the exit code: not 0 if that is impossible.
+
+    What cannot be written is dropped, because Python would try again and end with a code of its own (120).
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = code or (EXIT_SIGPIPE if isinstance(error, BrokenPipeError) else EXIT_FAILED)
+    return code
 
 
 _GROUPS: dict[str, dict[click.Command, str]] = {
@@ -107,12 +140,9 @@ class _Grouped(click.Group):
         The exit code is not 0, because a command that writes its output while it works was not completed.
         """
         try:
-            code = super().invoke(context)
-            sys.stdout.flush()
+            return super().invoke(context)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return EXIT_SIGPIPE
-        return code
 
 
 @click.group(cls=_Grouped, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import wraps
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, RUN_AGAIN, DamagedError, FirmlakeError
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, RUN_AGAIN, DamagedError, FirmlakeError, in_our_words
 from firmlake.core.log import log, log_to, warn_by
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings, read_flags
@@ -19,9 +19,6 @@ from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating
 
 __all__ = ["Call", "command"]
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_MAKE_ROOM = "Make room on the disk, then run again; nothing that was fetched is lost"
 
 
 class Call:
@@ -119,20 +116,20 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
             given = {"--config": config, "--data": data}
             stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
             try:
-                if log_file:
-                    stack.enter_context(log_to(log_file))
-                call = Call(config, data, read_flags(flags), as_json)
-                return function(call, **arguments) or EXIT_DONE
+                with in_our_words():
+                    if log_file:
+                        stack.enter_context(log_to(log_file))
+                    call = Call(config, data, read_flags(flags), as_json)
+                    code = function(call, **arguments) or EXIT_DONE
+                    sys.stdout.flush()  # a full disk behind stdout is an error of this command
+                    return code
             except FirmlakeError as error:
                 return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
             except (KeyboardInterrupt, Exception) as error:
                 # DuckDB raises a RuntimeError if a signal arrives while it works.
                 if was_interrupted() or isinstance(error, KeyboardInterrupt):
                     return call.fail(FirmlakeError("Interrupted", RUN_AGAIN), exit_code_of_signal())
-                if not (isinstance(error, OSError) and error.errno in _FULL):
-                    raise
-                call.as_json = False  # stdout may be what is full
-                return call.fail(FirmlakeError(f"Stdout or a file: {error.strerror}", _MAKE_ROOM), EXIT_FAILED)
+                raise
 
     return wrapper
 

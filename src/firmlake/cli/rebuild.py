@@ -9,7 +9,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, UsageError
 from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     If the landed answers of a run were pruned, only its staged tables are compared with the warehouse; the output
     counts these runs.
     """
+    from firmlake.core.failure import record_failure
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.rebuild.verify import verify as check_all
@@ -107,7 +108,9 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     }
     call.answer(content, lambda: show_checks(checks, runs))
     if not agrees:
-        call.say("firmlake: The warehouse differs from a replay. Rebuild it with `firmlake replay`.")
+        differs = DamagedError("The warehouse differs from a replay", "Rebuild it with `firmlake replay`")
+        record_failure(folders.state, "firmlake verify", differs)
+        call.say(f"firmlake: {differs}")
     return EXIT_DONE if agrees else EXIT_FAILED
 
 
@@ -120,7 +123,7 @@ def _check_files(call: Call) -> int:
 
     settings = call.settings()
     folders = Folders.existing(settings)
-    with lock(folders, "firmlake verify", is_reader=True):
+    with lock(folders, "firmlake verify --files", is_reader=True):  # its success is none of the whole check
         found = check_unchanged(folders, memory_limit=settings.run.duckdb_memory)
     call.answer({"unchanged": True, **found._asdict()}, lambda: show_unchanged(found))
     return EXIT_DONE
@@ -144,7 +147,7 @@ def _prove(call: Call) -> int:
         raise UsageError(
             "Nothing has been forgotten yet", "Use `firmlake forget` to remove a person, a contact or a company"
         )
-    with lock(folders, "firmlake verify", is_reader=True):
+    with lock(folders, "firmlake verify --forgotten", is_reader=True):
         copies = Copies(folders, held, settings, utc_now)
         receipt, path = prove(folders, held, utc_now(), copies)
     content = {**msgspec.structs.asdict(receipt), "receipt": path and str(path)}

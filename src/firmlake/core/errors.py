@@ -28,13 +28,19 @@ A company that fails is data (a dead letter), not an exception: exit code 3 says
 
 from __future__ import annotations
 
-from typing import Any
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from firmlake.core.redaction import redact
 from firmlake.core.text import shown
 
 RUN_AGAIN = "What was fetched is kept; run again to continue"
 """The next step after work that ended early and lost nothing."""
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -193,6 +199,40 @@ class RequestFailedError(ServiceError):
     answer: Any = None
     attempts: int = 0
     is_outage: bool = False
+
+
+def from_system(error: OSError, path: object = "", before: str = "") -> FirmlakeError:
+    """Return the error for a file or folder that the system does not let us read or write.
+
+    Args:
+        error: The system's error.
+        path: The file or folder, if the system's error does not name the one that matters.
+        before: A sentence before the next step, such as "Nothing was published. ".
+    """
+    # Without a name it is an open file or stdout; Polars sets no strerror.
+    message = f"{path or error.filename or 'Stdout or a file'}: {error.strerror or first_line(error)}"
+    if error.errno in _CLOSED:
+        return FirmlakeError(message, f"{before}Give access, or run as the owner of the data folder, then run again")
+    if error.errno in _FULL:
+        return FirmlakeError(message, f"{before}Make room on the disk, then run again")
+    return FirmlakeError(message, f"{before}Check the disk and the path, then run again")
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Turn an error of the system about a file, wherever it is raised, into one that says what to do next.
+
+    A closed pipe stays what it is: nobody would read the message.
+
+    Raises:
+        FirmlakeError: A file cannot be read or written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, ConnectionError) or not error.errno:
+            raise
+        raise from_system(error) from error
 
 
 def first_line(error: BaseException) -> str:

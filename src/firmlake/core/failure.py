@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, in_our_words
 from firmlake.core.files import read_json, write_json
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 
@@ -55,14 +55,21 @@ class _Written(msgspec.Struct, frozen=True):
 
 @contextmanager
 def recorded_work(state: Path, what: str) -> Iterator[None]:
-    """Record work on the folder that fails; if it succeeds, take back the record of its own last failure."""
+    """Record work on the folder that fails.
+
+    If it succeeds, the record of its own last failure is taken back, and so is one whose next step it was.
+
+    Raises:
+        FirmlakeError: The work failed, or the system did not let it read or write a file.
+    """
     try:
-        yield
+        with in_our_words():
+            yield
     except FirmlakeError as error:
         record_failure(state, what, error)
         raise
     last = last_failure(state)
-    if last and last.what == what:
+    if last and (last.what == what or f"`{what}`" in last.next_step):
         _remove(_work(state))
 
 
@@ -75,7 +82,8 @@ def recorded_delivery(state: Path, what: str) -> Iterator[None]:
     """
     path = state / "failures" / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.json"
     try:
-        yield
+        with in_our_words():
+            yield
     except UsageError:
         raise
     except FirmlakeError as error:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 import polars as pl
 
-from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError, first_line
+from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError, from_system
 
 T = TypeVar("T")
 
@@ -118,8 +118,7 @@ def write_file(path: Path, write: Callable[[Path], object], readers: int | None 
             raise
         sync_folder(path.parent)
     except OSError as error:
-        what = f"{path}: {error.strerror or first_line(error)}"  # Polars sets no strerror
-        raise FirmlakeError(what, "Make room or give access, then run again") from error
+        raise from_system(error, path) from error
 
 
 class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,6 +165,8 @@ def read_json(path: Path, kind: type[T], next_step: str = "Restore it from a cop
         return msgspec.json.decode(sealed.content, type=kind)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
+        if isinstance(error, PermissionError):  # nothing is wrong with the file
+            next_step = from_system(error).next_step
         raise DamagedError(f"{path} cannot be read: {why}", next_step) from None
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from time import sleep
 from typing import TextIO
 
-from firmlake.core.errors import FirmlakeError, LockHeldError
+from firmlake.core.errors import LockHeldError, from_system
 from firmlake.core.failure import recorded_work
 from firmlake.core.files import make_folder
 from firmlake.core.folders import Folders
@@ -52,7 +52,7 @@ def lock(folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = F
             file = stack.enter_context(path.open("a+"))
         except OSError as error:
             if not (is_reader and error.errno in _CLOSED):
-                raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from None
+                raise from_system(error, path) from None
             if not path.exists():  # whoever works on it elsewhere would have made it
                 yield
                 return

@@ -14,8 +14,8 @@ from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
 from firmlake.enrich.causes import Cause, find_causes, find_cut, join_causes, left_out
 from firmlake.enrich.fields import find_unread
+from firmlake.enrich.lost import find_lost
 from firmlake.enrich.refuse_drift import refuse_unwanted, refuse_vanished
-from firmlake.enrich.refused import find_refused
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.generations import newest
@@ -55,7 +55,7 @@ def decide_outcome(
     states = _staged(run, manifest, "company_state")
     waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
     causes = [*find_causes(settings, run.plan, states, letters, rejects), *find_cut(drift)]
-    causes += find_refused(settings, run)
+    causes += find_lost(settings, run)
     causes += find_unread(settings, run.plan, lambda table: _staged(run, manifest, table))
     kind = "some_failed" if causes else "done"
     if stopped:

@@ -2,7 +2,7 @@
 
 Their folders do not help, because a folder may be named after a date. So the companies are compared: a list changes
 only gradually from one version to the next. A list that only lost companies is still the same list;
-`enrich/refused.py` looks for lines that were lost by mistake.
+`enrich/lost.py` looks for companies that were lost by mistake.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +38,9 @@ from firmlake.warehouse.rules import read_rules
 
 __all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]
 
+_OVERTAKEN_AFTER = timedelta(days=1)
+"""A run that was interrupted less than this ago is resumed even if other companies have fallen due since."""
+
 
 class Planned(NamedTuple):
     """The plan of a run: what it would do.
@@ -53,7 +57,8 @@ class Planned(NamedTuple):
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
         replaced: Unfinished runs that this run replaces: runs of earlier versions of the list, runs whose rest costs
-            more than the budget, or runs cut to the budget of an earlier month. Their answers are published first.
+            more than the budget, runs cut to the budget of an earlier month, or runs of an earlier day if other
+            companies have fallen due since. Their answers are published first.
         other_list: The list that this one would replace although the two seem different; None if there is none.
     """
 
@@ -153,23 +158,22 @@ def _plan(
     if lost := lost_warehouse(folders, [*replaced, unfinished]):
         raise lost  # otherwise every company would be paid for again
     price = partial(estimate, settings.api, known_totals=held.totals, max_requests=settings.run.max_requests)
+    choose = partial(
+        find_targets,
+        companies.companies,
+        settings.run.datasets,
+        held.state,
+        held.paid,
+        shard_companies=settings.run.shard_companies,
+        only_failed=only_failed,
+    )
     if unfinished and (
         0 <= budget.credits < price(targets_left(unfinished, held)).credit_count
         or _waited_for_this_month(settings, unfinished, now)
+        or _is_overtaken(unfinished, choose, now)
     ):
-        replaced, unfinished = (*replaced, unfinished), None  # its plan does not fit the budget; a new plan does
-    if unfinished:
-        targets = targets_left(unfinished, held)
-    else:
-        targets = find_targets(
-            companies.companies,
-            settings.run.datasets,
-            held.state,
-            held.paid,
-            max_credits=budget.credits,
-            shard_companies=settings.run.shard_companies,
-            only_failed=only_failed,
-        )
+        replaced, unfinished = (*replaced, unfinished), None  # its plan does not fit any more; a new plan does
+    targets = targets_left(unfinished, held) if unfinished else choose(max_credits=budget.credits)
     cost = price(targets)
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
@@ -180,6 +184,18 @@ def _plan(
         companies, targets, cost, waiting, unfinished, others, held.ahead,
         budget=budget, refresh_off=refresh_off(settings.run, folders), waits=waits, replaced=replaced,
     )  # fmt: skip
+
+
+def _is_overtaken(run: Run, choose: Callable[..., pl.DataFrame], now: datetime) -> bool:
+    """Return whether companies fell due since a run of an earlier day was planned.
+
+    If that run were resumed, they would wait for yet another run, and their free refreshes could expire.
+    """
+    if now - run.plan.started_at < _OVERTAKEN_AFTER:
+        return False
+    key = ["country", "company_number"]
+    due, asked = (frame.lazy().select(pl.col(key).cast(pl.String)) for frame in (choose(max_credits=-1), run.targets()))
+    return not due.join(asked, on=key, how="anti").head(1).collect().is_empty()
 
 
 def _waited_for_this_month(settings: Settings, run: Run, now: datetime) -> bool:

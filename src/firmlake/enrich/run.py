@@ -260,7 +260,7 @@ def _publish_replaced(settings: Settings, run: Run, spent: int, now: Callable[[]
     if not spent and not any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
         remove_run(run)
         return
-    stopped = Stopped("it was interrupted, and then its list or the budget changed", "")
+    stopped = Stopped("it was interrupted, and then its list, the budget or what is due changed", "")
     with suppress(DriftError):
         _publish(settings, run, stage_shards(run), stopped, now, spent)
 

@@ -17,7 +17,7 @@ from firmlake.core.folders import Folders
 from firmlake.report.alerts import Alert, read_alerts
 from firmlake.report.company_page import make_company_page
 from firmlake.report.document import read_frame
-from firmlake.warehouse.generations import LOCKING, generation_number, newest
+from firmlake.warehouse.generations import LOCKING, connect_to, generation_number, newest
 from firmlake.warehouse.rejected import explain_rejected
 
 __all__ = ["Holding", "Newest"]
@@ -35,7 +35,7 @@ class Holding:
         """Open a generation and prepare it, which takes some seconds for a hundred thousand companies."""
         self.path = path
         self._lock = threading.Lock()
-        self._connection = duckdb.connect(path, read_only=True)
+        self._connection = connect_to(path)
         for setting in LOCKING:
             self._connection.execute(setting)
         for view in PREPARED:

@@ -22,7 +22,7 @@ from firmlake.service_lists.load import load_additions, load_overview
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shards
 from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.generations import list_generations
+from firmlake.warehouse.generations import connect_to, list_generations
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, read_loads
 from firmlake.warehouse.publish import checkpoint, remake
@@ -89,7 +89,7 @@ def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
     Raises:
         DamagedError: The generation cannot be read.
     """
-    with _told(path), duckdb.connect(path, read_only=True) as connection:
+    with _told(path), connect_to(path) as connection:
         for (table,) in connection.execute(_TABLES).fetchall():
             if count := _count(connection, table, forgotten):
                 yield Place(path, table, count)
@@ -130,7 +130,7 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str, forgotten: Forgott
 
 
 def _read_loads(path: Path) -> list[Load]:
-    with duckdb.connect(path, read_only=True) as connection:
+    with connect_to(path) as connection:
         return read_loads(connection)
 
 

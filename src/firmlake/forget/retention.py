@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
 import msgspec
 import polars as pl
 
@@ -24,6 +23,7 @@ from firmlake.forget.place import Place
 from firmlake.forget.staged import replace_staged, stage_again
 from firmlake.rebuild.restage import read_pruned
 from firmlake.service_lists.contact_plan import ContactPlan
+from firmlake.warehouse.generations import connect_to
 
 __all__ = ["Expired", "apply_retention", "find_expired", "is_lookup"]
 
@@ -180,7 +180,7 @@ def _find_in_generation(path: Path, runs: dict[str, list[str]], plans: list[str]
     ]
     for table in ("list_members", "list_members_history"):
         wanted += [(table, f"{cells} AND status = 'refused'", refused), (table, cells, lists)]
-    with duckdb.connect(path, read_only=True) as connection:
+    with connect_to(path) as connection:
         known = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
         for table, condition, names in wanted:
             if table in known:

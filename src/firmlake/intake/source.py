@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
@@ -75,8 +75,9 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
 
 
 def _is_database(path: Path) -> bool:
-    with path.open("rb") as file:
+    with suppress(OSError), path.open("rb") as file:  # reading it as a list will say what is wrong
         return file.read(12)[8:] == _DUCKDB
+    return False
 
 
 def _run_query(database: Path | None, sql: str, settings: Settings, target: Path) -> None:

@@ -29,7 +29,7 @@ import zstandard
 
 from firmlake.api.exchange import Answer, is_success, read_credits
 from firmlake.core.company import Company
-from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.errors import DamagedError, from_system
 from firmlake.core.files import make_folder, sync_folder, write_file
 
 __all__ = [
@@ -161,7 +161,7 @@ class SegmentWriter:
             self.path, self._file = _create_next(folder)
             sync_folder(folder)  # a record is durable only if its file's directory entry is
         except OSError as error:
-            raise _failed(folder, error) from None
+            raise from_system(error, folder) from None
         self._end = 0
         self._lock = threading.Lock()
         self._compressor = _compressor()
@@ -187,7 +187,7 @@ class SegmentWriter:
         except BaseException as error:  # a signal too: half a record would end the segment
             os.ftruncate(self._file, self._end)  # the file is open for appending, so the next record begins here
             if isinstance(error, OSError):
-                raise _failed(self.path, error) from None
+                raise from_system(error, self.path) from None
             raise
         self._end += len(record)
 
@@ -281,10 +281,6 @@ def _create_next(folder: Path) -> tuple[Path, int]:
     number = 1 + max((int(path.stem) for path in list_segments(folder)), default=0)
     path = folder / f"{number:05}.zst"
     return path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-
-
-def _failed(path: Path, error: OSError) -> FirmlakeError:
-    return FirmlakeError(f"{path}: {error.strerror}", "Make room on the disk, then run again")
 
 
 def _damaged(path: Path, position: int, what: str) -> DamagedError:

@@ -145,8 +145,8 @@ def _describe_unfinished(planned: Planned) -> Iterator[str]:
         outcome = run.outcome()
         then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
         yield (
-            f"Run {run.run_id} was interrupted and is not resumed, because its list has changed or its rest costs more "
-            f"than the budget; its answers are {then}"
+            f"Run {run.run_id} was interrupted and is not resumed, because its list has changed, its rest costs more "
+            f"than the budget, or other companies have fallen due since; its answers are {then}"
         )
     for run, count in planned.others:
         yield (

@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_line
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_line, from_system
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
@@ -32,6 +32,7 @@ __all__ = [
     "PATTERN",
     "ask",
     "asking",
+    "connect_to",
     "explain_damage",
     "generation_number",
     "list_generations",
@@ -189,6 +190,19 @@ def asking(
             raise explain_damage(newest(folders), error) or explain_rejected(sql, error) from None
 
 
+def connect_to(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a generation for reading.
+
+    Raises:
+        DamagedError: The file was changed. Replay.
+        FirmlakeError: We may not read the file, or another program has it open for writing.
+    """
+    try:
+        return duckdb.connect(path, read_only=True)
+    except duckdb.IOException as error:
+        raise explain_damage(path, error) or _explain_closed(path, error) from error
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -196,8 +210,8 @@ def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
     """Connect to the newest generation; retry if it was removed because newer ones were published in the meantime."""
     while path := newest(folders):
         try:
-            return duckdb.connect(path, read_only=True)
-        except duckdb.IOException:
+            return connect_to(path)
+        except FirmlakeError:
             if path.exists():
                 raise
     if lost := lost_warehouse(folders):
@@ -226,6 +240,16 @@ def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit:
         limit = (f"SET memory_limit = '{memory_limit}'",) if memory_limit else ()
         for statement in (*limit, *(LOCKING if locked else ())):
             connection.execute(statement)
+
+
+def _explain_closed(path: Path, error: duckdb.IOException) -> FirmlakeError:
+    """Return the error for a file that DuckDB cannot open: forbidden to us, or open for writing elsewhere."""
+    try:
+        path.open("rb").close()
+    except OSError as refused:
+        return from_system(refused, path)
+    why = first_line(error)
+    return FirmlakeError(f"{path} cannot be opened: {why}", "Close what has it open for writing, then run again")
 
 
 def explain_damage(path: Path | None, error: duckdb.Error) -> DamagedError | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-from firmlake.core.errors import FirmlakeError, first_line
+from firmlake.core.errors import FirmlakeError, first_line, from_system
 from firmlake.core.files import make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
 from firmlake.core.log import log
@@ -90,9 +90,7 @@ def publish(
     try:
         return _publish(folders, load, memory_limit, keep, start, storage_version)
     except OSError as error:
-        raise FirmlakeError(
-            f"{folders.warehouse}: {error.strerror}", "Nothing was published; make room, then run again"
-        ) from error
+        raise from_system(error, folders.warehouse, "Nothing was published. ") from error
 
 
 def remake(
@@ -123,7 +121,7 @@ def remake(
             aside.replace(path)
         sync_folder(folders.warehouse)
     except OSError as error:
-        raise FirmlakeError(f"{path}: {error.strerror}", "Make room, then run again") from error
+        raise from_system(error, path) from error
 
 
 def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = False) -> None:
