@@ -35,17 +35,20 @@ def book(*sheets, hidden=(), merged=None):
     return buffer.getvalue()
 
 
+def _ods_cell(cell):
+    if isinstance(cell, int):
+        return f'<table:table-cell office:value-type="float" office:value="{cell}"><text:p>{cell}</text:p>'
+    if isinstance(cell, tuple):  # a date or time: kind, value, and the text as shown
+        kind, value, text = cell
+        return f'<table:table-cell office:value-type="{kind}" office:{kind}-value="{value}"><text:p>{text}</text:p>'
+    return f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p>'
+
+
 def ods(rows):
     """A LibreOffice sheet, by the standard: with the repeated empty cells and rows at its end."""
     cells = "".join(
         "<table:table-row>"
-        + "".join(
-            f'<table:table-cell office:value-type="float" office:value="{cell}"><text:p>{cell}</text:p>'
-            "</table:table-cell>"
-            if isinstance(cell, int)
-            else f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p></table:table-cell>'
-            for cell in row
-        )
+        + "".join(_ods_cell(cell) + "</table:table-cell>" for cell in row)
         + '<table:table-cell table:number-columns-repeated="16380"/></table:table-row>'
         for row in rows
     )
@@ -149,6 +152,13 @@ def test_a_list_as_people_have_it_is_read_right(write, content):
     assert found == ({("FR", FR)} if isinstance(content, str) and "nic," in content else COMPANIES)
     accounted = companies.header_count + companies.companies.height + companies.refused.height
     assert companies.line_count == accounted + companies.repeated_count + companies.blank_count
+
+
+@pytest.mark.parametrize("moment", ["2024-03-01T10:15:00", "2024-03-01 10:15:00", "01/03/2024"])
+def test_a_date_above_the_header_is_no_company_number(write, moment):
+    """The line of the header is found below it, whatever the form of the date."""
+    companies = read_company_list(write(f"Printed at;{moment}\nland;kbo\nBE;{BE}\n"))
+    assert (companies.header_count, companies.refused.height) == (2, 0)
 
 
 def test_a_guess_is_said_with_three_examples(write):
