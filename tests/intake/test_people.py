@@ -204,6 +204,30 @@ def test_of_two_columns_that_qualify_equally_the_hint_names_one_that_can_be_mapp
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["Nummer", ""])
+def test_a_column_whose_name_is_not_unique_can_be_mapped_by_its_position(write, name):
+    """Two lists side by side: the hint gives a position, which chooses one of them."""
+    path = write(f"Klant;{name};;Leverancier;{name}\nA;BE{BE};;B;BE0403091220\nC;BE0403053608;;D;BE0202239951\n")
+    with pytest.raises(CompanyListError, match=r"2 \(BE0403.* and .*5 \(BE0403091220") as caught:
+        read_company_list(path)
+    assert "--map number=2 " in caught.value.next_step
+    companies = read_company_list(path, IntakeOptions(number_column="5"))
+    assert companies.companies["company_number"].to_list() == ["0403091220", "0202239951"]
+
+
+def test_a_name_goes_before_a_position(write):
+    companies = read_company_list(write(f"3;naam;x\nBE{BE};a;BE0403091220\n"), IntakeOptions(number_column="3"))
+    assert companies.companies["company_number"].to_list() == [BE]
+
+
+def test_where_two_lists_side_by_side_disagree_the_refusal_names_the_way_to_choose(write):
+    path = write(f"naam;kbo;;naam;kbo\na;{BE};;b;0403091220\n")
+    with pytest.raises(CompanyListError, match="two columns disagree") as caught:
+        read_company_list(path)
+    assert "positions from 1: --map number=COLUMN" in caught.value.next_step
+    assert read_company_list(path, IntakeOptions(number_column="5")).companies["company_number"].item() == "0403091220"
+
+
 @pytest.mark.parametrize(
     "text", ["land;telefoon\nNL;06123456\nNL;06123457\n", "land;datum\nNL;20240101\nNL;20240102\n"]
 )
