@@ -84,7 +84,7 @@ COMPANY_COLUMNS: Final[Synonyms] = {
     "enterprise_number": _number_of("enterprise", "entreprise", "l entreprise", "onderneming", "ondernemings"),
     "be_number": _register("KBO", "BCE", "CBE", "KBO BCE", "BCE KBO"),
     "nl_number": _register("KvK", "Kamer van Koophandel", "CoC", "chamber of commerce"),
-    "siren": _register("SIREN"),
+    "siren": _register("SIREN", "RCS", "SIREN RCS"),
     "siret": _register("SIRET"),
     "vat_number": _register(
         "STCEG", "VAT", "VAT registration", "VAT reg", "VAT identification",
