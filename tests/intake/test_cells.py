@@ -15,6 +15,7 @@ from firmlake.intake.forms import EMPTY
 from firmlake.intake.sheet import load_guarded, load_sheets
 from firmlake.intake.table import BLANK, KINDS, field, unique_names
 from intake.test_binary_formats import parquet, workbook
+from intake.test_people import ods
 
 
 def cells(path, **options):
@@ -164,6 +165,25 @@ def with_errors(*rows):
 
 
 ERRORS = ["#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "text", "letter"),
+    [
+        (("date", "2020-01-05", "5 jan"), "2020-01-05", "d"),
+        (("date", "2020-01-05T00:00:00", "5 jan"), "2020-01-05", "d"),
+        (("date", "2020-01-05T10:05:00", "5 jan 10:05"), "2020-01-05 10:05:00", "d"),
+        (("time", "PT10H01M00S", "10:01"), "10:01:00", "d"),
+        (("time", "PT30H00M00S", "30:00"), "30:00:00", "s"),
+        ("2020-01-05", "2020-01-05", "s"),
+        ("2020-01-05T10:05:00", "2020-01-05T10:05:00", "s"),
+    ],
+)
+def test_dates_and_times_of_open_document_are_read_like_those_of_excel(write, cell, text, letter):
+    """Duration cells of 24 hours or more are no time of a day: they are texts."""
+    path = write(ods([["kbo", "dag"], ["0403227515", cell], ["0403091220", ("date", "2020-01-06T08:00:00", "")]]))
+    assert cells(path)[1][0][4] == text
+    assert kinds(path) == [f"s{letter}", "sd"]
 
 
 def test_an_error_of_a_workbook_is_read_as_it_is_shown(write):

@@ -49,6 +49,11 @@ WIDE = "full-width characters replaced"
         ("BE", "BE (0)403.227.515", "0403227515", [SEPARATED, PREFIX]),
         ("BE", "BTW BE 0403.227.515", "0403227515", [SEPARATED, PREFIX]),
         ("BE", "KBO nr.: 0403/227/515", "0403227515", [SEPARATED, PREFIX]),
+        ("BE", "RPR Brussel 0403.227.515", "0403227515", [SEPARATED, PREFIX]),
+        ("BE", "BTW BE 0403.227.515 - RPM Bruxelles", "0403227515", [SEPARATED, PREFIX]),
+        ("BE", "0403.227.515 (RPR Gent, afdeling Kortrijk)", "0403227515", [SEPARATED, PREFIX]),
+        (None, "0403.227.515 RPR Brussel", "0403227515", [SEPARATED, PREFIX]),
+        ("BE", "BCE n° 0403.227.515", "0403227515", [SEPARATED, PREFIX]),
         ("BE", "403227515", "0403227515", [ZERO]),
         ("BE", "BE403227515", "0403227515", [PREFIX, ZERO]),
         ("BE", "403227515.0", "0403227515", [FLOAT, ZERO]),
@@ -74,6 +79,8 @@ WIDE = "full-width characters replaced"
         ("NL", "1.7085815E7", "17085815", [SCIENTIFIC]),
         ("FR", "552032534", "552032534", []),
         ("FR", "552 032 534", "552032534", [SEPARATED]),
+        ("FR", "552 032 534 R.C.S. Paris", "552032534", [SEPARATED, PREFIX]),
+        (None, "RCS Paris B 552 032 534", "552032534", [SEPARATED, PREFIX]),
         ("FR", "SIREN 552 032 534", "552032534", [SEPARATED, PREFIX]),
         ("FR", "55203253400687", "552032534", [SIRET]),
         ("FR", "5.5203253400687E13", "552032534", [SCIENTIFIC, SIRET]),
@@ -89,7 +96,8 @@ WIDE = "full-width characters replaced"
     ],
 )
 def test_a_number_is_repaired_with_a_reason_for_each_step(country, text, number, repairs):
-    assert identified(country, text) == [(country, number, repairs, None)]
+    of = country or {10: "BE", 9: "FR"}[len(number)]
+    assert identified(country, text) == [(of, number, repairs, None)]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +113,12 @@ def test_a_number_is_repaired_with_a_reason_for_each_step(country, text, number,
         ("BE", "9403227515", "begins with 0 or 1"),
         ("BE", "0000000000", "wrong check digits"),
         ("BE", "DE123456789", "another country"),
+        ("BE", "BEO403227515", "a letter O, I or L instead of a digit"),
+        ("NL", "l7085815", "write 0 for O, and 1 for I or L"),
+        (None, "O4O3227515", "write 0 for O, and 1 for I or L"),
+        ("BE", "RPR Brussel 0403.227.516", "wrong check digits (mod 97)"),
+        ("BE", "0403.227.515 RPR Brussel 0403.091.220", "10 digits"),
+        ("BE", "0403.227.515 Brussel", "10 digits"),
         ("BE", "4.03E+08", "has lost some digits"),
         ("BE", "4.032275E8", "has lost some digits"),
         ("BE", "403227515.5", "a decimal number"),
@@ -119,7 +133,7 @@ def test_a_number_is_repaired_with_a_reason_for_each_step(country, text, number,
         ("NL", "123456", "8 digits"),
         ("NL", "123456789", "RSIN"),
         ("NL", "NL123456789B01", "Dutch VAT"),
-        ("NL", "1234.56.789.B.01", "Dutch VAT"),
+        ("NL", "1234.56.789.B.01", "or find it with `firmlake match`"),
         ("NL", "000017085815", "branch number"),
         ("FR", "552032535", "wrong check digit (Luhn)"),
         ("FR", "000000000", "all zeros"),

@@ -35,17 +35,20 @@ def book(*sheets, hidden=(), merged=None):
     return buffer.getvalue()
 
 
+def _ods_cell(cell):
+    if isinstance(cell, int):
+        return f'<table:table-cell office:value-type="float" office:value="{cell}"><text:p>{cell}</text:p>'
+    if isinstance(cell, tuple):  # a date or time: kind, value, and the text as shown
+        kind, value, text = cell
+        return f'<table:table-cell office:value-type="{kind}" office:{kind}-value="{value}"><text:p>{text}</text:p>'
+    return f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p>'
+
+
 def ods(rows):
     """A LibreOffice sheet, by the standard: with the repeated empty cells and rows at its end."""
     cells = "".join(
         "<table:table-row>"
-        + "".join(
-            f'<table:table-cell office:value-type="float" office:value="{cell}"><text:p>{cell}</text:p>'
-            "</table:table-cell>"
-            if isinstance(cell, int)
-            else f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p></table:table-cell>'
-            for cell in row
-        )
+        + "".join(_ods_cell(cell) + "</table:table-cell>" for cell in row)
         + '<table:table-cell table:number-columns-repeated="16380"/></table:table-row>'
         for row in rows
     )
@@ -151,6 +154,13 @@ def test_a_list_as_people_have_it_is_read_right(write, content):
     assert companies.line_count == accounted + companies.repeated_count + companies.blank_count
 
 
+@pytest.mark.parametrize("moment", ["2024-03-01T10:15:00", "2024-03-01 10:15:00", "01/03/2024"])
+def test_a_date_above_the_header_is_no_company_number(write, moment):
+    """The line of the header is found below it, whatever the form of the date."""
+    companies = read_company_list(write(f"Printed at;{moment}\nland;kbo\nBE;{BE}\n"))
+    assert (companies.header_count, companies.refused.height) == (2, 0)
+
+
 def test_a_guess_is_said_with_three_examples(write):
     [guess] = read_company_list(write(PLAIN)).guesses
     assert guess.startswith(f"Company numbers are read from column 'nummer' ({BE}, {NL}, {FR})")
@@ -192,6 +202,30 @@ def test_of_two_columns_that_qualify_equally_the_hint_names_one_that_can_be_mapp
     assert read_company_list(path, IntakeOptions(number_column=column)).companies["company_number"].to_list() == [
         BE, "0403053608",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Nummer", ""])
+def test_a_column_whose_name_is_not_unique_can_be_mapped_by_its_position(write, name):
+    """Two lists side by side: the hint gives a position, which chooses one of them."""
+    path = write(f"Klant;{name};;Leverancier;{name}\nA;BE{BE};;B;BE0403091220\nC;BE0403053608;;D;BE0202239951\n")
+    with pytest.raises(CompanyListError, match=r"2 \(BE0403.* and .*5 \(BE0403091220") as caught:
+        read_company_list(path)
+    assert "--map number=2 " in caught.value.next_step
+    companies = read_company_list(path, IntakeOptions(number_column="5"))
+    assert companies.companies["company_number"].to_list() == ["0403091220", "0202239951"]
+
+
+def test_a_name_goes_before_a_position(write):
+    companies = read_company_list(write(f"3;naam;x\nBE{BE};a;BE0403091220\n"), IntakeOptions(number_column="3"))
+    assert companies.companies["company_number"].to_list() == [BE]
+
+
+def test_where_two_lists_side_by_side_disagree_the_refusal_names_the_way_to_choose(write):
+    path = write(f"naam;kbo;;naam;kbo\na;{BE};;b;0403091220\n")
+    with pytest.raises(CompanyListError, match="two columns disagree") as caught:
+        read_company_list(path)
+    assert "positions from 1: --map number=COLUMN" in caught.value.next_step
+    assert read_company_list(path, IntakeOptions(number_column="5")).companies["company_number"].item() == "0403091220"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ _MAPPED = {"number": "number_column", "country": "country_column", "contact": "c
 
 map_option = click.option(
     "--map", "mapped", multiple=True, metavar="ROLE=COLUMN",
-    help="Column to use as number or country: its name, or its position from 1 if there is no header.",
+    help="Column to use as number or country: its name, or its position from 1.",
 )  # fmt: skip
 
 

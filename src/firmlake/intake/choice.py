@@ -10,7 +10,7 @@ from typing import Final
 from firmlake.core.company import ADJECTIVES
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, quoted_names, role_of
+from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, mapped_name, quoted_names, role_of
 from firmlake.intake.guess import Choice, Search, UndecidedError, guess_country, guess_number
 from firmlake.intake.hints import hint_of, is_company_name
 from firmlake.intake.table import TextTable
@@ -33,7 +33,7 @@ def choose_columns(
         table: The file as a table.
         options: Mapped columns and the default country.
         synonyms: Header names by role.
-        mapping: Columns mapped to further roles: header names, or positions from 1 if there is no header.
+        mapping: Columns mapped to further roles: header names, or positions from 1.
 
     Returns:
         The choice, and one sentence for each column that was not chosen by its name alone.
@@ -91,7 +91,7 @@ def _require(search: Search, synonyms: Synonyms) -> None:
         return
     if search.likely is not None and missing == [_NUMBER]:
         position, country = search.likely
-        mapped = shlex.quote(table.names[position] if table.names else str(position + 1))
+        mapped = mapped_name(table.names, position)
         raise UndecidedError(
             f"{path}: column {search.name(position)} looks like {ADJECTIVES[country]} company numbers "
             f"({search.examples(position)}), but nothing names their country",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +22,7 @@ __all__ = [
     "Synonyms",
     "find_columns",
     "header_names",
+    "mapped_name",
     "one_role",
     "quoted_names",
     "role_of",
@@ -82,7 +84,7 @@ COMPANY_COLUMNS: Final[Synonyms] = {
     "enterprise_number": _number_of("enterprise", "entreprise", "l entreprise", "onderneming", "ondernemings"),
     "be_number": _register("KBO", "BCE", "CBE", "KBO BCE", "BCE KBO"),
     "nl_number": _register("KvK", "Kamer van Koophandel", "CoC", "chamber of commerce"),
-    "siren": _register("SIREN"),
+    "siren": _register("SIREN", "RCS", "SIREN RCS"),
     "siret": _register("SIRET"),
     "vat_number": _register(
         "STCEG", "VAT", "VAT registration", "VAT reg", "VAT identification",
@@ -141,7 +143,7 @@ def find_columns(
         path: The file, for messages.
         names: Header names in the order of the columns.
         synonyms: The roles sought.
-        mapping: Header names for roles that the user has mapped, instead of synonyms.
+        mapping: Header names, or positions from 1, for roles that the user has mapped, instead of synonyms.
 
     Raises:
         CompanyListError: The mapping names a column that does not exist. The next step suggests a similar name.
@@ -157,14 +159,23 @@ def find_columns(
 
 
 def _positions_of(path: Path, names: Sequence[str], wanted: str) -> list[int]:
-    """Return the positions of a named column, by its exact spelling or, failing that, its folded spelling."""
+    """Return the positions of a column: by its exact name, its folded name or, if no column has it, its position."""
     exact = [position for position, name in enumerate(names) if name == wanted]
     positions = exact or [position for position, name in enumerate(names) if fold(name) == fold(wanted) != ""]
+    if not positions and wanted.isdecimal() and 1 <= int(wanted) <= len(names):
+        return [int(wanted) - 1]
     if not positions:
         nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
         hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its columns are {quoted_names(names)}."
         raise CompanyListError(f"{path} has no column {wanted!r}", hint)
     return positions
+
+
+def mapped_name(names: Sequence[str] | None, position: int) -> str:
+    """Return how to map a column, as a shell reads it: its name or, if another column has that too, its position."""
+    name = names[position] if names else ""
+    is_single = fold(name) != "" and sum(fold(each) == fold(name) for each in names or ()) == 1
+    return shlex.quote(name) if is_single else str(position + 1)
 
 
 def quoted_names(names: Sequence[str], most: int = 20) -> str:

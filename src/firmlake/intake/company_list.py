@@ -188,5 +188,6 @@ def _all_refused(path: Path, refused: pl.DataFrame, options: IntakeSettings) -> 
     first = refused.head(_EXAMPLES).select(pl.format("line {} ({}): {}", "line", "given", "reason"))
     return CompanyListError(
         f"{path}: no line names a company, {refused.height:,} refused. {'; '.join(first.to_series())}",
-        "Correct the lines, or map the right columns (intake.country_column, intake.number_column)",
+        "Correct the lines, or name the columns to read, by their names or positions from 1: --map number=COLUMN "
+        "--map country=COLUMN",
     )

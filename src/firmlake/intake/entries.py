@@ -48,8 +48,7 @@ def read_entries(
         path: The file.
         options: How to read the file.
         synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
-        mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1 if there is
-            no header.
+        mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1.
         with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), the whole
             line in `text` if it cannot be split into fields, and `KINDS` if the table has them.
 

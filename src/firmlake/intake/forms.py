@@ -46,6 +46,11 @@ class Form(NamedTuple):
 
 _NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE|(DIV0|NAME|NULL|NUM|REF|VALUE)[!?])?$", REFUSED, EMPTY)  # or `words.ERROR`
 _FOREIGN: Final = Form(r"^[A-Z]{2}[0-9]{6}", REFUSED, _ABROAD)
+_MISTYPED: Final = Form(
+    r"^([0-9]+[OIL]|[OIL]+[0-9])[0-9OIL]*$",
+    REFUSED,
+    "a letter O, I or L instead of a digit: write 0 for O, and 1 for I or L",
+)
 
 FORMS: Final = {
     "BE": (
@@ -56,6 +61,7 @@ FORMS: Final = {
         Form(r"^[2-8][0-9]{9}$", REFUSED,
              "a Belgian establishment unit, not a company: give the number of the enterprise it belongs to"),
         _FOREIGN,
+        _MISTYPED,
         Form(r"", REFUSED, _BE_LENGTH),
     ),
     "NL": (
@@ -64,12 +70,14 @@ FORMS: Final = {
         Form(r"^[0-9]{8}$", NO_CHECK, ""),
         Form(r"^[0-9]{7}$", NO_CHECK, "", _ZERO, lost_zero=True),
         Form(r"^[0-9]{9}B[0-9]{2}$", REFUSED,
-             "a Dutch VAT number, which does not identify a company to the service: give the KVK number (8 digits)"),
+             "a Dutch VAT number, which does not identify a company to the service: give the KVK number (8 digits), "
+             "or find it with `firmlake match`"),
         Form(r"^[0-9]{9}$", REFUSED,
              f"{_NL_LENGTH}; 9 digits are an RSIN, which does not identify a company to the service"),
         Form(r"^[0-9]{12}$", REFUSED,
              "a Dutch branch number (vestigingsnummer), not a company: give the KVK number (8 digits)"),
         _FOREIGN,
+        _MISTYPED,
         Form(r"", REFUSED, _NL_LENGTH),
     ),
     "FR": (
@@ -83,6 +91,7 @@ FORMS: Final = {
         Form(r"^[0-9]{11}$", "VAT", _VAT, _VAT_TO_SIREN, start=2),
         Form(r"^[0-9A-HJ-NP-Z]{2}[0-9]{9}$", "VAT with letters", _VAT, _VAT_TO_SIREN, start=2),
         _FOREIGN,
+        _MISTYPED,
         Form(r"", REFUSED, _FR_LENGTH),
     ),
     None: (
@@ -91,6 +100,7 @@ FORMS: Final = {
              "nothing names its country: add a country column or a prefix, or set intake.default_country to BE, NL "
              "or FR"),
         _FOREIGN,
+        _MISTYPED,
         Form(r"", REFUSED, "not a company number: check that the right column is read"),
     ),
 }  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.columns import COUNTRY, NUMBER_ROLES
+from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, mapped_name
 from firmlake.intake.content import Evidence, column_texts, country_shares, number_evidence
 from firmlake.intake.countries import country_codes
 from firmlake.intake.hints import hint_of
@@ -57,8 +56,10 @@ class Search:
     """A column, and the country whose numbers it may hold without enough evidence."""
 
     def name(self, position: int) -> str:
-        """Return the name of a column for messages, as it can be given to `--map`."""
-        return repr(self.table.names[position]) if self.table.names else str(position + 1)
+        """Return the name of a column for messages, with its position if another column has the same name, or none."""
+        name = self.table.names[position] if self.table.names else ""
+        mapped = mapped_name(self.table.names, position)
+        return mapped if not name else f"{name!r} at position {mapped}" if mapped == str(position + 1) else repr(name)
 
     def examples(self, position: int) -> str:
         """Return the first values of a column, for messages."""
@@ -226,8 +227,8 @@ def _best(search: Search, weighed: Mapping[int, Evidence]) -> int | None:
 def _ambiguous(search: Search, positions: list[int], role: str) -> UndecidedError:
     columns = " and ".join(f"{search.name(each)} ({search.examples(each)})" for each in sorted(positions)[:3])
     what = "company numbers" if role == "number" else "countries"
-    first = search.table.names[min(positions)] if search.table.names else str(min(positions) + 1)
+    first = mapped_name(search.table.names, min(positions))
     return UndecidedError(
         f"{search.path}: columns {columns} all hold {what}",
-        f"Name the right one: --map {role}={shlex.quote(first)} (the setting intake.{role}_column)",
+        f"Name the right one: --map {role}={first} (the setting intake.{role}_column)",
     )

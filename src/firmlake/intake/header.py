@@ -24,7 +24,7 @@ _FEWEST_DIGITS: Final = 7
 """Digits of the shortest company number: a KVK number without its leading zero."""
 
 _MOST_LETTERS: Final = 8
-_DATE: Final = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
+_DATE: Final = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?!\d)")
 _WIDE: Final = 0.5
 """A header fills at least this share of the cells that the data below it fill; a title fills one or two."""
 

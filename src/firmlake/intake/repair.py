@@ -21,6 +21,9 @@ class _Step(NamedTuple):
 _SEPARATORS: Final = "spaces and punctuation removed"
 _SCIENTIFIC: Final = "scientific notation written out"
 _PREFIX: Final = "prefix removed"
+_COURT: Final = r"\b(RPR|RPM|RCS|R\.C\.S)\b[^0-9]*"
+"""A register and its court, with which companies in Belgium and France end or begin the number on their letters."""
+
 _WIDENED: Final = "full-width characters replaced"
 _DATE: Final = "this is a date, not a company number: map the column that holds the numbers"
 
@@ -47,10 +50,13 @@ _STEPS: Final = (
         r"^-?[0-9]*[.,]([0-9]{1,2}|[0-9]{5,})$",
         None,
     ),
+    _Step(_PREFIX, rf"^{_COURT}", "$1 "),
+    _Step(_PREFIX, rf"^(.*[0-9][^\p{{L}}0-9]*){_COURT}$", "$2 $1"),
+    _Step(_PREFIX, r"\bN\s?[°º]"),
     _Step(_SEPARATORS, r"[\s.,:;#/_()°º\p{Pd}]"),
 )
 
-_LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "KVK": "NL", "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
+_LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL", "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
                   "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None}  # fmt: skip
 """Words written before a number, with the country whose numbers they denote."""
 

@@ -32,7 +32,7 @@ _DIGITS_MAX: Final = 15
 _SMALLEST: Final = Decimal("1E-9")
 """Smaller numbers are read in scientific notation."""
 
-_MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+_MOMENT: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2}.*))?$"
 _DAY_ZERO: Final = r"^1899-12-3[01] "
 """The day that a time without a date has in a spreadsheet."""
 
@@ -46,10 +46,14 @@ _ERRORS: Final = {
 }  # fmt: skip
 """Errors of cells: the name that the reader gives them, and the text that spreadsheets show."""
 
+_DURATION: Final = re.compile(r'DurationIso\("(?:PT(\d+)H(\d+)M(\d+)(?:[.,]\d+)?S|(.+))"\)')
+"""A time of OpenDocument."""
+
 _BASE_BYTES: Final = 2 * 2**30
 """Address space that the interpreter and its libraries reserve."""
 
 _CELL_BYTES: Final = 100
+_DAY_HOURS: Final = 24
 _DAMAGED: Final = 3
 _TOO_LARGE: Final = 4
 
@@ -88,8 +92,8 @@ def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
                 batch, failed = sheet.to_arrow_with_errors()
                 cells, is_visible = pl.DataFrame(pl.from_arrow(batch)), sheet.visible == "visible"
                 del sheet, batch  # before another is loaded
-                errors = _errors(failed)
-                yield Sheet(name, is_visible, *_refine(cells, errors, lambda kind: load(dtypes=kind).to_polars()))  # noqa: B023
+                unread = _unread(failed)
+                yield Sheet(name, is_visible, *_refine(cells, unread, lambda kind: load(dtypes=kind).to_polars()))  # noqa: B023
     except fastexcel.FastExcelError as error:
         raise SheetDamagedError(str(error)) from error
     except pl.exceptions.PanicException as error:
@@ -156,24 +160,28 @@ def _limit_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _errors(failed: Any) -> dict[int, dict[int, str]]:
-    """Return the text of each error cell by row, by column; the reader leaves these cells empty."""
-    found: dict[int, dict[int, str]] = {}
+def _unread(failed: Any) -> dict[int, dict[int, tuple[str, str]]]:
+    """Return text and kind of each error or time by row, by column; the reader leaves these cells empty."""
+    found: dict[int, dict[int, tuple[str, str]]] = {}
     for each in failed.errors if failed else ():
+        row, column = each.offset_position
         if (error := _ERROR.search(each.detail)) and error[1] in _ERRORS:
-            row, column = each.offset_position
-            found.setdefault(column, {})[row] = _ERRORS[error[1]]
+            found.setdefault(column, {})[row] = _ERRORS[error[1]], "e"
+        elif time := _DURATION.search(each.detail):
+            hours, minutes, seconds, other = time.groups()
+            text = other or f"{int(hours):02}:{minutes}:{seconds}"
+            found.setdefault(column, {})[row] = text, "s" if other or int(hours) >= _DAY_HOURS else "d"
     return found
 
 
 def _refine(
-    cells: pl.DataFrame, errors: Mapping[int, Mapping[int, str]], load: Callable[[str], pl.DataFrame]
+    cells: pl.DataFrame, unread: Mapping[int, Mapping[int, tuple[str, str]]], load: Callable[[str], pl.DataFrame]
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Format numbers and dates as the module states, and find `Sheet.kinds`; `load` reads the cells as another type."""
     booleans = moments = cells.clear(cells.height)
     if _occurs(_TYPED, cells):
         booleans = load("boolean")  # null for texts and dates
-        moments = load("datetime") if _occurs(_MOMENT, cells) else moments
+        moments = load("date") if _occurs(_MOMENT, cells) else moments
         if any(column.count() for column in booleans):
             cells = _write_numbers(cells, _inexact(cells, load("float")), booleans)
         cells = _shorten_dates(cells, moments)
@@ -186,10 +194,10 @@ def _refine(
         ).to_series()
         for text, boolean, moment in zip(cells, booleans, moments, strict=True)
     ]  # fmt: skip
-    for column, texts in errors.items():
-        rows = list(texts)
-        cells = cells.with_columns(cells.to_series(column).scatter(rows, list(texts.values())))
-        letters[column] = letters[column].scatter(rows, "e")
+    for column, found in unread.items():
+        rows, (texts, kinds_read) = list(found), zip(*found.values(), strict=True)
+        cells = cells.with_columns(cells.to_series(column).scatter(rows, list(texts)))
+        letters[column] = letters[column].scatter(rows, list(kinds_read))
     kinds = pl.select(pl.concat_str(letters)).to_series() if letters else pl.Series([], dtype=pl.String)
     return cells, kinds.alias(KINDS)
 
@@ -202,7 +210,7 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """Drop midnight from dates without a time, and the date from times; text cells that look alike stay unchanged."""
     for text in cells:
         is_moment = text.str.contains(_MOMENT) & moments[text.name].is_not_null()
-        short = text.str.replace(_DAY_ZERO, "").str.replace(" 00:00:00$", "")
+        short = text.str.replace(_MOMENT, "$1 $2").str.replace(_DAY_ZERO, "").str.replace("^([^ ]+) (00:00:00)?$", "$1")
         cells = cells.with_columns(short.zip_with(is_moment.fill_null(value=False), text).alias(text.name))
     return cells
 
