@@ -58,7 +58,7 @@ class Weeks:
 
         Args:
             periods: Company, year and equity of periods, and other columns by name.
-            events: Company, kind, old and new stake of owners, as the run found them.
+            events: Company, kind, old and new stake and functions of owners, as the run found them.
             listed: The companies on the list `customers`.
         """
         name, at = RUNS[self.count], at or NOON + self.count * WEEK
@@ -71,9 +71,9 @@ class Weeks:
             given = {"start_date": date(year, 1, 1), "end_date": date(year, 12, 31), "dup_no": 0, "position": 0}
             given |= {"date_received": date(year + 1, 6, 30), "equity": equity, **dict(*others)}
             self._insert("financials", **_key(company), **given, fetched_at=at, run_id="r", valid_from_run="r")
-        for place, (company, kind, old, new) in enumerate(events):
+        for place, (company, kind, old, new, function) in enumerate(events):
             row = {"position": place, "kind": kind, "direction": "parent", "old_value": old, "new_value": new}
-            self._insert("changes", **_key(company), **row, run_id=name)
+            self._insert("changes", **_key(company), **row, function=function, run_id=name)
         for line, company in enumerate(listed):
             row = {"list_name": "Customers", "line": line, "status": "accepted", "columns": "{}", "run_id": "r"}
             self._insert("list_members", **_key(company), **row, valid_from_run="r")
@@ -205,15 +205,16 @@ def test_what_depends_on_the_day_is_judged_by_the_last_answer(weeks):
 
 
 def test_an_owner_who_comes_goes_or_changes_raises_an_alert_for_thirty_days(weeks):
+    """A parent that is no shareholder is no owner, whatever its stake means."""
     owner = (rule("owner", {"owner_change_stake": ">= 0.25"}),)
     for day, events, expected in (
-        (0, [(ACME, "parent_in", None, "0.1"), (ACME, "child_in", None, "0.9")], []),
-        (2, [(ACME, "parent_out", "0.6", None)], ["opened"]),
-        (31, [(ACME, "stake_changed", "0.1", "0.15")], ["still open"]),
-        (33, [(ACME, "parent_in", None, None)], ["closed"]),
-        (34, [(ACME, "stake_changed", "0.3", "0.2")], ["closed", "opened"]),
+        (0, [("parent_in", None, "0.1", "SHAREHOLDER"), ("parent_in", None, "0.9", "DIRECTOR")], []),
+        (2, [("parent_out", "0.6", None, "DIRECTOR, SHAREHOLDER")], ["opened"]),
+        (31, [("stake_changed", "0.1", "0.15", "SHAREHOLDER")], ["still open"]),
+        (33, [("parent_in", None, None, "SHAREHOLDER")], ["closed"]),
+        (34, [("stake_changed", "0.3", "0.2", "SHAREHOLDER")], ["closed", "opened"]),
     ):
-        weeks.run(events=events, rules=owner, at=NOON + day * DAY)
+        weeks.run(events=[(ACME, *event) for event in events], rules=owner, at=NOON + day * DAY)
         assert [state for (state,) in weeks.alerts("state")] == expected
     assert json.loads(weeks.alerts("evidence")[0][0])["owner_change_stake"] == "0.600000"
 

@@ -128,6 +128,17 @@ FINANCIALS = {
         )
         for after, kind in ((8, "health_up"), (6, "health_down"))
     },
+    "of two periods that end on one day, the health of the one received last counts": (
+        (
+            [period(2024), period(2024, startDate="2024-07-01", dateReceived="2025-05-01", healthIndicator=1)],
+            [period(2024), period(2024, startDate="2024-07-01", dateReceived="2025-08-01", healthIndicator=9)],
+        ),
+        (
+            "kind, old_value, new_value, start_date::VARCHAR",
+            [("period_restated", None, None, "2024-07-01"), ("health_up", "7", "9", "2024-07-01")],
+        ),
+        (VALUES, NO_EVENT),
+    ),
 }
 RELATIONSHIPS = {
     "parties come and go, and move without a word": (

@@ -85,6 +85,12 @@ def test_compound_growth_starts_at_the_period_nearest_to_the_years_asked_for(fig
     assert figures.of(1, "*", "cagr(5)") == []
 
 
+def test_compound_growth_never_starts_at_the_newest_period_itself(figures):
+    """Half a year off, it would be as near as any, and its growth would be nothing."""
+    assert figures.of(1, "base_end_date", "cagr(0.5)") == []
+    assert figures.of(4, "*", "cagr(0.5)") == []
+
+
 def test_of_two_periods_that_end_on_one_day_all_views_take_the_same_for_the_newest(figures):
     assert figures.of(11, "start_date, revenue", "latest_accounts") == [(date(2024, 1, 2), Decimal("400.00"))]
     assert figures.of(11, "revenue_cagr", "cagr(2)") == [(1.0,)]
@@ -92,6 +98,11 @@ def test_of_two_periods_that_end_on_one_day_all_views_take_the_same_for_the_newe
     assert figures.of(11, "usual_days_to_file, expected_date", "overdue(DATE '2027-01-01')") == [
         (46, date(2026, 2, 15))
     ]
+    revenue = "measure = 'revenue_annual'"
+    assert figures.of(11, "value", f"(FROM percentiles(2024) WHERE {revenue})") == [(400.0,)]
+    assert figures.ask(
+        "SELECT value FROM place_by_year('NL', '00000011', 'revenue_annual') WHERE fiscal_year = 2024"
+    ) == [(400.0,)]
 
 
 @pytest.mark.parametrize("company", [2, 3])
@@ -166,6 +177,34 @@ def test_punctuality_counts_days_after_the_end(figures):
         (date(2023, 12, 31), 120, 120, 0),
         (date(2024, 12, 31), 200, 120, 80),
     ]
+
+
+def test_a_correction_filed_later_does_not_make_a_company_late():
+    """A company files after 100 days, and corrects its accounts two years later."""
+    made = Figures()
+    made.files(1, date_received="2025-04-10")
+    made.files(1, dup_no=1, date_received="2027-01-01")
+    made.files(2, dup_no=0)
+    made.files(2, dup_no=1, date_received="2025-04-10")
+    made.made()
+    for company in (1, 2):
+        assert made.of(company, "days_to_file, usual_days_to_file", "punctuality") == [(100, 100)]
+        assert made.of(company, "days_to_file, usual_days_to_file", "portfolio") == [(100, 100)]
+    assert made.of(1, "date_received, first_received", "accounts") == [(date(2027, 1, 1), date(2025, 4, 10))]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [("2023-02-28", "2024-02-29"), ("2024-02-29", "2025-02-28"), ("2024-12-31", "2025-12-31")],
+)
+def test_the_next_year_ends_with_its_month(end, expected):
+    made = Figures()
+    made.files(1, end, "2022-03-01", date_received=end)
+    rows = made.made().ask(
+        "SELECT expected_end_date, w.overdue_days FROM overdue(DATE '2026-01-01') o "
+        "JOIN watched_figures(DATE '2026-01-01') w USING (company_number) WHERE o.overdue_days = w.overdue_days"
+    )
+    assert rows == [(date.fromisoformat(expected), (date(2026, 1, 1) - date.fromisoformat(expected)).days)]
 
 
 def test_accounts_are_overdue_when_the_usual_time_after_the_next_year_has_passed(figures):

@@ -67,6 +67,11 @@ def figures():
         made.files(company, start="2023-01-01", end="2023-12-31", total_assets=900, equity=900)
         made.files(company, total_assets=total_assets, equity=equity)
     made.files(103, employee_count=0, employee_male_fraction=0, employee_female_fraction=0)
+    # 107: a longer period covers the days between two others; 108: it covers only some of them.
+    for company, start in ((107, "2022-10-01"), (108, "2022-12-01")):
+        made.files(company, start="2021-10-01", end="2022-09-30")
+        made.files(company, start="2023-01-01", end="2023-06-30")
+        made.files(company, start=start, end="2023-12-31")
     owner = {"related_kind": "company", "related_country": "NL", "function": "SHAREHOLDER", "position": 0}
     for child, parent, stake in ((200, 201, 1.01), (202, 203, 0.7), (202, 204, 0.4), (205, 205, 0.1)):
         position = parent
@@ -111,6 +116,8 @@ def test_a_check_finds_its_fault_and_no_other_does(figures, company, check):
         (104, {"leap"}),
         (105, {"leap"}),
         (106, {"leap"}),
+        (107, {"period_overlap", "period_length"}),
+        (108, {"period_overlap", "period_length", "period_gap"}),
         (200, {"stake_range", "stake_sum"}),
         (202, {"stake_sum"}),
         (205, {"self_holding"}),

@@ -465,6 +465,17 @@ def test_effective_stakes_are_the_sum_over_all_paths_in_any_graph(seed):
             assert graph.effective(int(one[2:]))[key(start)] == stake
 
 
+def test_the_stake_is_the_same_from_above_and_from_below_where_stakes_exceed_the_whole():
+    """1 holds three times the whole of 3, on ways of two, three and four steps, and 3 holds a tenth of 4."""
+    graph = Owners()
+    for child, owner, stake in ((11, 1, 1), (12, 11, 1), (13, 12, 1), (3, 11, 1), (3, 12, 1), (3, 13, 1), (4, 3, 0.1)):
+        graph.names_parent(child, owner, stake)
+    graph.made()
+    above = graph.ask("SELECT id, effective_fraction FROM owners_of('NL', '00000004') WHERE id = 'NL00000001'")
+    below = graph.ask("SELECT id, effective_fraction FROM holdings_of('NL', '00000001') WHERE id = 'NL00000004'")
+    assert (above, below) == ([(key(1), Decimal("0.3"))], [(key(4), Decimal("0.3"))])
+
+
 def test_contradictory_stakes_in_one_large_ring_come_to_an_end():
     """All owners of all: stakes add up to far more than the whole, and ways multiply at each step."""
     graph = Owners()

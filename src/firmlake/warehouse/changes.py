@@ -121,13 +121,14 @@ _BEFORE = """
 """
 
 _VIEWS = (
-    # The health indicator of the newest period that has one.
+    # The health indicator of the newest period that has one, in the order of recency in the view `accounts`.
     """
     CREATE OR REPLACE TEMP TABLE {when}_health AS
     SELECT country, company_number, start_date, end_date, health_indicator
     FROM {when}_financials WHERE health_indicator IS NOT NULL
     QUALIFY row_number() OVER (
-        PARTITION BY country, company_number ORDER BY end_date DESC, start_date DESC, dup_no DESC) = 1
+        PARTITION BY country, company_number
+        ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date, dup_no DESC) = 1
     """,
     """
     CREATE OR REPLACE TEMP TABLE {when}_codes AS

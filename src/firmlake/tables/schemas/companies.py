@@ -12,7 +12,11 @@ _PERIOD = service_columns(
     "financials", "period", ("start_date", "First day of the period"), ("end_date", "Last day of the period")
 )
 _DUP_NO = Column(
-    "dup_no", "integer", "Number of the filing: a period can be filed again, and 0 is the filing received first"
+    "dup_no",
+    "integer",
+    "Number of the filing: a period can be filed again, and 0 is the filing received first. "
+    "A filing without a day of receipt counts as the oldest; of filings received on the same day, the answer names the "
+    "newest first",
 )
 
 _FINANCIAL_VALUES = service_columns(
@@ -62,7 +66,7 @@ TABLES_OF_COMPANIES = (
                 "name",
                 "text",
                 "Name of the company, in the language of the run",
-                "not found or not fetched yet",
+                "never found",
                 "identifier.name",
                 privacy="company",
             ),
@@ -70,7 +74,7 @@ TABLES_OF_COMPANIES = (
                 "place",
                 "text",
                 "Place of the company, in the language of the run",
-                "not found or not fetched yet",
+                "never found",
                 "identifier.place",
                 privacy="company",
             ),
@@ -78,7 +82,7 @@ TABLES_OF_COMPANIES = (
                 "fetched_at",
                 "timestamp",
                 "Time at which name and place were received, UTC",
-                "not found or not fetched yet",
+                "never found",
             ),
             Column(
                 "paid_at",

@@ -4,11 +4,15 @@
 --
 -- period_days: Length of the period in days, first and last day included; usually 365 or 366
 -- filing_count: Number of filings of this period in the answer; more than 1 if it was filed again
--- recency: 1 for the company's newest period, 2 for the previous one, and so on
+-- first_received: Day on which accounts of this period were first received, while date_received is that of the filing
+-- shown. Null: no day of receipt is stated
+-- recency: 1 for the company's newest period, 2 for the previous one, and so on. Of periods with the same last day, the
+-- one received last is the newest, and of those received on the same day the longest
 SELECT
     f.* EXCLUDE (dup_no, position, extra_json),
     f.end_date - f.start_date + 1 AS period_days,
     coalesce(again.filing_count, 1) AS filing_count,
+    coalesce(again.first_received, f.date_received) AS first_received,
     row_number() OVER (
         PARTITION BY f.country, f.company_number
         ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date

@@ -19,7 +19,7 @@ SELECT
     altman_zone(z) AS zone
 FROM (
     SELECT
-        country, company_number, start_date, end_date, period_days,
+        country, company_number, start_date, end_date, date_received, period_days,
         ratio(net_working_capital, total_assets) AS x1,
         ratio(retained_earnings, total_assets) AS x2,
         ratio(annualised(ebit, period_days), total_assets) AS x3,

@@ -1,9 +1,10 @@
 -- macro cagr(years := 3)
 -- example: cagr(3)
 -- Compound annual growth rates of each company over a number of years, up to its newest period. The first period is the
--- one that ended nearest to that many years earlier, at most half a year off; a company without such a period has no
--- row. The figures of both periods must be comparable, see quality. Amounts that build up over a period are annualised.
--- A rate is null if a figure is missing or not above zero in either period.
+-- one that ended nearest to that many years earlier, at most 183 days off; periods whose figures are not comparable
+-- are passed over, see quality. A company without such a period, or whose newest figures are not comparable, has no row.
+-- Amounts that build up over a period are annualised. A rate is null if a figure is missing or not above zero in either
+-- period.
 --
 -- base_end_date: Last day of the first period
 -- base_period_days: Length of the first period in days
@@ -47,6 +48,7 @@ JOIN (
     JOIN (SELECT * EXCLUDE (recency) FROM accounts) a USING (country, company_number)
     LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
     WHERE abs(a.end_date - newest_date + day_count) <= 183
+        AND a.end_date < newest_date
         AND incomparable_because(u.presumed_unit, a.period_days) IS NULL
     QUALIFY row_number() OVER (
         PARTITION BY country, company_number

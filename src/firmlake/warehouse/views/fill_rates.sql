@@ -17,7 +17,7 @@ FROM (
         FROM (
             SELECT l.list_name, a.country, year(a.end_date) AS fiscal_year, a.* EXCLUDE (
                 country, company_number, start_date, end_date, fetched_at, run_id, valid_from_run,
-                period_days, filing_count, recency
+                period_days, filing_count, first_received, recency
             )
             FROM accounts a
             JOIN (

@@ -47,7 +47,6 @@ above(no) AS (
 within AS MATERIALIZED (
     SELECT s.* FROM stakes_below s SEMI JOIN above a ON a.no = s.child_no
 ),
--- A member with more than the whole, which cannot be, passes nothing more on.
 ways(head_no, no, stake, more, step) USING KEY (head_no, no) AS (
     SELECT no, no, 1::DOUBLE, 1::DOUBLE, 0 FROM heads
     UNION
@@ -57,7 +56,7 @@ ways(head_no, no, stake, more, step) USING KEY (head_no, no) AS (
     FROM ways w
     JOIN within s ON s.parent_no = w.no
     LEFT JOIN recurring.ways known ON known.head_no = w.head_no AND known.no = s.child_no
-    WHERE s.child_no <> w.head_no AND w.step < 1000 AND w.stake - w.more <= 1.000001
+    WHERE s.child_no <> w.head_no AND w.stake < 1000 AND w.step < 1000
     GROUP BY w.head_no, s.child_no
     HAVING sum(w.more * s.stake) > 1e-9
 ),

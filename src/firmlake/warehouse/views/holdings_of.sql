@@ -30,7 +30,6 @@ onwards AS MATERIALIZED (
 named AS MATERIALIZED (
     SELECT p.* FROM parties p SEMI JOIN below b USING (no)
 ),
--- A company of which more than the whole is held, which cannot be, passes nothing more on.
 ways(no, stake, more, step_count, step) USING KEY (no) AS (
     SELECT no, 1::DOUBLE, 1::DOUBLE, 0, 0 FROM start
     UNION
@@ -40,7 +39,7 @@ ways(no, stake, more, step_count, step) USING KEY (no) AS (
     FROM ways w
     JOIN onwards s ON s.parent_no = w.no
     LEFT JOIN recurring.ways known ON known.no = s.child_no
-    WHERE w.step < 1000 AND w.stake - w.more <= 1.000001
+    WHERE w.stake < 1000 AND w.step < 1000
     GROUP BY s.child_no
     HAVING sum(w.more * s.stake) > 1e-9
 ),

@@ -5,8 +5,8 @@
 -- loss_period_count: Number of periods in a row with a loss
 -- first_end_date: Last day of the first of these periods
 -- last_end_date: Last day of the newest of these periods
--- loss_total: Sum of these losses as the service states them; negative. Null: the periods are not all in the same unit,
--- see unit_errors
+-- loss_total: Sum of these losses as the service states them; negative. Null: one of the periods is
+-- presumably in another unit, see unit_errors
 SELECT
     country, company_number, c.name,
     count(*) AS loss_period_count,

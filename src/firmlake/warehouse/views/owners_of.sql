@@ -4,13 +4,14 @@
 -- along a path, added up over all paths. A path never returns to the owner it starts from. It may go round another ring
 -- of owners repeatedly, each time adding less, until less than a billionth is left or after 1,000 steps. Stakes that
 -- add up to more than 1 are reduced to 1. If more than 200 owners may be in rings, a path may also return to its owner.
+-- A company that holds shares of itself counts as a ring.
 --
 -- id: Id of the owner, as parent_id in ownership
 -- direct_fraction: Stake that the owner holds itself, 0 to 1. Null: it holds only through others
 -- effective_fraction: Stake along all paths, 0 to 1
 -- is_cut: Whether the stakes along all paths add up to more than 1 and were reduced to 1
 -- step_count: Number of steps on the shortest path; 1 is a direct owner
--- is_ultimate: Whether the owner has no known owner
+-- is_ultimate: Whether nobody else is known to hold a stake in the owner
 -- is_in_ring: Whether the company in question also holds this owner, directly or through others
 WITH RECURSIVE asked(id) AS (
     SELECT company_asked(of_country, of_number)

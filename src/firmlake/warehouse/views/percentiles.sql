@@ -1,8 +1,8 @@
 -- macro percentiles(in_year := NULL)
 -- example: percentiles(2024)
 -- One row for each company and measure: its rank among its peers, see peer_groups. Without a year, the newest accounts
--- are compared; with a year, the last accounts of each company that end in it. Peer groups follow from the newest
--- accounts in both cases.
+-- are compared; with a year, for each measure the last accounts of each company that end in it and have the
+-- measure. Peer groups follow from the newest accounts in both cases.
 --
 -- value_rank: 1 for the highest value among the peers; equal values share a rank
 -- percentile: Share of the peers with a lower value, 0 to 1; equal values have the same percentile. Null: no peer has

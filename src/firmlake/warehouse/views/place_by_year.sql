@@ -2,8 +2,7 @@
 -- example: place_by_year('BE', '0403227515', 'equity_fraction')
 -- One row for each year in which accounts of a company end that have the measure: its value, and its rank among the
 -- values of the company's peers in that year. The peer group follows from the newest accounts, as in percentiles. Of
--- several periods of a company that end in one year, the last that has the measure counts, and of those with the same
--- last day the longest.
+-- several periods of a company that end in one year, the last that has the measure counts, as in percentiles.
 --
 -- fiscal_year: Year in which the accounts end
 -- end_date: Last day of the company's accounts in that year
@@ -23,7 +22,7 @@ members AS MATERIALIZED (
 ),
 -- Only the view with the measure asked for is read, and only that column of it.
 stated AS (
-    SELECT country, company_number, start_date, end_date, COLUMNS(lambda name: name = of_measure)::DOUBLE AS value
+    SELECT country, company_number, start_date, end_date, date_received, COLUMNS(lambda name: name = of_measure)::DOUBLE AS value
     FROM query_table(
         CASE
             WHEN of_measure = 'z' THEN 'altman'
@@ -44,7 +43,8 @@ stated AS (
 theirs AS MATERIALIZED (
     SELECT
         country, company_number, year(end_date) AS fiscal_year, max(end_date) AS end_date,
-        arg_max(value, (end_date - DATE '1970-01-01') * 10000000 + (end_date - start_date)) AS value
+        -- Ordered as in recency.
+        arg_max(value, (end_date, coalesce(date_received, DATE '0001-01-01'), -epoch(start_date))) AS value
     FROM stated
     JOIN members USING (country, company_number)
     ANTI JOIN unit_errors USING (country, company_number, start_date, end_date)

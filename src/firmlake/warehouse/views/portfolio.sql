@@ -9,8 +9,8 @@
 -- comparable, or the earlier one is not above zero
 -- employee_growth: Growth of the number of employees since the previous period, 0.1 is 10 %. Null: as in revenue_growth
 -- total_assets_growth: Growth of total assets since the previous period, 0.1 is 10 %. Null: as in revenue_growth
--- days_to_file: Days from the end of the period to the day on which the accounts were received. Null: the day of
--- receipt is not stated
+-- days_to_file: Days from the end of the period to the day on which its accounts were first received; corrections do
+-- not count. Null: the day of receipt is not stated
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 -- loss_period_count: Number of periods in a row with a loss, back from the newest; 0 if the newest is not a loss
@@ -42,7 +42,7 @@ SELECT
     n.employee_count,
     CASE WHEN is_comparable AND b.incomparable_because IS NULL THEN growth(n.employee_count, b.employee_count) END
         AS employee_growth,
-    n.date_received - n.end_date AS days_to_file,
+    n.first_received - n.end_date AS days_to_file,
     coalesce(l.loss_period_count, 0) AS loss_period_count,
     CASE WHEN is_comparable AND b.incomparable_because IS NULL THEN growth(n.total_assets, b.total_assets) END
         AS total_assets_growth,

@@ -21,7 +21,7 @@
 -- zero
 -- is_equity_negative: Whether equity is below zero, so that debts exceed assets. Null: equity is missing
 SELECT
-    country, company_number, start_date, end_date, period_days,
+    country, company_number, start_date, end_date, date_received, period_days,
     ratio(gross_margin, revenue) AS gross_margin_fraction,
     ratio(ebitda, revenue) AS ebitda_margin,
     ratio(ebit, revenue) AS ebit_margin,

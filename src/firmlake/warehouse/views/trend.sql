@@ -24,7 +24,7 @@
 -- equity_growth: Growth of equity since the previous period, 0.1 is 10 %. Null: as in revenue_growth
 -- employee_growth: Growth of the number of employees since the previous period, 0.1 is 10 %. Null: as in revenue_growth
 SELECT
-    country, company_number, start_date, end_date, period_days, recency,
+    country, company_number, start_date, end_date, date_received, period_days, recency,
     previous_end_date,
     start_date - previous_end_date - 1 AS gap_days,
     is_comparable, incomparable_because,

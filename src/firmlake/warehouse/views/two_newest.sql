@@ -20,7 +20,7 @@ FROM (
     SELECT
         country, company_number, start_date, end_date,
         row_number() OVER periods AS recency,
-        median(date_received - end_date) OVER (periods ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+        median(first_received - end_date) OVER (periods ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
             AS usual_days_to_file
     FROM (SELECT * EXCLUDE (recency) FROM accounts)
     WINDOW periods AS (

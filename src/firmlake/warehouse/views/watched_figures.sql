@@ -27,8 +27,8 @@
 -- zone: safe, grey or distress, see altman. Null: there is no score
 -- zone_before: Zone of the previous accounts: safe, grey or distress. Null: there is no z_before
 -- overdue_days: Days by which the next accounts are overdue on the day, as in overdue. Null: they are not overdue
--- owner_change_stake: Largest stake, before or after the change, among the owners that came, went or changed their
--- stake, as found by runs in the 30 days up to the day. Null: no owner changed, or no stake is stated
+-- owner_change_stake: Largest stake, before or after the change, among the owners (SHAREHOLDER) that came, went or
+-- changed their stake, as found by runs in the 30 days up to the day. Null: no owner changed, or no stake is stated
 -- owner_change_on: Day of the last of these changes of owners. Null: no owner changed
 WITH asked AS (
     SELECT on_date::DATE AS due_by
@@ -84,6 +84,7 @@ LEFT JOIN (
     CROSS JOIN changes e
     JOIN runs r USING (run_id)
     WHERE e.kind IN ('parent_in', 'parent_out', 'stake_changed') AND e.direction = 'parent'
+        AND list_contains(string_split(e."function", ', '), 'SHAREHOLDER')
         AND r.finished_at >= due_by - 30 AND r.finished_at < due_by + 1
     GROUP BY e.country, e.company_number
 ) o USING (country, company_number)

@@ -2,7 +2,7 @@
 -- example: zone_migration(DATE '2024-12-31', DATE '2025-12-31')
 -- How many companies moved between Altman's zones from one day to another, as a matrix: one row for each zone on the
 -- first day, with the number of companies in each zone on the second day. The zone on a day is that of the newest
--- accounts that ended by then.
+-- accounts that ended by then. Companies without accounts on the second day are left out.
 --
 -- from_zone: Zone on the first day: safe, grey, distress, no score (a part is missing) or no accounts
 -- company_count: Number of companies in that zone on the first day
