@@ -57,8 +57,8 @@ _STEPS: Final = (
 )
 
 _LABELS: Final = {
-    "KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL", "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
-    "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None,
+    "KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL", "SIREN": "FR", "SIRET": "FR",
+    "RCS": "FR", "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None,
 }  # fmt: skip
 """Words written before a number, with the country whose numbers they denote."""
 
