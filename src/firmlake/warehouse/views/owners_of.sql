@@ -2,9 +2,9 @@
 -- example: owners_of('BE', '0403227515')
 -- One row for each owner of a company, direct or through others, with the effective stake: the product of the stakes
 -- along a path, added up over all paths. A path never returns to the owner it starts from. It may go round another ring
--- of owners repeatedly, each time adding less, until less than a billionth is left or after 1,000 steps. Stakes that
--- add up to more than 1 are reduced to 1. If more than 200 owners may be in rings, a path may also return to its owner.
--- A company that holds shares of itself counts as a ring.
+-- of owners repeatedly, each time adding less; a company that holds shares of itself counts as a ring. A path ends where
+-- less than a billionth is left, or after 1,000 steps. Stakes that add up to more than 1 are reduced to 1. If more than
+-- 200 owners may be in rings, a path may also return to its owner.
 --
 -- id: Id of the owner, as parent_id in ownership
 -- direct_fraction: Stake that the owner holds itself, 0 to 1. Null: it holds only through others
