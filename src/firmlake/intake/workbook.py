@@ -54,6 +54,8 @@ def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is
     try:
         return _choose(path, options, synonyms, _sheets(path, options, is_xlsx=is_xlsx))
     except SheetDamagedError as error:
+        if "is password protected" in str(error):
+            raise CompanyListError(f"{path} is protected with a password", "Save it without a password") from error
         raise CompanyListError(
             f"{path} cannot be read as a workbook", "Open it in a spreadsheet and save it again as XLSX"
         ) from error
