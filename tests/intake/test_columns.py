@@ -112,6 +112,13 @@ def test_a_country_that_only_the_header_names_is_stated_with_count_and_example(r
     )
 
 
+@pytest.mark.parametrize("header", ["", "Code\n"])
+def test_numbers_known_by_their_check_digits_are_not_said_to_be_known_by_the_name_of_their_column(read, header):
+    guesses = read(f"{header}0403227515\n0403091220\n").guesses
+    assert "recognised by their check digits" in " ".join(guesses)
+    assert "by the name of column" not in " ".join(guesses)
+
+
 def test_a_mapping_goes_before_names(read):
     text = "country;company_number;land van de klant;Klantnr;KvK\nFR;404833048;BE;0403227515;17085815\n"
     found = read(text, number_column="klantnr", country_column="land van de klant")

@@ -153,3 +153,15 @@ def test_where_blocks_end_makes_no_difference(tmp_path_factory, drawn, size, end
     for name in ("companies", "repaired", "refused"):
         assert getattr(in_blocks, name).equals(getattr(whole, name))
     assert (in_blocks.line_count, in_blocks.blank_count) == (whole.line_count, whole.blank_count)
+
+
+def test_a_line_that_is_quoted_as_a_whole_is_refused_with_that_reason(read):
+    """A line with one field and no number below the table is no such line."""
+    companies = read(
+        'naam,kbo,plaats\nKBC,0403227515,Brussel\n"UCB,0403053608,""Brussel, Anderlecht"""\n"Bron: SAP, EUR"\nTotaal\n'
+    )
+    first, note, total = companies.refused["reason"]
+    assert first.startswith("number of fields: 1 instead of 3; the whole line is in quotation marks")
+    assert note.startswith("no company number")
+    assert total.startswith("no company number")
+    assert companies.companies["company_number"].to_list() == ["0403227515"]

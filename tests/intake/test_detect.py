@@ -11,6 +11,7 @@ import xlsxwriter
 
 from firmlake.core.errors import CompanyListError
 from firmlake.intake.company_list import read_company_list
+from firmlake.intake.sheet import SheetDamagedError
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
 
@@ -60,6 +61,9 @@ UNUSABLE = {
     "gzip cut": (gzip.compress(LIST.encode())[:-10], "truncated or damaged gzip file"),
     "gzip damaged": (gzip.compress(LIST.encode())[:20] + b"damage" * 10, "truncated or damaged gzip file"),
     "archive": (archive("a.csv", "b.csv"), "a ZIP archive with 2 files"),
+    "a document of Numbers": (archive("Index/Document.iwa", "Metadata/Properties.plist"), "a document of Numbers"),
+    "a Word document": (archive("[Content_Types].xml", "word/document.xml"), "a Word document"),
+    "an OpenDocument file without its type": (archive("content.xml", "styles.xml"), "without a spreadsheet"),
     "workbook cut": (xlsx()[:2000], "truncated or damaged ZIP or XLSX"),
     "workbook cut at its end": (xlsx()[:-30], "truncated or damaged ZIP or XLSX"),
     "Parquet cut": (parquet()[:-3], "truncated Parquet file"),
@@ -79,6 +83,24 @@ UNUSABLE = {
 @pytest.mark.parametrize(("content", "message"), UNUSABLE.values(), ids=UNUSABLE.keys())
 def test_a_file_that_is_no_usable_list_is_refused_whole(refusal, content, message):
     assert message in refusal(content).message
+
+
+@pytest.mark.parametrize("name", ["~$klanten.xlsx", ".~lock.klanten.ods#"])
+def test_the_lock_file_of_an_open_workbook_is_refused_with_its_meaning(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x0bAn Peeters" + bytes(40))
+    with pytest.raises(CompanyListError, match="a workbook is open") as caught:
+        read_company_list(tmp_path / name)
+    assert caught.value.next_step == "Name the workbook itself"
+
+
+def test_a_password_that_only_the_reader_of_cells_meets_is_named(refusal, monkeypatch):
+    """XLS and OpenDocument files with a password have no mark that their first bytes show."""
+
+    def load(*_args):
+        raise SheetDamagedError("calamine error: Xls error: Workbook is password protected")
+
+    monkeypatch.setattr("firmlake.intake.workbook.load_guarded", load)
+    assert "is protected with a password" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000)).message
 
 
 def test_what_is_no_file_is_refused(tmp_path):

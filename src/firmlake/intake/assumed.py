@@ -8,6 +8,8 @@ from typing import Any
 import polars as pl
 
 from firmlake.core.company import ADJECTIVES, COUNTRIES
+from firmlake.intake.columns import COLUMN_COUNTRY, COMPANY_COLUMNS, FALLBACK_COUNTRY, role_of
+from firmlake.intake.hints import hint_of
 from firmlake.intake.identifiers import identify
 from firmlake.intake.repair import SPELLINGS
 
@@ -43,19 +45,26 @@ def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
 def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple[str, ...]:
     """Describe the assumed countries in one sentence, with the way to override them; empty if there are none.
 
+    A column that was recognised by its check digits is left out: the sentence about that guess says so.
+
     Args:
         parts: Results of `count_assumed` for the batches of a list, in order.
         columns: The names of its columns.
     """
     found = pl.concat(parts).group_by("header", "country", maintain_order=True)
     total = found.agg(pl.col("count", "other_count").sum(), pl.col("example", "other_example").drop_nulls().first())
-    if total.is_empty():
+    named = [(columns[row["header"]], row) for row in total.iter_rows(named=True)]
+    said = " and ".join(_describe(column, row) for column, row in named if _names_register(column))
+    if not said:
         return ()
-    said = " and ".join(_describe(columns[row["header"]], row) for row in total.iter_rows(named=True))
     return (f"Numbers without a country are read by the name of {said}; to give a country: --map country=COLUMN",)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _names_register(column: str) -> bool:
+    return (role_of(column, COMPANY_COLUMNS) or hint_of(column).role) in COLUMN_COUNTRY | FALLBACK_COUNTRY
 
 
 def _describe(column: str, row: Mapping[str, Any]) -> str:

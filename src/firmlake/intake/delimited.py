@@ -29,6 +29,12 @@ _FEWEST_ALIKE: Final = 0.5
 _MAX_LINES: Final = 1_000
 """Most lines of a quoted field. More lines mean that a quotation mark was left open and swallowed them."""
 
+_WRAPPED: Final = (
+    "number of fields: 1 instead of {}; the whole line is in quotation marks: split it into columns in a spreadsheet "
+    "program, or export the list again"
+)
+"""What a spreadsheet makes of some lines of a CSV file that it opened with another delimiter and saved again."""
+
 _SEPARATOR_LINE: Final = re.compile(r"sep=(.)", re.IGNORECASE)
 """First line by which spreadsheets declare the delimiter."""
 
@@ -157,12 +163,20 @@ def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame
                 width=pl.when(is_wider & surplus).then(0).otherwise("width")
             )
         defect = pl.when("is_blank").then(pl.lit(BLANK)).when(is_wider).then(ragged)
+        if layout.width > 1 and (rows["width"] == 1).any():
+            defect = defect.when(pl.lit(_are_wrapped(rows, layout))).then(pl.lit(_WRAPPED.format(layout.width)))
         yield rows.select(
             "line",
             defect=defect,
             text=pl.when(defect.is_not_null()).then("text"),
             **{field(n): unquoted(pl.col(field(n))) for n in positions},
         )
+
+
+def _are_wrapped(rows: pl.DataFrame, layout: _Layout) -> pl.Series:
+    """Return whether each line is one quoted field that holds all fields of a line."""
+    inner = split_fields(rows.select(unquoted(pl.col("text"))).to_series(), layout.delimiter)
+    return (rows["width"] == 1) & (inner.list.len() == layout.width)
 
 
 def _fields(text: pl.Series, delimiter: str) -> pl.Series:

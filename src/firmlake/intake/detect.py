@@ -42,6 +42,17 @@ _NO_LIST: Final = {
 }
 """First bytes of files that are mistaken for lists."""
 
+_NO_SPREADSHEET: Final = {
+    "Index/Document.iwa": "a document of Numbers, Pages or Keynote",
+    "word/document.xml": "a Word document",
+    "ppt/presentation.xml": "a PowerPoint presentation",
+    _OPEN_DOCUMENT: "an OpenDocument file without a spreadsheet",
+}
+"""Parts of archives that are mistaken for lists."""
+
+_LOCKS: Final = ("~$", ".~lock.")
+"""How the names of files begin that Excel and LibreOffice keep beside a workbook while it is open."""
+
 
 def find_format(path: Path, options: IntakeSettings) -> Format:
     """Return the format of a list. Everything that is not a known binary format is text, including gzip.
@@ -52,6 +63,10 @@ def find_format(path: Path, options: IntakeSettings) -> Format:
     """
     if path.is_dir():
         return "folder"
+    if path.name.startswith(_LOCKS):
+        raise CompanyListError(
+            f"{path} only marks that a workbook is open in a spreadsheet program", "Name the workbook itself"
+        )
     start = _first_bytes(path)
     for magic, kind in _NO_LIST.items():
         if start.startswith(magic):
@@ -138,8 +153,11 @@ def _archive_kind(path: Path, archive: zipfile.ZipFile) -> Format:
     names = archive.namelist()
     if _XLSX in names:
         return "xlsx"
-    if _XLSB in names or (_OPEN_DOCUMENT in names and b"spreadsheet" in archive.read("mimetype")[:100]):
+    if _XLSB in names or ("mimetype" in names and b"spreadsheet" in archive.read("mimetype")[:100]):
         return "workbook"
+    for part, kind in _NO_SPREADSHEET.items():
+        if part in names and len(names) > 1:
+            raise CompanyListError(f"{path} is {kind}, not a list", _SAVE_AS)
     if only_member(archive) is None:
         raise CompanyListError(
             f"{path} is a ZIP archive with {len(names)} files and no XLSX workbook", "Unpack it and name one file"

@@ -14,7 +14,7 @@ import polars as pl
 from firmlake.intake.dimensions import attribute, column_number, read_head, sheet_parts
 from firmlake.intake.table import Formats
 
-__all__ = ["find_formats"]
+__all__ = ["column_positions", "find_formats", "sheet_head"]
 
 _FIRST_CODE: Final = 164
 """The first number of a format that is not built in."""
@@ -43,21 +43,17 @@ def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[in
         Formats by column position, without columns that have no format of their own. Empty if the first rows do not
         show which column comes first.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            head = read_head(archive, sheet_parts(archive).get(name, "?"), _SAMPLE_BYTES)
-            styles = _styles(read_head(archive, "xl/styles.xml"))
-    except zipfile.BadZipFile:
+    head = sheet_head(path, name)
+    columns = column_positions(head, width)
+    if not columns:
         return {}
+    with zipfile.ZipFile(path) as archive:
+        styles = _styles(read_head(archive, "xl/styles.xml"))
     cells = [(found, tag) for tag in _CELL.findall(head) if (found := _PLACE.fullmatch(attribute(tag, "r")))]
-    columns = {letters: column_number(letters.encode()) for letters in {found[1] for found, _ in cells}}
-    first = min(columns.values(), default=0)
-    if not cells or max(columns.values(), default=0) - first + 1 != width:
-        return {}
     letters_of = kinds.head(max(int(found[2]) for found, _ in cells)).to_list()
     seen: Counter[tuple[int, str, str]] = Counter()
     for found, tag in cells:
-        row, position = int(found[2]), columns[found[1]] - first
+        row, position = int(found[2]), columns[found[1]]
         if row <= len(letters_of) and letters_of[row - 1][position] in "nd":
             seen[position, letters_of[row - 1][position], attribute(tag, "s")] += 1
     formats: dict[int, Formats] = {}
@@ -65,6 +61,25 @@ def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[in
         formats.setdefault(position, {})[letter] = styles.get(style, 0)
     named = {n: {letter: code for letter, code in each.items() if code not in _NONE} for n, each in formats.items()}
     return {n: each for n, each in sorted(named.items()) if each}
+
+
+def sheet_head(path: Path, name: str) -> str:
+    """Return the first bytes of a sheet; empty if the workbook is not XLSX."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return read_head(archive, sheet_parts(archive).get(name, "?"), _SAMPLE_BYTES)
+    except zipfile.BadZipFile:
+        return ""
+
+
+def column_positions(head: str, width: int) -> dict[str, int]:
+    """Return the position of each column by its letters; none if the first bytes do not show all columns."""
+    places = (_PLACE.fullmatch(attribute(tag, "r")) for tag in _CELL.findall(head))
+    numbers = {found[1]: column_number(found[1].encode()) for found in places if found}
+    first = min(numbers.values(), default=0)
+    if not numbers or max(numbers.values()) - first + 1 != width:
+        return {}
+    return {letters: number - first for letters, number in numbers.items()}
 
 
 def _styles(text: str) -> dict[str, str | int]:

@@ -56,10 +56,9 @@ _STEPS: Final = (
     _Step(_SEPARATORS, r"[\s.,:;#/_()°º\p{Pd}]"),
 )
 
-_LABELS: Final = {
-    "KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL", "SIREN": "FR", "SIRET": "FR",
-    "RCS": "FR", "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None,
-}  # fmt: skip
+_LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL",
+                  "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
+                  "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None}  # fmt: skip
 """Words written before a number, with the country whose numbers they denote."""
 
 _ANY_LABEL: Final = "|".join(_LABELS)

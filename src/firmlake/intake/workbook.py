@@ -19,6 +19,7 @@ from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
 from firmlake.intake.detect import too_large
 from firmlake.intake.dimensions import measure_sheets
+from firmlake.intake.formulas import find_uncomputed
 from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
 from firmlake.intake.number_formats import find_formats
@@ -38,6 +39,8 @@ __all__ = ["open_workbook"]
 _BLANK: Final = rf"^\s*$|{ERROR}"
 """A cell without information: formulas copied below the last line leave whole lines of errors."""
 
+_COMPUTE: Final = "Open the list in a spreadsheet program, save it, and start again"
+
 
 def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> TextTable:
     """Open one worksheet; rows keep their numbers.
@@ -54,6 +57,8 @@ def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is
     try:
         return _choose(path, options, synonyms, _sheets(path, options, is_xlsx=is_xlsx))
     except SheetDamagedError as error:
+        if "is password protected" in str(error):
+            raise CompanyListError(f"{path} is protected with a password", "Save it without a password") from error
         raise CompanyListError(
             f"{path} cannot be read as a workbook", "Open it in a spreadsheet and save it again as XLSX"
         ) from error
@@ -170,7 +175,9 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
     names: list[str] | None = None if header.row is None else fields[header.row].to_list()
     start = first_data_line(header, first["line"])
     data = rows.filter(pl.col("line") >= start)
-    return TextTable(
+    uncomputed = find_uncomputed(path, sheet.name, texts.width, start)
+    empty = [position for position in uncomputed if data[field(position)].null_count() == data.height]
+    table = TextTable(
         None if names is None else tuple(name.strip() for name in names),
         sheet.cells.width,
         start - 1,
@@ -179,6 +186,15 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         describe_header(header, first["line"], names),
         has_kinds=True,
         formats=find_formats(path, sheet.name, sheet.kinds, texts.width),
+    )
+    if not uncomputed:
+        return table
+    shown = quoted_names([table.columns[position] for position in uncomputed], 5)
+    message = f"The file has formulas without their values, which are read as empty cells, in {shown}"
+    return replace(
+        table,
+        guesses=(*table.guesses, f"{message}. {_COMPUTE}"),
+        unusable=dict.fromkeys(empty, (f"{path}: {message[0].lower()}{message[1:]}", _COMPUTE)),
     )
 
 
