@@ -192,3 +192,22 @@ def test_equal_content_has_an_equal_hash(tmp_path):
         (tmp_path / name).write_bytes(content)
     one, same, other = (sha256_of(tmp_path / name) for name in "abc")
     assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("error", "next_step"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "Make room on the disk"),
+        (OSError("No space left on device (os error 28)"), "Make room on the disk"),  # as Polars says it
+        (OSError("Permission denied (os error 13)"), "Give access"),
+        (OSError("failed"), "Check the disk and the path"),
+    ],
+)
+def test_what_a_refused_write_needs_is_told_whoever_words_the_error(tmp_path, error, next_step):
+    def write(path):
+        raise error
+
+    with pytest.raises(FirmlakeError) as caught:
+        write_file(tmp_path / "a", write)
+    assert caught.value.next_step.startswith(next_step)
+    assert not [*tmp_path.iterdir()]

@@ -182,7 +182,7 @@ def test_a_column_that_only_looks_like_numbers_is_named_first_in_the_refusal(ref
     error = refusal("\n".join(["Code;Naam", *(f"{number};A" for number in numbers), ""]))
     assert "column 'Code' looks like" in error.message
     assert "--map number=Code" in error.next_step
-    assert f"default_country to {country}" in error.next_step
+    assert f"default_country={country}" in error.next_step
 
 
 def test_the_option_that_is_suggested_names_the_column_as_a_shell_reads_it(refusal):
@@ -212,3 +212,8 @@ def test_a_column_known_by_name_is_told_by_check_digits_too_where_nothing_names_
     companies = read("Company number;Name\n0403.091.220;A\n0417.497.106;B\noops;C\n")
     assert companies.companies["company_number"].to_list() == ["0403091220", "0417497106"]
     assert refusal("Company number;Name\n552032534;A\n552081317;B\n").message.count("nothing names its country") == 2
+
+
+def test_the_example_of_an_assumed_country_stays_on_one_line(read):
+    [guess] = read('kbo,naam\n"0403227515\n",KBC\n').guesses
+    assert "such as 0403227515)" in guess

@@ -11,7 +11,10 @@ from firmlake.intake.company_list import IntakeOptions, read_company_list
 
 BE, FR = "0403227515", "552032534"
 
-SETTINGS = {"number_column": "--map number=", "country_column": "--map country="}
+SETTINGS = {
+    "number_column": "--map number=", "country_column": "--map country=", "sheet": "--set intake.sheet=",
+    "header_row": "--set intake.header_row=", "default_country": "--set intake.default_country=",
+}  # fmt: skip
 """How a hint spells a setting that is not spelled `intake.NAME`."""
 
 
@@ -68,10 +71,10 @@ def test_the_hint_of_a_refusal_leads_to_the_list(write, name):
 
 
 GUESSED = {
-    "title rows": (f"Klanten\n\nKBO;Naam\n{BE};A\n", "intake.header_row", {"header_row": 3}, "0403227515"),
+    "title rows": (f"Klanten\n\nKBO;Naam\n{BE};A\n", "--set intake.header_row=LINE", {"header_row": 3}, "0403227515"),
     "another sheet": (
         book({"Info": [["Naam"], ["x"]], "Klanten": [["KBO"], [BE]], "Oud": [["KBO"], ["0403091220"]]}),
-        "intake.sheet", {"sheet": "Oud"}, "0403091220",
+        "--set intake.sheet=NAME", {"sheet": "Oud"}, "0403091220",
     ),
     "a number by its check digits": (
         f"Ref;Ander\n{BE};0403091220\n0417497106;x\n", "--map number=", {

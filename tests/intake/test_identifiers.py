@@ -69,6 +69,7 @@ WIDE = "full-width characters replaced"
         ("BE", "0403\u2011227\u2013515", "0403227515", [SEPARATED]),
         ("BE", "0403\u200b227515\ufeff", "0403227515", [INVISIBLE]),
         ("BE", "".join(chr(ord(digit) + 0xFEE0) for digit in "0403227515"), "0403227515", [WIDE]),
+        ("BE", "0403227515_x000D_\n", "0403227515", [INVISIBLE, SEPARATED]),
         ("BE", "0403\n227515", "0403227515", [SEPARATED]),
         ("NL", "17085815", "17085815", []),
         ("NL", "1708 5815", "17085815", [SEPARATED]),

@@ -179,7 +179,7 @@ def test_worksheets_with_more_companies_that_are_not_read_are_named(write):
     guess = read_company_list(write(sheets)).guesses[0]
     assert guess == (
         "Worksheet 'België' is read (company numbers in 'Nederland', 'France' are not read); "
-        "to choose another: intake.sheet"
+        "to choose another: --set intake.sheet=NAME"
     )
     alone = read_company_list(write(sheets), IntakeOptions(sheet="France"))
     assert not any("Worksheet" in guess for guess in alone.guesses)

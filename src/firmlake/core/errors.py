@@ -29,6 +29,7 @@ A company that fails is data (a dead letter), not an exception: exit code 3 says
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -39,6 +40,8 @@ from firmlake.core.text import shown
 RUN_AGAIN = "What was fetched is kept; run again to continue"
 """The next step after work that ended early and lost nothing."""
 
+_BY_RUST: Final = re.compile(r"\(os error ([0-9]+)\)")
+"""How errors of Polars state their number, which is no attribute of theirs."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -211,9 +214,10 @@ def from_system(error: OSError, path: object = "", before: str = "") -> Firmlake
     """
     # Without a name it is an open file or stdout; Polars sets no strerror.
     message = f"{path or error.filename or 'Stdout or a file'}: {error.strerror or first_line(error)}"
-    if error.errno in _CLOSED:
+    number = _number_of(error)
+    if number in _CLOSED:
         return FirmlakeError(message, f"{before}Give access, or run as the owner of the data folder, then run again")
-    if error.errno in _FULL:
+    if number in _FULL:
         return FirmlakeError(message, f"{before}Make room on the disk, then run again")
     return FirmlakeError(message, f"{before}Check the disk and the path, then run again")
 
@@ -230,9 +234,14 @@ def in_our_words() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, ConnectionError) or not error.errno:
+        if isinstance(error, ConnectionError) or not _number_of(error):
             raise
         raise from_system(error) from error
+
+
+def _number_of(error: OSError) -> int | None:
+    found = _BY_RUST.search(str(error))
+    return error.errno or (int(found[1]) if found else None)
 
 
 def first_line(error: BaseException) -> str:

@@ -35,7 +35,7 @@ def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
         .group_by("header", "country", maintain_order=True)
         .agg(
             count=pl.len(),
-            example=pl.col("given").first(),
+            example=pl.col("given").first().str.strip_chars(),
             other_count=pl.col("other").sum(),
             other_example=pl.col("given").filter("other").first(),
         )

@@ -75,7 +75,7 @@ def _by_position(path: Path, table: TextTable, wanted: Mapping[str, str]) -> Cho
         if not column.isdecimal() or not 1 <= int(column) <= table.width:
             raise CompanyListError(
                 f"{path} has no header, so there is no column {column!r}",
-                f"Give its position, from 1 to {table.width}, or set intake.header to yes",
+                f"Give its position, from 1 to {table.width}, or use --set intake.header=yes",
             )
         choice[role] = (int(column) - 1,)
     return choice
@@ -95,7 +95,7 @@ def _require(search: Search, synonyms: Synonyms) -> None:
         raise UndecidedError(
             f"{path}: column {search.name(position)} looks like {ADJECTIVES[country]} company numbers "
             f"({search.examples(position)}), but nothing names their country",
-            f"If it holds company numbers, use --map number={mapped} and set intake.default_country to {country}; if "
+            f"If it holds company numbers, use --map number={mapped} --set intake.default_country={country}; if "
             "not, map the right column, or find the companies by name with `firmlake match`",
         )
     sought = " and ".join(role.replace("_", " ") for role in missing)
@@ -103,7 +103,7 @@ def _require(search: Search, synonyms: Synonyms) -> None:
     if table.names is None:
         raise CompanyListError(
             f"{path} has no header, and no column looks like a {sought}",
-            f"Map it by its position from 1 to {table.width} ({flag}), or set intake.header to yes",
+            f"Map it by its position from 1 to {table.width} ({flag}), or use --set intake.header=yes",
         )
     named = next((name for name in table.names if is_company_name(name)), None)
     if named is not None and _NUMBER in missing:
@@ -115,8 +115,8 @@ def _require(search: Search, synonyms: Synonyms) -> None:
         )
     raise CompanyListError(
         f"{path}: no column looks like a {sought}. Its columns are {quoted_names(table.names)}",
-        f"Map the right column by its name ({flag}). If these are data, set intake.header to no; if the names are on "
-        "another line, set intake.header_row",
+        f"Map the right column by its name ({flag}). If these are data, use --set intake.header=no; if the names are "
+        "on another line, --set intake.header_row=LINE",
     )
 
 

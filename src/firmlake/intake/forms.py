@@ -97,8 +97,8 @@ FORMS: Final = {
     None: (
         _NOTHING,
         Form(r"^[0-9]{7,14}$", REFUSED,
-             "nothing names its country: add a country column or a prefix, or set intake.default_country to BE, NL "
-             "or FR"),
+             "nothing names its country: write BE, NL or FR before the number, add a country column, or use "
+             "--set intake.default_country=BE (NL, FR)"),
         _FOREIGN,
         _MISTYPED,
         Form(r"", REFUSED, "not a company number: check that the right column is read"),

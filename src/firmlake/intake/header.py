@@ -65,7 +65,7 @@ def find_header(
             raise CompanyListError(
                 f"{path}: line {options.header_row} cannot be the header: it is blank, or below the first "
                 f"{SAMPLE_ROWS:,} lines",
-                "Set intake.header_row to the line with the names of the columns",
+                "Give the line with the names of the columns: --set intake.header_row=LINE",
             )
         return HeaderPosition(row, row + 1)
     return locate_header(rows.head(_MOST_ROWS).to_list(), options.header, synonyms)
@@ -115,11 +115,13 @@ def describe_header(header: HeaderPosition, lines: pl.Series, names: Sequence[st
     if header.data <= 1:
         return ()
     if names is None:
-        return (f"The data begins on line {lines[header.data]}; if there is a header, set intake.header_row",)
+        return (
+            f"The data begins on line {lines[header.data]}; if there is a header, use --set intake.header_row=LINE",
+        )
     shown = quoted_names([name for name in names if name.strip()], 3)
     return (
         f"The header is on line {lines[header.row or 0]} ({shown}), and the data begins below line "
-        f"{lines[header.data - 1]}; to choose another line: intake.header_row",
+        f"{lines[header.data - 1]}; to choose another line: --set intake.header_row=LINE",
     )
 
 

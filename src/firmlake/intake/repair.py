@@ -31,7 +31,7 @@ _LOSSLESS: Final = "|".join(rf"([0-9]{{{n}}})E\+?0?{n}" for n in range(6, 14))
 """The exponent is the number of digits after the first; if all of them are shown, no digit was lost."""
 
 _STEPS: Final = (
-    _Step("invisible characters removed", r"\p{Cf}"),
+    _Step("invisible characters removed", r"\p{Cf}|_X000D_"),  # Excel's spelling of a line end
     _Step(_SEPARATORS, r"^\s+|\s+$"),
     _Step("text mark of a spreadsheet removed", r"""^=?["'`\u00b4\u2018\u2019]+|^=|["'`\u00b4\u2018\u2019]+$"""),
     _Step("decimal zero of a spreadsheet removed", r"^([0-9]{7,14})[.,]0+$", "$1"),

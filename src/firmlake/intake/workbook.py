@@ -116,7 +116,7 @@ def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Ite
         hidden = [sheet.name for sheet in seen if not sheet.is_visible]
         hint = "Save the workbook again"
         if hidden:
-            hint = f"To read a hidden worksheet, name it in intake.sheet: {quoted_names(hidden)}"
+            hint = f"To read a hidden worksheet, name it with --set intake.sheet=NAME: {quoted_names(hidden)}"
         empty = f"worksheet {options.sheet!r} is empty" if options.sheet else "all visible worksheets are empty"
         raise CompanyListError(f"{path}: {empty}", hint)
     return tables[0][1]
@@ -140,7 +140,7 @@ def _described(table: TextTable, name: str, before: Sequence[str], later: Sequen
         return table
     has_none = [f"no company numbers in {quoted_names(before)}"] if before else []
     has_too = [f"company numbers in {quoted_names(later)} are not read"] if later else []
-    guess = f"Worksheet {name!r} is read ({'; '.join(has_none + has_too)}); to choose another: intake.sheet"
+    guess = f"Worksheet {name!r} is read ({'; '.join(has_none + has_too)}); to choose another: --set intake.sheet=NAME"
     return replace(table, guesses=(guess, *table.guesses))
 
 
