@@ -28,7 +28,7 @@ from firmlake.warehouse.generations import (
 __all__ = ["check_room", "checkpoint", "publish", "remake", "use_threads"]
 
 _THREADS = 2
-
+"""Threads of a large load."""
 _TIDIED_EVERY = 8
 """Compact rows only in every eighth generation; otherwise each load would rewrite half of a table to remove a few
 rows."""
