@@ -48,14 +48,11 @@ class Stages:
         clock: Callable[[], float] = time.process_time,
     ) -> Callable[..., Iterator[Any]]:
         """Return a generator function whose time is counted, but not that of what is done with each value."""
+        advance = self.wrapped(next, stage, of, clock)
 
         def counted(*arguments: Any, **named: Any) -> Iterator[Any]:
-            values = iter(function(*arguments, **named))
-            while True:
-                with self.clock(stage, of, clock):
-                    value = next(values, None)
-                if value is None:
-                    return
+            values = function(*arguments, **named)
+            while (value := advance(values, None)) is not None:
                 yield value
 
         return counted

@@ -11,7 +11,7 @@ from xlsxwriter import Workbook
 from firmlake.intake.company_list import IntakeOptions, read_company_list
 from firmlake.intake.entries import read_entries
 from firmlake.intake.members import open_members
-from firmlake.intake.number_formats import find_formats
+from firmlake.intake.number_formats import find_formats, sheet_head
 
 
 def formatted(*columns, at=(0, 0), sheet="Blad1"):
@@ -90,7 +90,7 @@ def test_a_number_of_a_format_that_no_spreadsheet_has_is_none(write):
 )
 def test_a_hundred_thousand_tags_that_do_not_end_take_no_time(write, end, beginning):
     path = write(replaced(formatted(NUMBERS, ("x", (1, "0.0%"))), end, beginning * 100_000))
-    assert find_formats(path, "Blad1", pl.Series(["ss", "sn", "ss", "ss"]), 2) == {1: {"n": "0.0%"}}
+    assert find_formats(path, sheet_head(path, "Blad1"), pl.Series(["ss", "sn", "ss", "ss"]), 2) == {1: {"n": "0.0%"}}
 
 
 def test_other_files_have_none(write):

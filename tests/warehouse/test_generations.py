@@ -451,8 +451,8 @@ def test_a_generation_that_may_not_be_read_or_is_open_for_writing_elsewhere_is_t
     add(folders, 1)
     path = add(folders, 2)
     path.chmod(0o600)
-    code = f"import duckdb, time; held = duckdb.connect({str(path)!r}); print(flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as writer:
+    code = f"import duckdb, sys; held = duckdb.connect({str(path)!r}); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         assert writer.stdout
         writer.stdout.readline()
         with pytest.raises(FirmlakeError, match=r"cannot be opened: .*lock.* Close what has it open for writing"):

@@ -7,10 +7,9 @@ the file, so people see values that the file does not hold until they save it.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Final
 
-from firmlake.intake.number_formats import column_positions, sheet_head
+from firmlake.intake.number_formats import column_positions
 
 __all__ = ["find_uncomputed"]
 
@@ -22,16 +21,14 @@ _TEXT: Final = re.compile(r"""(?:^|\s)t=["']str["']""")
 """A formula whose value is a text, which may be empty."""
 
 
-def find_uncomputed(path: Path, name: str, width: int, start: int) -> tuple[int, ...]:
+def find_uncomputed(head: str, width: int, start: int) -> tuple[int, ...]:
     """Return the positions of the columns with such formulas, from the first rows of a sheet.
 
     Args:
-        path: The workbook. One that is not XLSX has none.
-        name: The sheet.
+        head: The `sheet_head` of the sheet.
         width: Number of its columns.
         start: The first row that counts, from 1.
     """
-    head = sheet_head(path, name)
     tags = [tag for tag in _UNCOMPUTED.findall(head) if not _TEXT.search(tag)]
     places = [found for tag in tags if (found := _PLACE.search(tag)) and int(found[2]) >= start]
     if not places:

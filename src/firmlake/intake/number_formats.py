@@ -30,12 +30,12 @@ _BUILT_IN: Final = re.compile(r"[0-9]{1,3}")
 _STYLE: Final = re.compile(r"<xf\s[^<>]*>")
 
 
-def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[int, Formats]:
+def find_formats(path: Path, head: str, kinds: pl.Series, width: int) -> dict[int, Formats]:
     """Return the most frequent number formats of the columns of a sheet, from its first rows.
 
     Args:
-        path: The workbook. One that is not XLSX has none.
-        name: The sheet.
+        path: The workbook.
+        head: The `sheet_head` of the sheet.
         kinds: Letters of its cells, as in `TextTable.has_kinds`, by row.
         width: Number of its columns.
 
@@ -43,7 +43,6 @@ def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[in
         Formats by column position, without columns that have no format of their own. Empty if the first rows do not
         show which column comes first.
     """
-    head = sheet_head(path, name)
     columns = column_positions(head, width)
     if not columns:
         return {}

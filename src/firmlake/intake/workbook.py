@@ -22,7 +22,7 @@ from firmlake.intake.dimensions import measure_sheets
 from firmlake.intake.formulas import find_uncomputed
 from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
-from firmlake.intake.number_formats import find_formats
+from firmlake.intake.number_formats import find_formats, sheet_head
 from firmlake.intake.sheet import (
     Sheet,
     SheetDamagedError,
@@ -175,7 +175,8 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
     names: list[str] | None = None if header.row is None else fields[header.row].to_list()
     start = first_data_line(header, first["line"])
     data = rows.filter(pl.col("line") >= start)
-    uncomputed = find_uncomputed(path, sheet.name, texts.width, start)
+    head = sheet_head(path, sheet.name)
+    uncomputed = find_uncomputed(head, texts.width, start)
     empty = [position for position in uncomputed if data[field(position)].null_count() == data.height]
     table = TextTable(
         None if names is None else tuple(name.strip() for name in names),
@@ -185,7 +186,7 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         partial(_batches, data),
         describe_header(header, first["line"], names),
         has_kinds=True,
-        formats=find_formats(path, sheet.name, sheet.kinds, texts.width),
+        formats=find_formats(path, head, sheet.kinds, texts.width),
     )
     if not uncomputed:
         return table
