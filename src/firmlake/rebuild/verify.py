@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -20,7 +21,7 @@ from firmlake.rebuild.reload import NEVER, Content, find_overviews, publish_cont
 from firmlake.rebuild.restage import restage
 from firmlake.service_lists.load import lists_loaded_at
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
-from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest, required_manifest
+from firmlake.tables.stage import Manifest, check_landed, check_staged, required_manifest
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.loads import loaded_runs, read_loads
 from firmlake.warehouse.macros import as_of_columns
@@ -81,16 +82,10 @@ def verify(
             # Read first, so that a damaged generation is reported as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
         staged = []
-        for run, outcome in finished_runs(aside, loaded):
+        for run, outcome in finished_runs(folders, loaded):
             if run.run_id in loaded:
-                ours = Run(folders, run.plan)
-                source = ours if run.is_pruned else run
-                if not run.is_pruned and (recorded := read_manifest(ours)):
-                    source = source.read_by(recorded.contract)
-                again = restage(source, on_run, processes)
-                staged.append((source, outcome, again))
-                if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
-                    _compare_staged(ours, again, aside)
+                proven, manifest = _stage_again(run, aside, on_run, processes)
+                staged.append((proven, outcome, manifest))
         content = Content(staged, find_overviews(folders, loads, only_loaded=True), loads)
         publish_content(aside, content, now, memory_limit, 1, until or NEVER)
         with open_warehouse(aside, memory_limit=memory_limit) as replayed:
@@ -107,16 +102,29 @@ def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int
     }
 
 
-def _compare_staged(run: Run, again: Manifest, aside: Folders) -> None:
-    staged = required_manifest(run)
+def _stage_again(run: Run, aside: Folders, on_run: Callable[[Run], object], processes: int) -> tuple[Run, Manifest]:
+    """Stage a run aside and compare the tables with its staged ones; return the run with the tables to load."""
+    if run.is_pruned:
+        return run, restage(run, on_run)
+    staged = required_manifest(run) if run.folders.staged(run.run_id).exists() else None
+    run = run.read_by(staged.contract) if staged else run
+    again = Run(aside, run.plan)
+    made = restage(again, on_run, processes)
+    if staged is None:
+        return again, made
+    _compare_staged(run, staged, again, made)
+    shutil.rmtree(aside.staged(run.run_id))  # the tables of all runs would need as much disk space again
+    return run, staged
+
+
+def _compare_staged(run: Run, staged: Manifest, again: Run, made: Manifest) -> None:
     check_landed(run, staged)
     check_staged(run, staged)
-    made = {file.path: file for file in again.files}
+    checksums = {file.path: file.sha256 for file in made.files}
     for file in staged.files:
-        old = run.folders.staged(run.run_id) / file.path
-        new = aside.staged(run.run_id) / file.path
-        if file.path not in made or (
-            file.sha256 != made[file.path].sha256
+        old, new = (each.folders.staged(run.run_id) / file.path for each in (run, again))
+        if file.path not in checksums or (
+            file.sha256 != checksums[file.path]
             and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
         ):
             raise DamagedError(f"{old} differs from the landed answers", "Rebuild it with `firmlake replay`")
