@@ -181,11 +181,18 @@ RELATIONSHIPS = {
             ],
         ),
         (
-            VALUES,
+            f'{VALUES}, "function"',
             [
-                ("function_changed", "BENEFICIAL_OWNER", "BENEFICIAL_OWNER, SHAREHOLDER"),
-                ("function_changed", "SHAREHOLDER", "BENEFICIAL_OWNER"),
-                ("stake_changed", "0.250000", "0.500000"),
+                (
+                    "function_changed",
+                    "BENEFICIAL_OWNER",
+                    "BENEFICIAL_OWNER, SHAREHOLDER",
+                    "BENEFICIAL_OWNER, SHAREHOLDER",
+                ),
+                ("function_changed", "SHAREHOLDER", "BENEFICIAL_OWNER", "BENEFICIAL_OWNER"),
+                ("stake_changed", None, "0.250000", "SHAREHOLDER"),
+                ("stake_changed", None, "0.500000", "BENEFICIAL_OWNER"),
+                ("stake_changed", "0.250000", None, "SHAREHOLDER"),
             ],
         ),
         (VALUES, NO_EVENT),

@@ -143,8 +143,7 @@ _VIEWS = (
     SELECT country, company_number, direction, related_country, related_company_number, "function",
            coalesce(related_country || related_company_number, 'named ' || related_name, '') AS party,
            min(coalesce(related_identifier_name, related_name)) AS related_name,
-           CASE WHEN party = '' THEN sum(stake_fraction) ELSE sum(DISTINCT stake_fraction) END AS stake,
-           count(*) OVER (PARTITION BY country, company_number, direction, party) = 1 AS is_only
+           CASE WHEN party = '' THEN sum(stake_fraction) ELSE sum(DISTINCT stake_fraction) END AS stake
     FROM {when}_relationships
     GROUP BY country, company_number, direction, related_country, related_company_number, party, "function"
     """,

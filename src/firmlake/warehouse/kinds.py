@@ -55,12 +55,17 @@ _COMMITTEES = f"""
     WHERE codes IS DISTINCT FROM old_codes
 """
 
+# Parties that came or went have events of their own. The others have no stake in a function before they gained it, or
+# after they lost it.
+_HOLDING = (*_PARTY_COLUMNS.split(", "), '"function"')
 _STAKES = f"""
-    SELECT {", ".join(f"a.{name}" for name in _PARTY_COLUMNS.split(", "))}, a."function",
+    SELECT {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in _HOLDING)},
            b.stake::VARCHAR AS old_value, a.stake::VARCHAR AS new_value
-    FROM before_holdings b JOIN after_holdings a USING ({_PARTY})
+    FROM (FROM before_holdings SEMI JOIN after_parties USING ({_PARTY})) b
+    FULL JOIN (FROM after_holdings SEMI JOIN before_parties USING ({_PARTY})) a
+        ON (a.country, a.company_number, a.direction, a.party) = (b.country, b.company_number, b.direction, b.party)
+        AND a."function" IS NOT DISTINCT FROM b."function"
     WHERE a.stake IS DISTINCT FROM b.stake
-      AND (a."function" IS NOT DISTINCT FROM b."function" OR a.is_only AND b.is_only)
 """
 
 _FUNCTIONS = f"""
@@ -139,7 +144,7 @@ KINDS = {
     "child_in": Kind("a new child, with its stake", _party("child", "after", "before", "new_value")),
     "child_out": Kind("a child that is no longer there", _party("child", "before", "after", "old_value")),
     "function_changed": Kind("the same parent or child in another function", _FUNCTIONS),
-    "stake_changed": Kind("another stake of the same parent or child in the same function", _STAKES),
+    "stake_changed": Kind("another stake of the same parent or child in a function", _STAKES),
     "lookalike_in": Kind(
         "a company that is now among the first lookalikes, with its ranks",
         _lookalike("after", "before", "new_value", "old_value"),

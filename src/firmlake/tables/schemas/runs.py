@@ -157,8 +157,8 @@ TABLES_OF_RUNS = (
             Column(
                 "function",
                 "text",
-                "Kind of relationship. A party in several functions has all of them here; its stake is that as "
-                "SHAREHOLDER",
+                "Kind of relationship. A party in several functions has all of them here, and its stake is that as "
+                "SHAREHOLDER; stake_changed names the one whose stake changed",
                 "not about a related party, or the service states no usable value",
             ),
             Column(
