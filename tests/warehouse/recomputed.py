@@ -48,7 +48,12 @@ def _differences(old, new, filed):
         if was is None or now is None:
             yield "parent_in" if was is None else "parent_out", None
             continue
-        yield from ((f"{name}_changed", None) for name in ("function", "stake") if was[name] != now[name])
+        if was["function"] != now["function"]:
+            yield "function_changed", None
+        stakes = [{one["function"]: one["stake"]} for one in (was, now)]
+        for function in stakes[0].keys() | stakes[1].keys():
+            if stakes[0].get(function) != stakes[1].get(function):
+                yield "stake_changed", None
 
 
 def _filings(old, new, filed):

@@ -26,13 +26,21 @@ FROM (
         percent_rank() OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value) AS lower_fraction,
         count(*) OVER (PARTITION BY l.peer_group, m.measure) AS value_count
     FROM (
-        -- The conditions on the year alone leave out one of the two branches before anything is read.
         SELECT n.* FROM (SELECT in_year AS wanted_year) asked CROSS JOIN newest_measures n WHERE wanted_year IS NULL
         UNION ALL
-        SELECT s.* EXCLUDE (recency, fiscal_year)
-        FROM (SELECT in_year AS wanted_year) asked JOIN measures s ON s.fiscal_year = wanted_year
-        WHERE wanted_year IS NOT NULL
-        QUALIFY row_number() OVER (PARTITION BY s.country, s.company_number, s.measure ORDER BY s.recency) = 1
+        SELECT country_ AS country, number_ AS company_number, start_ AS start_date, end_ AS end_date, measure_, value_
+        FROM (
+            -- The columns have names that no argument has, so that the argument can stand here: it restricts what is read,
+            -- which a join with it would not.
+            SELECT * FROM (
+                SELECT
+                    country AS country_, company_number AS number_, start_date AS start_, end_date AS end_,
+                    measure AS measure_, value AS value_, recency AS recency_, fiscal_year AS year_
+                FROM measures
+            )
+            WHERE year_ = in_year
+            QUALIFY row_number() OVER (PARTITION BY country_, number_, measure_ ORDER BY recency_) = 1
+        )
     ) m
     JOIN levels l USING (country, company_number)
 ) r
