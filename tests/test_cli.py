@@ -175,6 +175,9 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
         (["company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
         (["changes", "--company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
         (["query", "SELECT 1"], "The data folder"),
+        (["run", os.fsdecode(b"klant\xe9n.csv")], r"klant\xe9n.csv is not valid UTF-8. Rename"),
+        (["run", "list.csv", "--data", os.fsdecode(b"\xe9")], r"\xe9 is not valid UTF-8. Rename"),
+        (["run", "list.csv", "--set", os.fsdecode(b"paths.data=\xe9")], r"paths.data=\xe9 is not valid UTF-8. Rename"),
     ],
 )
 def test_a_mistake_of_the_caller_is_one_line_and_costs_no_request(call: Call, sandbox, arguments, named):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import wraps
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import Any
 
 import click
 
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, RUN_AGAIN, DamagedError, FirmlakeError, in_our_words
+from firmlake.core.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    RUN_AGAIN,
+    DamagedError,
+    FirmlakeError,
+    UsageError,
+    in_our_words,
+)
 from firmlake.core.log import log, log_to, warn_by
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings, read_flags
@@ -117,6 +126,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
             stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
             try:
                 with in_our_words():
+                    _check_encoding([config, data, log_file, *flags, *arguments.values()])
                     if log_file:
                         stack.enter_context(log_to(log_file))
                     call = Call(config, data, read_flags(flags), as_json)
@@ -132,6 +142,19 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
                 raise
 
     return wrapper
+
+
+def _check_encoding(values: Iterable[object]) -> None:
+    """Refuse what is not UTF-8, such as the name of a file from an old archive: Parquet and DuckDB cannot hold it."""
+    for value in values:
+        if isinstance(value, tuple):
+            _check_encoding(value)
+        elif isinstance(value, str | Path):
+            try:
+                str(value).encode()
+            except UnicodeEncodeError:
+                shown = os.fsencode(value).decode("utf-8", "backslashreplace")
+                raise UsageError(f"{shown} is not valid UTF-8", "Rename the file, or type in UTF-8") from None
 
 
 def _warn(message: str) -> None:
