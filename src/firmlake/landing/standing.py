@@ -95,8 +95,8 @@ class Standing:
         self,
         run: Run,
         limits: ApiSettings,
-        on_works: Callable[[], object] = lambda: None,
-        on_advice: Callable[[str], object] = lambda advice: None,
+        on_works: Callable[[], object],
+        on_advice: Callable[[str], object],
     ) -> None:
         self._plan = run.plan
         self._asked = _count_asked(run)

@@ -56,7 +56,6 @@ def bars(
     *,
     colours: Mapping[str, str] | None = None,
     shares: bool = False,
-    formatted: str = ",.0f",
 ) -> alt.Chart:
     """Draw upright bars in the order of the rows.
 
@@ -66,14 +65,13 @@ def bars(
         y: Column of numbers: their heights.
         colours: The parts of a bar, bottom last, with their colours; the column `part` names the part of a row.
         shares: Draw each bar at full height, its parts as shares of it.
-        formatted: Format of the vertical axis, as in d3-format.
     """
     import altair as alt
 
     names = frame[x].unique(maintain_order=True).to_list()
     across = alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names)))
     up = alt.Y(y, type="quantitative", stack="normalize" if shares else "zero", title=None)
-    up = up.axis(format="%" if shares else formatted, **_few_ticks(frame, x, y, shares))
+    up = up.axis(format="%" if shares else ",.0f", **_few_ticks(frame, x, y, shares))
     width: Any = {"band": 0.8} if len(names) > _FEW else 44
     if not colours:
         return _sized(alt.Chart(frame).mark_bar(width=width).encode(x=across, y=up, color=alt.value(PLUS)))
@@ -84,12 +82,12 @@ def bars(
     return _sized(mark.encode(x=across, y=up, color=colour, order=alt.Order("rank", type="quantitative")))
 
 
-def quartiles(frame: pl.DataFrame, x: str, *, formatted: str = "%") -> alt.LayerChart:
+def quartiles(frame: pl.DataFrame, x: str) -> alt.LayerChart:
     """Draw a median as a line within the band of the middle half: columns p25, p50 and p75 over the texts of `x`."""
     import altair as alt
 
     across = alt.X(x, type="nominal", sort=None, title=None, axis=alt.Axis(values=_thinned(frame[x].to_list())))
-    axis = alt.Axis(format=formatted, tickCount=4)
+    axis = alt.Axis(format="%", tickCount=4)
     base = alt.Chart(frame).encode(x=across)
     band = base.mark_area(opacity=0.22, color=PLUS).encode(
         y=alt.Y("p25", type="quantitative", title=None, axis=axis), y2=alt.Y2("p75")
