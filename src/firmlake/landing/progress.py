@@ -16,17 +16,10 @@ from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
-from firmlake.landing.segments import ENDS, Header, credits_in
+from firmlake.landing.segments import ENDS, PROVEN, Header, credits_in
 from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
 
-__all__ = ["LIMITS", "NOT_SENT", "PROVEN", "Progress", "check_answer"]
-
-PROVEN = "proven"
-"""Kind of a header without companies: an answer proved that totals of the dataset count all records."""
-LIMITS = "limits"
-"""Kind of a header without companies: the service refused a request for its size, and the run keeps to smaller ones."""
-NOT_SENT = frozenset([*ENDS, PROVEN, LIMITS])
-"""Kinds of headers that record a decision; all others record a request."""
+__all__ = ["Progress", "check_answer"]
 
 
 class Progress:
