@@ -18,6 +18,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
 from firmlake.report.section import Section
+from firmlake.warehouse.alerts import PERIODS
 
 __all__ = [
     "ALERT_RULES",
@@ -120,7 +121,7 @@ def describe_counts(counts: AlertCounts) -> str:
 
 def describe_evidence(alert: Alert) -> str:
     """Describe the evidence of an alert, and its doubt, for people to read."""
-    figures = {name: value for name, value in alert.evidence.items() if name not in _PERIODS}
+    figures = {name: value for name, value in alert.evidence.items() if name not in PERIODS}
     parts = []
     for name, value in figures.items():
         base, before = name.removesuffix("_before"), f"{name}_before"
@@ -168,7 +169,6 @@ ALERT_RULES = Section(
 # ---------------------------------------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_PERIODS = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
 _HAS_ALERTS = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'alerts' AND schema_name = 'main'"
 _RULES = "SELECT rule FROM alert_rules UNION SELECT rule FROM alerts ORDER BY rule"
 _ALERTS = """
