@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -17,6 +15,7 @@ import msgspec
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
+from firmlake.core.parts import csv_parts, json_parts
 from firmlake.report.section import Section
 from firmlake.warehouse.alerts import PERIODS
 
@@ -134,22 +133,13 @@ def describe_evidence(alert: Alert) -> str:
     return "; ".join(parts) + (f" (in doubt: {alert.doubt})" if alert.doubt else "")
 
 
-def as_csv(alerts: Sequence[Alert]) -> str:
+def as_csv(alerts: Iterable[Alert]) -> Iterator[str]:
     """Write alerts as CSV. Text that a spreadsheet would run as a formula is guarded (`firmlake.core.guard`)."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(Alert.__struct_fields__)
-    writer.writerows([_cell(getattr(alert, name)) for name in Alert.__struct_fields__] for alert in alerts)
-    return file.getvalue()
+    return csv_parts(Alert.__struct_fields__, (map(_cell, msgspec.structs.astuple(alert)) for alert in alerts))
 
 
-def as_json(alerts: Sequence[Alert]) -> str:
-    """Write alerts as a JSON array of objects."""
-    return msgspec.json.format(msgspec.json.encode(list(alerts)), indent=2).decode() + "\n"
-
-
-WRITERS: dict[str, Callable[[Sequence[Alert]], str]] = {"csv": as_csv, "json": as_json}
-"""The writer for each format; the format is also the ending of the file name."""
+WRITERS: dict[str, Callable[[Iterable[Alert]], Iterator[str]]] = {"csv": as_csv, "json": json_parts}
+"""The writer for each format, which yields the text in parts; the format is also the ending of the file name."""
 
 ALERT_RULES = Section(
     "",
