@@ -141,7 +141,7 @@ def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
 
 def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
     """Return the column and the kind of a field; of an object that is no field, an empty text."""
-    fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
+    fields = DATASETS[dataset].fields.items()
     return next(((name, field.kind) for name, field in fields if path == field.path), ("", "text"))
 
 

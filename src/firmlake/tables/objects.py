@@ -99,7 +99,7 @@ def portions(raws: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
 
 def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) -> Shape:
     """Make the shape of a group, whose objects are at most one deep."""
-    leaves = leaves_of(dataset, group, contract)
+    leaves = leaves_of(dataset, contract)
     objects = []
     for prefix in dict.fromkeys(["", *(leaf.path.rpartition(".")[0] for leaf in leaves)]):
         own = {leaf.path.rpartition(".")[2]: leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix}

@@ -50,10 +50,9 @@ def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSet
 
 def _shares(dataset: str, contract: ContractSettings) -> dict[str, str]:
     """Return the path of each share of a whole by its column, without those that have a scale."""
-    (fields, *_) = (group.fields for group in DATASETS[dataset].groups.values())
     return {
         column: field.path
-        for column, field in fields.items()
+        for column, field in DATASETS[dataset].fields.items()
         if field.kind == "fraction" and setting_of(contract.scales, dataset, column, field.path) is None
     }
 

@@ -42,11 +42,10 @@ _PRIVACY: dict[str, Privacy] = {
 """The fields of records that may tell something about a natural person."""
 
 
-def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tuple[Column, ...]:
+def service_columns(dataset: str, *described: tuple[str, str]) -> tuple[Column, ...]:
     """Make the columns of fields of a record, with source and kind from the contract."""
-    of_group = DATASETS[dataset].groups[group]
-    prefix, fields = of_group.key, of_group.fields
-    start = f"data[].{prefix}[]." if prefix else "data[]."
+    fields, first_group = DATASETS[dataset].fields, next(iter(DATASETS[dataset].groups.values()))
+    start = f"data[].{first_group.key}[]." if first_group.key else "data[]."
     return tuple(
         Column(
             name,
