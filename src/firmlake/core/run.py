@@ -284,4 +284,4 @@ def _if_published(folders: Folders, run_id: str) -> str:
 
 
 def _own(folders: Folders, run_id: str) -> str:
-    return f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}"
+    return f"{folders.run(run_id)} and {folders.landing(run_id)}"
