@@ -15,7 +15,7 @@ import msgspec
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
-from firmlake.core.parts import csv_parts, json_parts
+from firmlake.core.parts import csv_parts, fetch_dicts, json_parts
 from firmlake.report.section import Section
 from firmlake.warehouse.alerts import PERIODS
 
@@ -100,8 +100,7 @@ def read_alerts(
     cursor = connection.execute(
         _ALERTS, {"rules": list(rules), "closed": with_closed, "country": country, "number": number, "limit": limit}
     )
-    names = [column[0] for column in cursor.description or ()]
-    return [_alert(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+    return [_alert(row) for row in fetch_dicts(cursor)]
 
 
 def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str) -> AlertCounts | None:
