@@ -176,8 +176,7 @@ class Progress:
         else:
             said = self._match(header, asked, elements)
         is_shared = any(
-            track.status == "pending" and any((element.records or {}).values())
-            for (_, track), element in zip(asked, said, strict=True)
+            track.status == "pending" and element.count for (_, track), element in zip(asked, said, strict=True)
         )
         for (company, track), element in zip(asked, said, strict=True):
             if track.status in ("answered", "not_found"):
@@ -256,8 +255,7 @@ def check_answer(dataset: str, body: bytes) -> list[Element]:
 
 def _cut(element: Element) -> str:
     """Describe how many records are missing; empty if none are, or if there is no total."""
-    count = sum(map(len, (element.records or {}).values())) if element.total else 0
-    return f"{element.company}: {count} of {element.total}" if element.total and count < element.total else ""
+    return f"{element.company}: {element.count} of {element.total}" if element.count < (element.total or 0) else ""
 
 
 _SILENCE = Element(None, problem=LEFT_OUT)
