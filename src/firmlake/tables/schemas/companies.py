@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firmlake.api.contract import DATASETS
 from firmlake.tables.schemas.shape import Column, Table
-from firmlake.tables.schemas.shared import COMPANY, DATASET, TAIL, service_columns
+from firmlake.tables.schemas.shared import COMPANY, DATASET, FETCHED, FETCHED_BY, TAIL, service_columns
 
 __all__ = ["TABLES_OF_COMPANIES"]
 
@@ -128,7 +128,8 @@ TABLES_OF_COMPANIES = (
                 "Joint committee code as the service spells it, leading zeros included",
                 source="financials data[]." + DATASETS["financials"].fields["joint_committee_codes"].path,
             ),
-            *TAIL[1:],
+            FETCHED,
+            FETCHED_BY,
         ),
         volatile=(),
     ),
