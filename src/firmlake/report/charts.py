@@ -1,7 +1,7 @@
 """Charts: a data frame in, an Altair chart out, and from that an SVG drawing without any request.
 
-Colours are CSS variables of the page, so that one drawing serves light and dark; `in_colours` exchanges them for
-colours that need no page. Altair takes half a second to import, so each function imports it when it is called.
+Colours are CSS variables of the page, so that one drawing serves light and dark. Altair takes half a second to import,
+so each function imports it when it is called.
 """
 
 # Altair does not type the results of its methods.
@@ -9,7 +9,6 @@ colours that need no page. Altair takes half a second to import, so each functio
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AMOUNT",
-    "LIGHT",
     "ZONES",
     "bars",
-    "in_colours",
     "lines",
     "matrix",
     "quartiles",
@@ -42,11 +39,6 @@ AMOUNT = "replace(replace(replace(format(datum.value, '~s'), 'T', ' tn'), 'G', '
 """Labels of an axis of amounts: 10k, 10 M, 10 bn."""
 ZONES = {"safe": PLUS, "grey": "var(--middle)", "distress": MINUS, "no score": "var(--faint)"}
 """The colour of each of Altman's zones."""
-LIGHT = {
-    "plus": "#2f6f79", "minus": "#b4532a", "soft": "#5c666b", "ink": "#1d2326", "line": "#e2ded5", "middle": "#d9a441",
-    "faint": "#cfcbc1",
-}  # fmt: skip
-"""The variables of the page in its light colours."""
 
 
 def bars(
@@ -176,16 +168,6 @@ def to_svg(chart: alt.TopLevelMixin, label: str) -> str:
     import vl_convert
 
     return clean_svg(vl_convert.vegalite_to_svg(chart.to_dict(), config=CONFIG | {"background": None}), label)
-
-
-def in_colours(chart: alt.Chart, colours: Mapping[str, str] = LIGHT) -> alt.Chart:
-    """Exchange the variables of the page in a chart, such as for a notebook, which draws on a canvas."""
-    import altair as alt
-
-    text = json.dumps(chart.to_dict() | {"config": CONFIG | {"background": "transparent"}})
-    for name, colour in colours.items():
-        text = text.replace(f"var(--{name})", colour)
-    return alt.Chart.from_dict(json.loads(text))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
