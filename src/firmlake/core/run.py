@@ -151,8 +151,8 @@ class Run(msgspec.Struct, frozen=True):
 
         Returns:
             One row per company and dataset, in list order: shard (0 holds targets that a budget left out), country,
-            company_number, dataset, expected_count, is_paid, is_refresh, has_failed, is_barred. Runs of earlier
-            versions lack is_refresh or is_barred, or have a column held_hash.
+            company_number, dataset, expected_count, is_paid, is_refresh, has_failed, is_barred. Files of earlier
+            versions may lack is_refresh and is_barred, which are false then, or have a column held_hash, left out here.
 
         Raises:
             DamagedError: The file does not match its checksum.
