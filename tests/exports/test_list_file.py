@@ -25,13 +25,14 @@ from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.freeze import freeze_again
 from firmlake.core.guard import guard
+from firmlake.core.settings import IntakeSettings
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.run import enrich
 from firmlake.exports import list_back
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
-from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
 from support import ACME, BOLT, publish_list, slow, with_views
 
@@ -400,7 +401,7 @@ def test_numbers_and_dates_of_a_workbook_keep_their_formats_however_often_it_is_
     for name in ("first", "second"):
         enrich(chosen, path, "a test")
         path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
-        formats = read_entries(path, IntakeOptions()).table.formats
+        formats = read_entries(path, IntakeSettings()).table.formats
         own = {column: formats.get(n) for n, column in enumerate(cells)}
         assert own == {"kbo": {"n": "0000000000"}, "eur": {"n": '#,##0.00 "€"'}, "since": {"d": 14}, "x": None}
     assert fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()["since"].to_list() == [

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.company_list import CompanyList, IntakeOptions, read_company_list
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.company_list import CompanyList, read_company_list
 
 Read = Callable[..., CompanyList]
 
@@ -27,7 +28,7 @@ def write(tmp_path):
 @pytest.fixture
 def read(write) -> Read:
     """Read a list with this content."""
-    return lambda content, **options: read_company_list(write(content), IntakeOptions(**options))
+    return lambda content, **options: read_company_list(write(content), IntakeSettings(**options))
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def refusal(write):
     def refusal(content: str | bytes, **options) -> CompanyListError:
         path = write(content)
         with pytest.raises(CompanyListError) as caught:
-            read_company_list(path, IntakeOptions(**options))
+            read_company_list(path, IntakeSettings(**options))
         assert str(path) in caught.value.message, "the file is named"
         assert caught.value.next_step, "the next step is named"
         return caught.value

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from xlsxwriter import Workbook
 
-from firmlake.intake.company_list import IntakeOptions
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.entries import read_entries
 from firmlake.intake.forms import EMPTY
 from firmlake.intake.sheet import load_guarded, load_sheets
@@ -20,7 +20,7 @@ from intake.test_people import ods
 
 def cells(path, **options):
     """Give the columns of a list, and of each line: number, company, problem, its cells, and the whole line."""
-    entries = read_entries(path, IntakeOptions(**options), with_cells=True)
+    entries = read_entries(path, IntakeSettings(**options), with_cells=True)
     lines = pl.concat(entries.batches)
     names = ["line", "company_number", "problem", *map(field, range(entries.table.width)), "text"]
     return entries.table.columns, lines.select(names).rows()
@@ -130,7 +130,7 @@ def test_numbers_are_read_alike_from_the_workbooks_of_a_spreadsheet_program(writ
 
 
 def kinds(path, **options):
-    entries = read_entries(path, IntakeOptions(**options), with_cells=True)
+    entries = read_entries(path, IntakeSettings(**options), with_cells=True)
     return pl.concat(entries.batches)[KINDS].to_list() if entries.table.has_kinds else None
 
 
@@ -221,7 +221,7 @@ def test_parquet_columns_have_kinds_and_the_types_that_their_texts_can_be_cast_t
     table = pa.table({"kbo": ["0403227515"], "n": [1.5], "b": [True], "d": [datetime.date(2026, 9, 1)], "l": [[1]]})
     pq.write_table(table, tmp_path / "list.parquet")
     assert kinds(tmp_path / "list.parquet") == ["snbds"]
-    types = read_entries(tmp_path / "list.parquet", IntakeOptions()).table.types
+    types = read_entries(tmp_path / "list.parquet", IntakeSettings()).table.types
     assert types == {1: "DOUBLE", 2: "BOOLEAN", 3: "DATE"}
 
 
@@ -229,7 +229,7 @@ def test_a_column_that_has_another_type_in_another_file_of_a_folder_is_text(tmp_
     for number, value in enumerate([1, "1"]):
         pq.write_table(pa.table({"kbo": ["0403227515"], "x": [value]}), tmp_path / f"{number}.parquet")
     assert kinds(tmp_path) == ["ss", "ss"]
-    assert not read_entries(tmp_path, IntakeOptions()).table.types
+    assert not read_entries(tmp_path, IntakeSettings()).table.types
 
 
 def test_cells_of_text_files_have_no_kinds(write):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.intake.company_list import CompanyList, IntakeOptions, read_company_list
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.company_list import CompanyList, read_company_list
 from support import examples
 
 SAMPLE = Path(__file__).parents[2] / "data" / "intake" / "sample.csv"
@@ -95,7 +96,7 @@ def test_no_line_is_lost_and_each_keeps_its_number(tmp_path_factory, drawn, has_
     path = tmp_path_factory.mktemp("lines") / "list.csv"
     path.write_text(written.getvalue(), newline="")
     named = {} if has_header else {"header": "no", "country_column": "1", "number_column": "2", "delimiter": ";"}
-    companies = read_company_list(path, IntakeOptions(**named))
+    companies = read_company_list(path, IntakeSettings(**named))
     reader = csv.reader(io.StringIO(written.getvalue(), newline=""), delimiter=";")
     ends = [0, *(reader.line_num for _ in reader)]
     assert companies.line_count == len(ends) - 1

@@ -3,8 +3,8 @@
 import pytest
 
 from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COMPANY_COLUMNS, header_names
-from firmlake.intake.company_list import IntakeOptions
 from firmlake.intake.entries import read_entries
 
 CONTACTS = {**COMPANY_COLUMNS, "contact_id": header_names("contact", "contact id")}
@@ -13,7 +13,7 @@ CONTACTS = {**COMPANY_COLUMNS, "contact_id": header_names("contact", "contact id
 def lines(path, **mapping):
     return [
         row
-        for batch in read_entries(path, IntakeOptions(), CONTACTS, mapping).batches
+        for batch in read_entries(path, IntakeSettings(), CONTACTS, mapping).batches
         for row in batch.select("line", "country", "company_number", "contact_id").rows()
     ]
 

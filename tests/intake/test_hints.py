@@ -7,7 +7,8 @@ import pytest
 import xlsxwriter
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.company_list import read_company_list
 
 BE, FR = "0403227515", "552032534"
 
@@ -61,13 +62,13 @@ def test_the_hint_of_a_refusal_leads_to_the_list(write, name):
     content, followed, given = (*REFUSED[name], {})[:3]
     path = write(content)
     with pytest.raises(CompanyListError) as caught:
-        read_company_list(path, IntakeOptions(**given))
+        read_company_list(path, IntakeSettings(**given))
     hint = f"{caught.value.message} {caught.value.next_step}"
     for setting, value in followed.items():
         assert setting in IMPLIED.get(name, ()) or SETTINGS.get(setting, f"intake.{setting}") in hint
         if setting in given:
             assert value in hint
-    assert read_company_list(path, IntakeOptions(**{**given, **followed})).companies.height
+    assert read_company_list(path, IntakeSettings(**{**given, **followed})).companies.height
 
 
 GUESSED = {
@@ -98,4 +99,4 @@ def test_a_guess_names_the_way_to_another_choice(write, name):
     guesses = " ".join(read_company_list(path).guesses)
     assert hint in guesses
     assert not re.search(r"intake\.(?!header_row|sheet)", guesses)
-    assert number in read_company_list(path, IntakeOptions(**followed)).companies["company_number"].to_list()
+    assert number in read_company_list(path, IntakeSettings(**followed)).companies["company_number"].to_list()

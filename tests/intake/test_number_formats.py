@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 from xlsxwriter import Workbook
 
-from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
 from firmlake.intake.members import open_members
 from firmlake.intake.number_formats import find_formats, sheet_head
@@ -40,7 +41,7 @@ NUMBERS = ("kbo", ("0403227515", ""), ("0403053608", ""), ("0417497106", ""))
 
 
 def formats(path):
-    return read_entries(path, IntakeOptions()).table.formats
+    return read_entries(path, IntakeSettings()).table.formats
 
 
 @pytest.mark.parametrize("code", ["0.0%", '#,##0.00 "€"', "0000000000", "#'##0", "[Red]-0.00;<&>0", 4, 10])
@@ -105,7 +106,7 @@ def test_formats_are_read_from_xlsx_alone(write, converted, ending, expected):
 
 def test_only_kept_columns_bring_their_kinds_types_and_formats(write):
     path = write(formatted(NUMBERS, ("x", (1, "0%")), ("y", (2, "0.0")), ("z", ("a", ""))))
-    options = IntakeOptions(keep_columns=("y", "kbo"))
+    options = IntakeSettings(keep_columns=("y", "kbo"))
     members = open_members(read_company_list(path, options), options)
     assert members.columns == ("kbo", "y")
     assert members.formats == {"y": {"n": "0.0"}}

@@ -11,7 +11,8 @@ import pytest
 import xlsxwriter
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
 
 BE, NL, FR = "0403227515", "17085815", "552032534"
@@ -181,17 +182,17 @@ def test_worksheets_with_more_companies_that_are_not_read_are_named(write):
         "Worksheet 'België' is read (company numbers in 'Nederland', 'France' are not read); "
         "to choose another: --set intake.sheet=NAME"
     )
-    alone = read_company_list(write(sheets), IntakeOptions(sheet="France"))
+    alone = read_company_list(write(sheets), IntakeSettings(sheet="France"))
     assert not any("Worksheet" in guess for guess in alone.guesses)
 
 
 def test_a_guess_can_be_overruled(write):
     text = f"naam;nummer;land\nKBC;{BE};BE\nx;y;z\nnaam;nr2;land\nASML;{NL};NL\n"
-    companies = read_company_list(write(text), IntakeOptions(header_row=4))
+    companies = read_company_list(write(text), IntakeSettings(header_row=4))
     assert companies.companies["company_number"].to_list() == [NL]
     assert companies.header_count == 4
     two = f"nummer;nr klant\n{BE};0403091220\n"
-    assert read_company_list(write(f"land;{two}".replace("\n0", "\nBE;0")), IntakeOptions(number_column="nr klant"))
+    assert read_company_list(write(f"land;{two}".replace("\n0", "\nBE;0")), IntakeSettings(number_column="nr klant"))
 
 
 def test_of_two_columns_that_qualify_equally_the_hint_names_one_that_can_be_mapped(write):
@@ -199,7 +200,7 @@ def test_of_two_columns_that_qualify_equally_the_hint_names_one_that_can_be_mapp
     with pytest.raises(CompanyListError, match=r"'nummer 1' .* and 'nummer 2' .* hold company numbers") as caught:
         read_company_list(path)
     column = caught.value.next_step.split("--map number='")[1].split("'")[0]
-    assert read_company_list(path, IntakeOptions(number_column=column)).companies["company_number"].to_list() == [
+    assert read_company_list(path, IntakeSettings(number_column=column)).companies["company_number"].to_list() == [
         BE, "0403053608",
     ]  # fmt: skip
 
@@ -211,12 +212,12 @@ def test_a_column_whose_name_is_not_unique_can_be_mapped_by_its_position(write, 
     with pytest.raises(CompanyListError, match=r"2 \(BE0403.* and .*5 \(BE0403091220") as caught:
         read_company_list(path)
     assert "--map number=2 " in caught.value.next_step
-    companies = read_company_list(path, IntakeOptions(number_column="5"))
+    companies = read_company_list(path, IntakeSettings(number_column="5"))
     assert companies.companies["company_number"].to_list() == ["0403091220", "0202239951"]
 
 
 def test_a_name_goes_before_a_position(write):
-    companies = read_company_list(write(f"3;naam;x\nBE{BE};a;BE0403091220\n"), IntakeOptions(number_column="3"))
+    companies = read_company_list(write(f"3;naam;x\nBE{BE};a;BE0403091220\n"), IntakeSettings(number_column="3"))
     assert companies.companies["company_number"].to_list() == [BE]
 
 
@@ -225,7 +226,7 @@ def test_where_two_lists_side_by_side_disagree_the_refusal_names_the_way_to_choo
     with pytest.raises(CompanyListError, match="two columns disagree") as caught:
         read_company_list(path)
     assert "positions from 1: --map number=COLUMN" in caught.value.next_step
-    assert read_company_list(path, IntakeOptions(number_column="5")).companies["company_number"].item() == "0403091220"
+    assert read_company_list(path, IntakeSettings(number_column="5")).companies["company_number"].item() == "0403091220"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +311,7 @@ def test_the_rows_of_parquet_are_counted_from_its_footer(tmp_path):
     path = tmp_path / "list.parquet"
     pl.DataFrame({"kbo": [BE]}).select(pl.col("kbo").repeat_by(5_000_000).explode()).write_parquet(path)
     with pytest.raises(CompanyListError, match="more than 1,000,000 lines"):
-        read_company_list(path, IntakeOptions(max_rows=1_000_000))
+        read_company_list(path, IntakeSettings(max_rows=1_000_000))
 
 
 def test_a_long_text_in_every_row_of_parquet_is_refused(tmp_path):
@@ -319,7 +320,7 @@ def test_a_long_text_in_every_row_of_parquet_is_refused(tmp_path):
     columns = {"kbo": BE, "note": "x" * 100_000}
     pq.write_table(pa.table({k: pa.DictionaryArray.from_arrays(rows, [v]) for k, v in columns.items()}), path)
     assert path.stat().st_size < 1_000_000
-    entries = read_entries(path, IntakeOptions(), with_cells=True)
+    entries = read_entries(path, IntakeSettings(), with_cells=True)
     with pytest.raises(CompanyListError, match="very long texts"):
         list(entries.batches)
 

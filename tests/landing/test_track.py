@@ -8,7 +8,8 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.settings import NameSettings
-from firmlake.landing.progress import PROVEN, Progress
+from firmlake.landing.progress import Progress
+from firmlake.landing.segments import PROVEN
 from support import ACME, BOLT, body, found, header, period
 
 TOTALS = {

@@ -15,9 +15,8 @@ from firmlake.core.folders import Folders
 from firmlake.report.alert_rows import alert_row
 from firmlake.report.alerts import (
     ALERT_RULES,
+    WRITERS,
     AlertCounts,
-    as_csv,
-    as_json,
     count_alerts,
     describe_counts,
     describe_evidence,
@@ -86,8 +85,8 @@ def test_a_rule_that_never_was_is_an_error_that_names_a_similar_one(connection):
 
 def test_csv_and_json_hold_every_field(connection):
     found = read_alerts(connection, with_closed=True)
-    rows = list(csv.DictReader(io.StringIO(as_csv(found), newline="")))
-    content = json.loads(as_json(found))
+    rows = list(csv.DictReader(io.StringIO("".join(WRITERS["csv"](found)), newline="")))
+    content = json.loads("".join(WRITERS["json"](found)))
     assert len(rows) == len(content) == 4
     assert rows[0].keys() == content[0].keys()
     assert json.loads(rows[0]["evidence"]) == content[0]["evidence"] == found[0].evidence

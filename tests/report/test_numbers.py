@@ -65,10 +65,3 @@ def test_names_in_a_chart_stay_texts_of_the_drawing():
     drawing = charts.to_svg(charts.scatter(frame, alt.X("x:Q"), alt.Y("x:Q"), charts.ZONES), "a chart")
     shown = re.findall("<title>(.*?)</title>", drawing)
     assert shown == [html.escape(name.replace("\x00\x1b", "\ufffd\ufffd")) for name in names]
-
-
-def test_a_chart_without_a_page_has_colours_of_its_own():
-    frame = pl.DataFrame({"class": ["a"], "companies": [1]})
-    text = charts.in_colours(charts.bars(frame, "class", "companies")).to_json()
-    assert "var(--" not in text
-    assert charts.LIGHT["plus"] in text

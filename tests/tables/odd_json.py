@@ -127,7 +127,7 @@ def mixtures(draw: Any, max_size: int = 8) -> tuple[tuple[str, str], list[Raw]]:
     kind = draw(st.sampled_from(list(GROUPS)))
     random = draw(st.randoms(use_true_random=False))
     dialects = random.sample(_SPELLINGS, random.randint(1, 3))
-    fields = DATASETS[kind[0]].groups[kind[1]].fields.values()
+    fields = DATASETS[kind[0]].fields.values()
     texts = []
     for _ in range(draw(st.integers(1, max_size))):
         tree: dict[str, Any] = {}

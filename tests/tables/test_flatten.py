@@ -14,7 +14,7 @@ from firmlake.landing.track import Part
 from firmlake.tables.answered import gather
 from firmlake.tables.drift import merge_drift
 from firmlake.tables.flatten import FLATTEN, payload_hash
-from firmlake.tables.numbers import with_normal_numbers
+from firmlake.tables.related import with_normal_numbers
 from support import ACME, BOLT, CIRC, NOON, lookalike, party, period
 
 

@@ -56,14 +56,12 @@ class Group(NamedTuple):
 
     Attributes:
         key: The array's key in `data`; None if `data` itself is the array.
-        fields: Fields by column.
         elsewhere: Alternative places of the related company's identifier. Each entry maps paths of a record to the
             usual paths. If the usual place is empty, the first entry with all its paths present is read.
         is_open: Whether records of another shape are kept, because the specification does not show the shape.
     """
 
     key: str | None
-    fields: dict[str, Field]
     elsewhere: tuple[dict[str, str], ...] = ()
     is_open: bool = False
 
@@ -75,12 +73,14 @@ class Dataset(NamedTuple):
         bulk_path: Path of the POST request for several companies.
         single_path: Path of the GET request for one company.
         is_paged: Whether limit and offset apply and the answer holds `pagination`.
+        fields: Fields of a record by column; those of all groups are the same.
         groups: The arrays of records in `data`, by our names.
     """
 
     bulk_path: str
     single_path: str
     is_paged: bool
+    fields: dict[str, Field]
     groups: dict[str, Group]
 
 
@@ -183,22 +183,25 @@ DATASETS = {
         "/v1/companies/financials",
         "/v1/companies/{country}/{company_number}/financials",
         True,
-        {"period": Group(None, _FINANCIAL_RECORD)},
+        _FINANCIAL_RECORD,
+        {"period": Group(None)},
     ),
     "lookalikes": Dataset(
         "/v1/companies/lookalikes",
         "/v1/companies/{country}/{company_number}/lookalikes",
         False,
-        {"lookalike": Group(None, _LOOKALIKE_ENTRY)},
+        _LOOKALIKE_ENTRY,
+        {"lookalike": Group(None)},
     ),
     "relationships": Dataset(
         "/v1/companies/relationships",
         "/v1/companies/{country}/{company_number}/relationships",
         False,
         # The specification does not show children: we assume the shape of parents, with several places for the company.
+        _RELATED_PARTY,
         {
-            "parent": Group("parents", _RELATED_PARTY, _RELATED_ELSEWHERE, is_open=True),
-            "child": Group("children", _RELATED_PARTY, _RELATED_ELSEWHERE, is_open=True),
+            "parent": Group("parents", _RELATED_ELSEWHERE, is_open=True),
+            "child": Group("children", _RELATED_ELSEWHERE, is_open=True),
         },
     ),
 }

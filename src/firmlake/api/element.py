@@ -64,6 +64,11 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     problem: str = ""
     unknown: tuple[str, ...] = ()
 
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return sum(map(len, self.records.values())) if self.records else 0
+
 
 def read_element(dataset: str, raw: Raw) -> Element:
     """Read an element part by part, so that one unexpected part does not affect the others."""

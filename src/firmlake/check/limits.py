@@ -15,7 +15,7 @@ from firmlake.api.refusal import read_lines
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
 from firmlake.check.refusal import find_bounds
-from firmlake.check.talk import Talk, is_lost, is_refusal, pagination, read_json
+from firmlake.check.talk import Talk, content_of, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, UnavailableError
 
@@ -195,7 +195,7 @@ def _count(answer: Answer) -> int:
 def _cut_to(answer: Answer) -> int:
     """Return the number of records in an answer that gives one company different numbers of them; 0 if none does."""
     counts: defaultdict[str, list[int]] = defaultdict(list)
-    content = read_json(answer.body) if answer.is_success else None
+    content = content_of(answer)
     for element in content if isinstance(content, list) else []:
         if isinstance(element, dict) and isinstance(element.get("data"), list):
             counts[str(element.get("identifier"))].append(len(element["data"]))

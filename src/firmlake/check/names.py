@@ -12,7 +12,7 @@ from firmlake.api.exchange import Answer
 from firmlake.api.refusal import read_lines
 from firmlake.check.finding import Finding
 from firmlake.check.refusal import suggest_names
-from firmlake.check.talk import Talk, is_refusal, pagination, read_json
+from firmlake.check.talk import Talk, content_of, is_refusal, pagination, read_json
 from firmlake.core.company import Company, normal_form
 from firmlake.core.text import shown
 
@@ -34,7 +34,7 @@ _GUESSES_MAX = 80
 
 def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
     """Read the elements of a bulk answer; None if it is not an array with elements about the requested companies."""
-    content = read_json(answer.body) if answer.is_success else None
+    content = content_of(answer)
     if not isinstance(content, list) or not all(isinstance(element, dict) for element in content):
         return None
     return content if any(_company_of(element) in companies for element in content) else None
@@ -175,7 +175,7 @@ def _company_of(element: dict[str, Any]) -> Company | None:
 
 def _other_form(answer: Answer) -> str:
     """Return the first identifier in an array of elements if it is not a company number in our form; else ""."""
-    content = read_json(answer.body) if answer.is_success else None
+    content = content_of(answer)
     first = content[0] if isinstance(content, list) and content else None
     identifier = first.get("identifier") if isinstance(first, dict) else None
     if not isinstance(identifier, dict) or _company_of({"identifier": identifier}) is not None:

@@ -18,7 +18,7 @@ from firmlake.check.limits import choose_repeated, find_companies_cap, find_page
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
 from firmlake.check.records import examine_records
 from firmlake.check.spelling import SPELLING, find_spelling, spellings
-from firmlake.check.talk import FORBIDDEN, Talk, is_refusal, read_json
+from firmlake.check.talk import FORBIDDEN, Talk, content_of, is_refusal, read_json
 from firmlake.check.totals import find_totals
 from firmlake.check.values import Records
 from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
@@ -217,7 +217,7 @@ def _gather(answers: dict[str, Answer]) -> Records:
     """Read the records from bulk answers, by dataset and group."""
     records: Records = {}
     for dataset, answer in answers.items():
-        content = read_json(answer.body) if answer.is_success else None
+        content = content_of(answer)
         groups = records[dataset] = {name: [] for name in DATASETS[dataset].groups}
         for element in content if isinstance(content, list) else []:
             data: Any = element.get("data") if isinstance(element, dict) else None

@@ -71,7 +71,7 @@ def _unknown(records: Records) -> Counter[str]:
     for dataset, group, record in each_record(records):
         if group == "child":
             continue
-        known = {field.path for field in DATASETS[dataset].groups[group].fields.values()}
+        known = {field.path for field in DATASETS[dataset].fields.values()}
         unknown.update(f"{dataset} {path}" for path in _paths(record) if not _is_known(path, known))
     return unknown
 
@@ -129,7 +129,7 @@ def _contract(row: str, seen: str, key: str, found: dict[str, Any]) -> Finding:
 def _column(place: str) -> str:
     """Name a field as in the settings: by its dataset and our column."""
     dataset, path = place.split()
-    fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
+    fields = DATASETS[dataset].fields.items()
     return f"{dataset}.{next(column for column, field in fields if field.path == path)}"
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "EXPOSED_MAX",
     "FORBIDDEN",
     "Talk",
+    "content_of",
     "is_charge",
     "is_lost",
     "is_refusal",
@@ -58,6 +59,11 @@ def read_json(body: bytes) -> Any:
     return None
 
 
+def content_of(answer: Answer) -> Any:
+    """Read the body of a successful answer as JSON; None if there is no such answer or it is not JSON."""
+    return read_json(answer.body) if answer.is_success else None
+
+
 def is_refusal(answer: Answer) -> bool:
     """Return whether the service refuses the form of a request."""
     return answer.status in _REFUSALS
@@ -80,7 +86,7 @@ def is_remainder(header: str) -> bool:
 
 def pagination(answer: Answer) -> dict[str, int]:
     """Read the pagination of the first element of an answer; empty if there is none."""
-    content = read_json(answer.body) if answer.is_success else None
+    content = content_of(answer)
     element = content[0] if isinstance(content, list) and content else content
     page = element.get("pagination") if isinstance(element, dict) else None
     return {key: n for key, n in page.items() if type(n) is int} if isinstance(page, dict) else {}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.check.finding import Finding
-from firmlake.check.talk import read_json
+from firmlake.check.talk import content_of
 
 __all__ = ["find_totals"]
 
@@ -88,7 +88,7 @@ def _compare(told: list[tuple[_Page, int]]) -> Finding:
 
 
 def _pages(answer: Answer) -> Iterator[_Page]:
-    content = read_json(answer.body) if answer.is_success else None
+    content = content_of(answer)
     for element in content if isinstance(content, list) else [content]:
         if not isinstance(element, dict) or not (isinstance(element.get("data"), list) and element["data"]):
             continue

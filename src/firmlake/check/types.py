@@ -19,11 +19,7 @@ __all__ = ["find_decimals", "find_types"]
 _PLACES = {"money": 2, "ratio": 4, "fraction": 6}
 _CENT = Decimal("0.01")
 _REQUIRED = {
-    f"{name} {field.path}"
-    for name, dataset in DATASETS.items()
-    for group in dataset.groups.values()
-    for field in group.fields.values()
-    if field.required
+    f"{name} {field.path}" for name, dataset in DATASETS.items() for field in dataset.fields.values() if field.required
 }
 """Places of fields without which a record is rejected."""
 _MIDNIGHT = 10

@@ -31,8 +31,8 @@ def each_record(records: Records) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def given_values(records: Records, kinds: Iterable[str]) -> Iterator[tuple[str, Field, Any]]:
     """Yield place, field and value of every field of these kinds; the value is UNSET if its key is absent."""
     wanted = set(kinds)
-    for dataset, group, record in each_record(records):
-        for field in DATASETS[dataset].groups[group].fields.values():
+    for dataset, _, record in each_record(records):
+        for field in DATASETS[dataset].fields.values():
             if field.kind in wanted:
                 yield f"{dataset} {field.path}", field, _at(record, field.path)
 

@@ -15,7 +15,7 @@ from firmlake.api.refusal import MESSAGE_KEYS, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
-from firmlake.check.talk import Talk, is_refusal, read_json
+from firmlake.check.talk import Talk, content_of, is_refusal, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 
@@ -146,7 +146,7 @@ def _count_unsaid(answers: Mapping[str, Answer]) -> int:
 
 def _names(answer: Answer) -> dict[str, str]:
     """Return the name and place of each company; elements may come in any order."""
-    content = read_json(answer.body) if answer.is_success else None
+    content = content_of(answer)
     elements = [element for element in content if isinstance(element, dict)] if isinstance(content, list) else []
     identifiers = [one for element in elements if isinstance(one := element.get("identifier"), dict)]
     return {

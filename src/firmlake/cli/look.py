@@ -10,14 +10,15 @@ from pathlib import Path
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.cli.output import choose_format, format_and_out, give_rows, of_list
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
-from firmlake.terminal.echo import echo, echo_data
+from firmlake.terminal.echo import echo
 
 __all__ = ["company", "query", "report", "status"]
 
-_LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
+_FORMATS = ("csv", "json", "parquet", "markdown")
 _LIST_ALONE = click.option(
     "--list", "company_list", default="", metavar="NAME",
     help="Only the companies of this list, and groups with one of them; percentiles, ranks and totals count no others.",
@@ -26,7 +27,7 @@ _LIST_ALONE = click.option(
 
 
 @click.command()
-@_LIST
+@of_list
 @click.option(
     "--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Also write the status as OpenMetrics text."
 )
@@ -59,13 +60,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
 
 @click.command()
 @click.argument("sql")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["table", "csv", "json", "parquet", "markdown"]),
-    help="Output format. Default: by the ending of --out, else table.",
-)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
+@format_and_out(*_FORMATS)
 @_LIST_ALONE
 @click.option("--allow-files", is_flag=True, help="Let SQL read and write files, and load extensions.")
 @command
@@ -76,42 +71,25 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     read nor write a file.
     """
     from firmlake.core.folders import Folders
-    from firmlake.core.parts import read_rows, write_parts
+    from firmlake.core.parts import read_rows
     from firmlake.core.text import count_of
     from firmlake.terminal.results import FORMATS, show_result, write_parquet
     from firmlake.warehouse.generations import asking
 
-    kind = _format(kind, out, call.as_json)
-    count = 0
+    kind = choose_format(kind, out, call.as_json, _FORMATS)
+    if kind == "parquet" and not out:
+        raise UsageError("Parquet is binary and cannot be printed", "Add --out FILE")
     with asking(
         Folders.existing(call.settings()), sql, locked=not allow_files, company_list=company_list
     ) as connection:
         if kind == "parquet" and out:
             count = write_parquet(out, connection, sql)
-        else:
-            cursor = connection.execute(sql)
-            columns = [column[0] for column in cursor.description or ()]
-            rows = read_rows(cursor)
-            if out:
-                count = write_parts(out, rows, partial(FORMATS[kind], columns))
-            elif kind == "table":
-                show_result(columns, rows)
-            else:
-                for part in FORMATS[kind](columns, rows):
-                    echo_data(part)
-    if out:
-        call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
-
-
-def _format(kind: str | None, out: Path | None, as_json: bool) -> str:
-    """Choose the format of an answer from `--format`, `--out` and `--json`."""
-    ending = {"md": "markdown"}.get(out.suffix[1:], out.suffix[1:]) if out else ""
-    known = ("csv", "json", "parquet", "markdown")
-    if out and (kind or ending) not in known:
-        raise UsageError(f"--out {out}: unknown file extension", f"Add --format with one of {', '.join(known)}")
-    if kind == "parquet" and not out:
-        raise UsageError("Parquet is binary and cannot be printed", "Add --out FILE")
-    return kind or ending or ("json" if as_json else "table")
+            call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
+            return
+        cursor = connection.execute(sql)
+        columns = [column[0] for column in cursor.description or ()]
+        as_text = partial(FORMATS[kind], columns) if kind in FORMATS else None
+        give_rows(call, "row", read_rows(cursor), as_text, out, partial(show_result, columns))
 
 
 @click.command()

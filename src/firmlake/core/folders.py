@@ -14,7 +14,7 @@ __all__ = ["Folders"]
 
 
 class Folders(msgspec.Struct, frozen=True):
-    """The paths inside a data folder; no other module spells them.
+    """The folders inside a data folder; no other module spells them.
 
     Attributes:
         data: The data folder.
@@ -56,6 +56,10 @@ class Folders(msgspec.Struct, frozen=True):
         """The generations of the warehouse, and the link to the newest."""
         return (self.made or self.data) / "warehouse"
 
+    def generation(self, number: int) -> Path:
+        """The file of a generation."""
+        return self.warehouse / f"gen_{number:06}.duckdb"
+
     @property
     def state(self) -> Path:
         """The lock, and the name of the service that the folder belongs to."""
@@ -85,19 +89,25 @@ class Folders(msgspec.Struct, frozen=True):
         """The plan, targets, refused lines and outcome of a run."""
         return self.runs / run_id
 
-    def landing(self, run_id: str, shard: int) -> Path:
-        """The segments of a shard."""
-        return self.data / "landing" / f"run={run_id}" / f"shard={shard:05}"
+    @property
+    def landed(self) -> Path:
+        """Everything that landed: answers of runs, overviews of the service lists, and additions of contacts."""
+        return self.data / "landing"
+
+    def landing(self, run_id: str, shard: int | None = None) -> Path:
+        """The segments of a shard; without a number, the folder with those of all shards."""
+        folder = self.landed / f"run={run_id}"
+        return folder if shard is None else folder / f"shard={shard:05}"
 
     @property
     def overviews(self) -> Path:
         """One folder for each overview of the service lists."""
-        return self.data / "landing" / "service_lists"
+        return self.landed / "service_lists"
 
     @property
     def additions(self) -> Path:
         """One folder for each plan of contacts that was applied."""
-        return self.data / "landing" / "contacts"
+        return self.landed / "contacts"
 
     def staged(self, run_id: str) -> Path:
         """The staged tables of a run, one folder of Parquet files for each."""

@@ -53,7 +53,7 @@ def remove_rests(run: Run) -> None:
 
 def remove_run(run: Run) -> None:
     """Remove a run without landed answers; its plan goes last, because landed files without a plan look like a loss."""
-    shutil.rmtree(run.folders.landing(run.run_id, 1).parent, ignore_errors=True)
+    shutil.rmtree(run.folders.landing(run.run_id), ignore_errors=True)
     shutil.rmtree(run.folder, ignore_errors=True)
 
 
@@ -77,5 +77,5 @@ def _freeze(run: Run, tables: Mapping[str, Frozen]) -> Run:
 def _remove_never_started(folders: Folders) -> None:
     """Remove folders without a plan, left by a crash before a run started; nothing can have landed for them."""
     for folder in folders.runs.glob("*"):
-        if not (folder / "plan.json").exists() and not folders.landing(folder.name, 1).parent.exists():
+        if not (folder / "plan.json").exists() and not folders.landing(folder.name).exists():
             shutil.rmtree(folder, ignore_errors=True)

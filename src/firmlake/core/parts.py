@@ -17,7 +17,7 @@ import msgspec
 
 from firmlake.core.files import write_file
 
-__all__ = ["csv_parts", "json_parts", "read_rows", "write_parts"]
+__all__ = ["csv_parts", "fetch_dicts", "json_parts", "read_rows", "write_parts"]
 
 T = TypeVar("T")
 
@@ -28,6 +28,12 @@ def read_rows(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
     """Read the first rows of a result now, so that a query that fails does so at once, and the others when needed."""
     first = cursor.fetchmany(_PART)
     return chain(first, chain.from_iterable(iter(lambda: cursor.fetchmany(_PART), [])))
+
+
+def fetch_dicts(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Fetch all rows of a small result, with their values by column."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def write_parts(path: Path, rows: Iterable[T], as_text: Callable[[Iterable[T]], Iterator[str]]) -> int:

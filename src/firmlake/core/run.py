@@ -146,16 +146,13 @@ class Run(msgspec.Struct, frozen=True):
         """The run's own folder."""
         return self.folders.run(self.run_id)
 
-    def targets(self, shard: int | None = None) -> pl.DataFrame:
-        """Read the run's targets.
-
-        Args:
-            shard: Number of a shard; None reads all shards.
+    def scan_targets(self) -> pl.LazyFrame:
+        """Scan the run's targets, of which there may be millions.
 
         Returns:
-            One row per company and dataset, in list order: shard, country, company_number, dataset, expected_count,
-            is_paid, is_refresh, has_failed, is_barred. Runs of earlier versions lack is_refresh or is_barred, or have
-            a column held_hash.
+            One row per company and dataset, in list order: shard (0 holds targets that a budget left out), country,
+            company_number, dataset, expected_count, is_paid, is_refresh, has_failed, is_barred. Files of earlier
+            versions may lack is_refresh and is_barred, which are false then, or have a column held_hash, left out here.
 
         Raises:
             DamagedError: The file does not match its checksum.
@@ -164,13 +161,16 @@ class Run(msgspec.Struct, frozen=True):
         missing = [name for name in ("is_refresh", "is_barred") if name not in frame.collect_schema()]
         frame = frame.with_columns(pl.lit(value=False).alias(name) for name in missing)
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
-        frame = frame.cast(narrow)  # there may be millions of rows, and text columns take twice the memory
+        return frame.cast(narrow)  # text columns would take twice the memory
+
+    def targets(self, shard: int | None = None) -> pl.DataFrame:
+        """Read the targets of a shard, or of all shards if it is None; see `scan_targets`."""
+        frame = self.scan_targets()
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
 
     def shards(self) -> range:
-        """Return the shard numbers; shard 0 holds targets that a budget left out, and is never fetched."""
-        shard = pl.scan_parquet(self.checked("targets"), glob=False).select(pl.col("shard").min())
-        has_rest = shard.collect().item() == 0
+        """Return the shard numbers; shard 0 is never fetched, see `scan_targets`."""
+        has_rest = self.scan_targets().select(pl.col("shard").min()).collect().item() == 0
         return range(0 if has_rest else 1, self.plan.shard_count + 1)
 
     def table(self, name: str) -> pl.DataFrame:
@@ -284,4 +284,4 @@ def _if_published(folders: Folders, run_id: str) -> str:
 
 
 def _own(folders: Folders, run_id: str) -> str:
-    return f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}"
+    return f"{folders.run(run_id)} and {folders.landing(run_id)}"

@@ -66,7 +66,7 @@ class BigqueryConnection:
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows. It takes no values."""
         assert not values
-        with _told(self.name):
+        with _explained(self.name):
             return [row.values() for row in self._start(statement).result()]
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
@@ -84,13 +84,13 @@ class BigqueryConnection:
                 how = LoadJobConfig(source_format="PARQUET", write_disposition="WRITE_APPEND")
                 how.create_disposition = "CREATE_NEVER"
                 place = f"{self._client.project}.{self.schema}.{name}"
-                with _told(self.name):
+                with _explained(self.name):
                     self._client.load_table_from_file(file, place, rewind=True, job_config=how).result()
         return count
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts."""
-        with _told(self.name):
+        with _explained(self.name):
             rows = (row.values() for row in self._start(statement).result(page_size=_ROWS))
             while part := list(islice(rows, _ROWS)):
                 yield part
@@ -113,7 +113,7 @@ class BigqueryConnection:
     def create_schema(self) -> None:
         """Create the dataset, in the location of the address, unless it exists."""
         if not self._exists:
-            with _told(self.name):
+            with _explained(self.name):
                 self._client.create_dataset(self.schema, exists_ok=True)
             self._exists = True
 
@@ -168,7 +168,7 @@ def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
     except ImportError:
         raise UsageError("BigQuery needs Google's client", "`pip install 'firmlake[bigquery]'`") from None
     name, location = f"bigquery://{project}/{dataset}", dict(parse_qsl(parts.query)).get("location")
-    with _told(name):
+    with _explained(name):
         client = bigquery.Client(project, location=location)
         try:
             held = client.get_dataset(dataset).location
@@ -192,7 +192,7 @@ def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     """Turn errors of the client into one line: where it happened, the reason, and the next step."""
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError

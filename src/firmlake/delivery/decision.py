@@ -76,7 +76,7 @@ def choose_mode(
         return "whole", "the columns of the tables have changed since the last load"
     if set(held.tables) != set(request.tables):
         return "whole", "the last load had other tables"
-    path = folders.warehouse / f"gen_{held.generation:06}.duckdb"
+    path = folders.generation(held.generation)
     if not path.exists():
         return "whole", f"generation {held.generation}, which was loaded last, is no longer kept"
     if made_at(folders, held.generation) != held.made_at:

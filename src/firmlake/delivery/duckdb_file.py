@@ -45,7 +45,7 @@ class DuckdbConnection:
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with _told(self.name):
+        with _explained(self.name):
             return self._connection.execute(statement, list(values)).fetchall()
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
@@ -54,7 +54,7 @@ class DuckdbConnection:
         This uses half the memory limit, because the warehouse sorts the rows at the same time, with its own limit.
         """
         rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches)
-        with _told(self.name):
+        with _explained(self.name):
             self._connection.register("rows_to_load", rows)
             self._connection.execute(f"SET memory_limit = '{_half(self._memory_limit)}'")
             try:
@@ -67,7 +67,7 @@ class DuckdbConnection:
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts."""
-        with _told(self.name):
+        with _explained(self.name):
             cursor = self._connection.cursor().execute(statement)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
@@ -143,7 +143,7 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     """Copy everything in a file, including what others made there, into a new file, which replaces it."""
     aside = path.with_name(f".{path.name}.part")
     aside.unlink(missing_ok=True)
-    with _told(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
+    with _explained(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
         connection.execute(f"ATTACH {quote_text(path)} AS held (READ_ONLY)")
         ((version,),) = connection.execute(_VERSION).fetchall()
         connection.execute(
@@ -155,7 +155,7 @@ def _rewrite(path: Path, memory_limit: str) -> None:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:

@@ -53,7 +53,7 @@ class PostgresConnection:
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with _told(self.name):
+        with _explained(self.name):
             cursor = self._connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 
@@ -62,7 +62,7 @@ class PostgresConnection:
         columns = ", ".join(f'"{column.name}"' for column in table.columns)
         count = 0
         with (
-            _told(self.name),
+            _explained(self.name),
             self._connection.cursor() as cursor,
             cursor.copy(f"COPY {self.schema}.{name} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as copy,
         ):
@@ -73,7 +73,7 @@ class PostgresConnection:
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts, using a server-side cursor."""
-        with _told(self.name), self._connection.transaction(), self._connection.cursor("firmlake_rows") as cursor:
+        with _explained(self.name), self._connection.transaction(), self._connection.cursor("firmlake_rows") as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
@@ -91,7 +91,7 @@ class PostgresConnection:
 
     def create_schema(self) -> None:
         """Create the schema unless it exists; look it up first, because the login may not be allowed to create it."""
-        with _told(self.name):
+        with _explained(self.name):
             sought = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
             if not self._connection.execute(sought, (self._schema,)).fetchone():
                 self._connection.execute(f"CREATE SCHEMA {self.schema}")
@@ -130,7 +130,7 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
         )
     port = f":{parts['port']}" if parts.get("port") else ""
     name = f"postgres://{parts.get('host') or ''}{port}/{parts.get('dbname') or ''}"
-    with _told(name):
+    with _explained(name):
         connection = psycopg.connect(address, autocommit=True, application_name="firmlake load")
     with connection:
         (is_free,) = connection.execute(
@@ -159,7 +159,7 @@ def _as_csv(batch: pa.RecordBatch) -> bytes:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     """Turn errors of the database into one line: where it happened, the reason, and the next step."""
     import psycopg
 

@@ -56,7 +56,7 @@ class SnowflakeConnection:
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with _told(self.name), self._connection.cursor() as cursor:
+        with _explained(self.name), self._connection.cursor() as cursor:
             cursor.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 
@@ -79,7 +79,7 @@ class SnowflakeConnection:
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts."""
-        with _told(self.name), self._connection.cursor() as cursor:
+        with _explained(self.name), self._connection.cursor() as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
@@ -141,7 +141,7 @@ def open_snowflake(address: str, schema: str) -> Iterator[SnowflakeConnection]:
     except ImportError:
         raise UsageError("Snowflake needs its ADBC driver", "`pip install adbc-driver-snowflake`") from None
     name = f"snowflake://{parts.hostname}{parts.path}"
-    with _told(name):
+    with _explained(name):
         # Statements begin and end the transactions.
         options = _options(parts.hostname, parts.path.strip("/"), parts.query, schema)
         connection = driver.connect(db_kwargs=options, autocommit=True)
@@ -175,7 +175,7 @@ def _options(account: str, database: str, query: str, schema: str) -> dict[str, 
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     """Turn errors of the driver into one line: where it happened, the reason, and the next step."""
     from adbc_driver_manager import Error
 

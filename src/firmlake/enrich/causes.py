@@ -27,13 +27,7 @@ _REDRIVE = "`firmlake redrive` asks again"
 _REASON_MAX = 300
 _LACKING = "`firmlake redrive` asks again once the service sends what is missing"
 _CHOSEN = "to keep such records, remove discard_record from contract.values, then run `firmlake replay`"
-_REQUIRED = [
-    field.path
-    for each in DATASETS.values()
-    for group in each.groups.values()
-    for field in group.fields.values()
-    if field.required
-]
+_REQUIRED = [field.path for each in DATASETS.values() for field in each.fields.values() if field.required]
 
 _SETTINGS = {
     WRONG_PAGE: "Set api.names.limit and api.names.offset to the service's paging parameters; `firmlake check` finds "

@@ -71,5 +71,5 @@ def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:
 
 def _columns(dataset: str, path: str) -> list[str]:
     """Return the column of a field, or the columns of all fields inside an object."""
-    fields = next(iter(DATASETS[dataset].groups.values())).fields
+    fields = DATASETS[dataset].fields
     return [name for name, field in fields.items() if field.path == path or field.path.startswith(f"{path}.")]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,13 +44,7 @@ class HeldCompany(NamedTuple):
     shortfall: FirmlakeError | None
 
 
-def fetch_company(
-    settings: Settings,
-    company: Company,
-    datasets: Sequence[str],
-    observer: Observer | None = None,
-    now: Callable[[], datetime] = utc_now,
-) -> HeldCompany:
+def fetch_company(settings: Settings, company: Company, datasets: Sequence[str]) -> HeldCompany:
     """Fetch a company, even if it is fresh, and publish the answers. This costs a credit outside its paid window.
 
     Raises:
@@ -68,9 +61,7 @@ def fetch_company(
     with lock(folders, name):
         # Naming a forgotten company explicitly lifts its tombstone.
         lift(settings.privacy, folders, Subject("company", "", company))
-        published = carry_out(
-            settings, lambda: plan_companies(settings, frame, name, now()), observer or Observer(), now
-        )
+        published = carry_out(settings, lambda: plan_companies(settings, frame, name, utc_now()), Observer(), utc_now)
     assert published, "a lookup always has a company to ask for"
     return _read(folders, company, datasets, published.run.run_id, shortfall([published]))
 

@@ -109,8 +109,6 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
         max_requests: Requests that the run may send; -1 for all.
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
-    if "is_refresh" not in targets.columns:
-        asked = asked.with_columns(is_refresh=False)
     if "remaining_count" not in targets.columns:
         asked = asked.with_columns(pl.lit(None, pl.Int32).alias("remaining_count"))
     totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)

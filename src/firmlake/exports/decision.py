@@ -88,7 +88,7 @@ def choose_mode(
             "whole",
             f"generation {last.generation}, which was exported last, was rebuilt by `firmlake forget` or `prune`",
         )
-    path = folders.warehouse / f"gen_{last.generation:06}.duckdb"
+    path = folders.generation(last.generation)
     if last.schema_version == SCHEMA_VERSION and path.exists():
         attach(connection, path)
         if last_load(connection, BASE).published_at == last.published_at:

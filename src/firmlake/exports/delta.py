@@ -49,7 +49,7 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
     """
     path = f"delta/{source.table.name}" + ("" if is_whole else "_changes")
     where = f"{url}/{path}"
-    with _told(where):
+    with _explained(where):
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
         moment = int(published_at.replace(tzinfo=UTC).timestamp() * 1e6)
@@ -82,7 +82,7 @@ def read_batches(where: str) -> Iterator[pa.RecordBatch]:
         UsageError: The library deltalake is missing.
         FirmlakeError: The table cannot be read.
     """
-    with _told(where):
+    with _explained(where):
         from deltalake import DeltaTable
 
         if DeltaTable.is_deltatable(where):
@@ -91,7 +91,7 @@ def read_batches(where: str) -> Iterator[pa.RecordBatch]:
 
 def overwrite(where: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
     """Replace all rows by the result of `clean`, and return the new version. `commit` still finds its record."""
-    with _told(where):
+    with _explained(where):
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
         table = DeltaTable(where)
@@ -115,7 +115,7 @@ def overwrite(where: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> 
 def drop_past(destination: Destination, path: str) -> None:
     """Remove the versions before the last `overwrite`: their files, and their log, which holds column values."""
     where = f"{destination.url}/{path}"
-    with _told(where):
+    with _explained(where):
         from deltalake import DeltaTable
 
         if not DeltaTable.is_deltatable(where):
@@ -138,7 +138,7 @@ def drop_past(destination: Destination, path: str) -> None:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _explained(where: str) -> Iterator[None]:
     """Turn errors of the library into one line: where it happened, the reason, and the next step."""
     try:
         from deltalake.exceptions import DeltaError

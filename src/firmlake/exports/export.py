@@ -8,9 +8,10 @@ repeated export finds what is done and resumes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.failure import recorded_delivery
 from firmlake.core.files import is_writable
@@ -55,7 +56,7 @@ def export(
     destination: Destination,
     tell: Callable[[str], object] = lambda line: None,
     *,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    now: Callable[[], datetime] = utc_now,
 ) -> Exported:
     """Export the newest generation, unless the destination already has exactly this export.
 

@@ -66,7 +66,7 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
         FirmlakeError: The table cannot be written.
     """
     name = f"{CATALOG}.{source.table.name}{'' if is_whole else '_changes'}"
-    with _told(name):
+    with _explained(name):
         table = _open_table(_open_catalog(url), name, source)
         moment = str(int(published_at.replace(tzinfo=UTC).timestamp() * 1e6))
         for snapshot in reversed(table.snapshots()):
@@ -83,7 +83,7 @@ def read_batches(url: str, name: str) -> Iterator[pa.RecordBatch]:
         UsageError: The library pyiceberg is missing, or an object store has no catalog.
         FirmlakeError: The table cannot be read.
     """
-    with _told(name):
+    with _explained(name):
         catalog = _open_catalog(url)
         if catalog.table_exists(name):
             yield from catalog.load_table(name).scan().to_arrow_batch_reader()
@@ -95,7 +95,7 @@ def overwrite(url: str, name: str, clean: Callable[[pa.RecordBatch], pa.RecordBa
     Returns:
         The new snapshot.
     """
-    with _told(name):
+    with _explained(name):
         table = _open_catalog(url).load_table(name)
         newest = table.current_snapshot()
         old = newest.summary.additional_properties if newest and newest.summary else {}
@@ -113,7 +113,7 @@ def overwrite(url: str, name: str, clean: Callable[[pa.RecordBatch], pa.RecordBa
 
 def drop_past(url: str, name: str) -> None:
     """Expire the snapshots before the last `overwrite`, and remove the files that only they needed."""
-    with _told(name):
+    with _explained(name):
         catalog = _open_catalog(url)
         if not catalog.table_exists(name):
             return
@@ -137,7 +137,7 @@ def drop_past(url: str, name: str) -> None:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     """Turn errors of the library into one line: where it happened, the reason, and the next step."""
     try:
         from pyiceberg.exceptions import NotInstalledError, RESTError

@@ -79,7 +79,7 @@ def check_generations(folders: Folders) -> None:
         DamagedError: A generation cannot be read. The message says how to restore it.
     """
     for path in list_generations(folders):
-        with _told(path):
+        with _explained(path):
             _read_loads(path)
 
 
@@ -89,7 +89,7 @@ def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
     Raises:
         DamagedError: The generation cannot be read.
     """
-    with _told(path), connect_to(path) as connection:
+    with _explained(path), connect_to(path) as connection:
         for (table,) in connection.execute(_TABLES).fetchall():
             if count := _count(connection, table, forgotten):
                 yield Place(path, table, count)
@@ -107,7 +107,7 @@ _COLUMNS = """
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:

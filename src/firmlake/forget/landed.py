@@ -44,7 +44,7 @@ def clean_landing(folders: Folders, forgotten: Forgotten, *, write: bool) -> Ite
 
 def segments(folders: Folders) -> list[Path]:
     """List the segments of runs, overviews and contacts."""
-    return sorted(path for path in (folders.data / "landing").rglob("*.zst") if path.stem.isdecimal())
+    return sorted(path for path in folders.landed.rglob("*.zst") if path.stem.isdecimal())
 
 
 def clean_segment(path: Path, forgotten: Forgotten) -> tuple[list[Record], int]:

@@ -20,15 +20,11 @@ from firmlake.intake.table import BLANK
 
 __all__ = [
     "CompanyList",
-    "IntakeOptions",
     "choose_from",
     "identity_of",
     "known_companies",
     "read_company_list",
 ]
-
-IntakeOptions = IntakeSettings
-"""How to read a list; by default everything is detected from the file."""
 
 _EXAMPLES: Final = 3
 _HASH_ROWS: Final = 1_000_000
@@ -71,7 +67,7 @@ class CompanyList:
     guesses: tuple[str, ...] = ()
 
 
-def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()) -> CompanyList:  # noqa: B008 - frozen
+def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings()) -> CompanyList:  # noqa: B008 - frozen
     """Read a company list of any format and spelling; each line that cannot be used is refused with a reason.
 
     Args:

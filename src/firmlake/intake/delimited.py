@@ -144,7 +144,7 @@ def _refuse_open_quote(path: Path, records: pl.DataFrame) -> None:
 
 
 def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    """Yield all lines after the header with the fields at these positions; see `firmlake.intake.table.Table`."""
+    """Yield all lines after the header with the fields at these positions; see `firmlake.intake.table.TextTable`."""
     ragged = pl.format(
         "number of fields: {} instead of {}; quote fields that hold the delimiter", "width", layout.width
     )

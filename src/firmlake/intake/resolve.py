@@ -41,7 +41,7 @@ def resolve_lines(
     company.
 
     Args:
-        batch: Lines from a `firmlake.intake.table.Table`.
+        batch: Lines from a `firmlake.intake.table.TextTable`.
         choice: Positions of columns by role.
         default_country: `BE`, `NL`, `FR` or None.
         kept: Columns of the batch to return unchanged.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import datetime
 from queue import SimpleQueue
 
 from firmlake.api.client import Answer, Client
+from firmlake.core.clock import utc_now
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
@@ -50,7 +51,7 @@ class Fetcher:
         run: Run,
         on_answer: Callable[[Answer], object] = lambda answer: None,
         on_works: Callable[[], object] = lambda: None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = utc_now,
         on_advice: Callable[[str], object] = lambda advice: None,
     ) -> None:
         self._api = settings.api

@@ -16,17 +16,10 @@ from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
-from firmlake.landing.segments import ENDS, Header, credits_in
+from firmlake.landing.segments import ENDS, PROVEN, Header, credits_in
 from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
 
-__all__ = ["LIMITS", "NOT_SENT", "PROVEN", "Progress", "check_answer"]
-
-PROVEN = "proven"
-"""Kind of a header without companies: an answer proved that totals of the dataset count all records."""
-LIMITS = "limits"
-"""Kind of a header without companies: the service refused a request for its size, and the run keeps to smaller ones."""
-NOT_SENT = frozenset([*ENDS, PROVEN, LIMITS])
-"""Kinds of headers that record a decision; all others record a request."""
+__all__ = ["Progress", "check_answer"]
 
 
 class Progress:
@@ -183,8 +176,7 @@ class Progress:
         else:
             said = self._match(header, asked, elements)
         is_shared = any(
-            track.status == "pending" and any((element.records or {}).values())
-            for (_, track), element in zip(asked, said, strict=True)
+            track.status == "pending" and element.count for (_, track), element in zip(asked, said, strict=True)
         )
         for (company, track), element in zip(asked, said, strict=True):
             if track.status in ("answered", "not_found"):
@@ -263,8 +255,7 @@ def check_answer(dataset: str, body: bytes) -> list[Element]:
 
 def _cut(element: Element) -> str:
     """Describe how many records are missing; empty if none are, or if there is no total."""
-    count = sum(map(len, (element.records or {}).values())) if element.total else 0
-    return f"{element.company}: {count} of {element.total}" if element.total and count < element.total else ""
+    return f"{element.company}: {element.count} of {element.total}" if element.count < (element.total or 0) else ""
 
 
 _SILENCE = Element(None, problem=LEFT_OUT)

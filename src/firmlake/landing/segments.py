@@ -33,12 +33,16 @@ from firmlake.core.errors import DamagedError, from_system
 from firmlake.core.files import make_folder, sync_folder, write_file
 
 __all__ = [
+    "DECISIONS",
     "ENDS",
     "GIVEN_UP",
+    "LIMITS",
+    "PROVEN",
     "Header",
     "Landed",
     "SegmentWriter",
     "answered",
+    "credits_in",
     "list_segments",
     "read_segment",
     "rewrite_segment",
@@ -63,6 +67,11 @@ or the service does not answer the dataset."""
 ENDS = {**GIVEN_UP, "unknown": "not_found"}
 """Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown`: the
 service does not know the company, although no answer says so explicitly."""
+PROVEN, LIMITS = "proven", "limits"
+"""Kinds of headers without companies: an answer proved that totals of the dataset count all records (see
+`Progress.settle`); the service refused a request for its size, and the run keeps to smaller ones."""
+DECISIONS = frozenset([*ENDS, PROVEN, LIMITS])
+"""Kinds of headers that record a decision; all others record a request."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,11 +79,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: "answer"; "no_answer" (no complete answer came; `error` says why); "probe" (an earlier request repeated to
-            test the service, without companies, or a question of `firmlake check`); a kind of `ENDS` (the companies get
-            no further request in this run; `error` says why); "proven" (see `Progress.settle`); or "limits" (the
-            service refused a request for its size; `error` says how large it was).
+            test the service, without companies, or a question of `firmlake check`); or one of `DECISIONS` (`error` says
+            why). `firmlake.service_lists.additions` has kinds of its own.
         companies: Companies of the request, in its order.
-        limits: For kind "limits", the settings of `api` that apply to the rest of the run.
+        limits: For kind `LIMITS`, the settings of `api` that apply to the rest of the run.
         original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.
     """
 

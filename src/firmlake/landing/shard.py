@@ -23,8 +23,7 @@ from firmlake.core.run import Run
 from firmlake.landing.charged import Account
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page, request_id
-from firmlake.landing.progress import LIMITS, PROVEN
-from firmlake.landing.segments import Header, SegmentWriter
+from firmlake.landing.segments import LIMITS, PROVEN, Header, SegmentWriter
 from firmlake.landing.sent import Sent
 from firmlake.landing.standing import Scope, Standing
 from firmlake.landing.track import MISSES_MAX, Track

@@ -95,8 +95,8 @@ class Standing:
         self,
         run: Run,
         limits: ApiSettings,
-        on_works: Callable[[], object] = lambda: None,
-        on_advice: Callable[[str], object] = lambda advice: None,
+        on_works: Callable[[], object],
+        on_advice: Callable[[str], object],
     ) -> None:
         self._plan = run.plan
         self._asked = _count_asked(run)
@@ -234,11 +234,9 @@ class Standing:
 
 def _count_asked(run: Run) -> dict[Scope, int]:
     """Count the targets of a run by scope, without those that a budget left out."""
-    frame = pl.scan_parquet(run.checked("targets"), glob=False).filter(pl.col("shard") > 0)
-    was_barred = pl.col("is_barred") if "is_barred" in frame.collect_schema() else pl.lit(value=False)
-    key = [pl.col("dataset").cast(pl.String), pl.col("country").cast(pl.String), was_barred.alias("was_barred")]
-    rows = frame.group_by(key).len().collect().iter_rows()
-    return {Scope(dataset, country, barred): count for dataset, country, barred, count in rows}
+    asked = run.scan_targets().filter(pl.col("shard") > 0)
+    rows = asked.group_by("dataset", "country", "is_barred").len().collect().iter_rows()
+    return {Scope(dataset, country, is_barred): count for dataset, country, is_barred, count in rows}
 
 
 def _about(whom: str, error: ForbiddenError) -> ForbiddenError:

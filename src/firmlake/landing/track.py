@@ -102,8 +102,7 @@ class Track(msgspec.Struct, gc=False):
             is_shared: Whether the answer has records of a company that was not complete. If it has none of this one,
                 the service may have cut the answer, and the next answer can hold them: that is no miss.
         """
-        records = element.records or {}
-        count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
+        count, offset, total, is_whole = element.count, header.offset or 0, element.total, True
         if DATASETS[header.dataset].is_paged:
             if not self._follows(offset, element, compares=compares):
                 return None
@@ -125,7 +124,7 @@ class Track(msgspec.Struct, gc=False):
         self.answered_at = header.fetched_at
         self.first_at = self.first_at or header.fetched_at
         if keeps:
-            self.parts.append(Part(header.request_id, header.fetched_at, records))
+            self.parts.append(Part(header.request_id, header.fetched_at, element.records or {}))
         if is_whole:
             self.status = "answered"
         return None
@@ -182,8 +181,7 @@ def is_beyond_page(header: Header, element: Element) -> bool:
     """
     if header.limit is None or not element.total:
         return False
-    count = sum(map(len, (element.records or {}).values()))
-    return element.total > (header.offset or 0) + max(header.limit, count)
+    return element.total > (header.offset or 0) + max(header.limit, element.count)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

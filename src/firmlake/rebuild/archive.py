@@ -113,7 +113,7 @@ def _check(run: Run) -> None:
 
 def _files_of(run: Run) -> Iterator[Path]:
     yield run.folder / "plan.json"
-    yield from _files_below(run.folders.landing(run.run_id, 1).parent)
+    yield from _files_below(run.folders.landing(run.run_id))
     yield from map(run.checked, sorted(run.plan.sha256))
     yield run.folder / WRITTEN_LAST
 

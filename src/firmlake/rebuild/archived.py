@@ -41,7 +41,7 @@ def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], d
         UsageError: The data folder has its own runs, or the archive has no run or runs of several services. The message
             says which, and what to do.
     """
-    if own := next((folders.data / "landing").glob("run=*"), None):
+    if own := next(folders.landed.glob("run=*"), None):
         raise UsageError(
             f"{own}: this data folder already has its own runs", "Name an empty folder for the replay in paths.data"
         )

@@ -30,7 +30,7 @@ def read_finished(
 ) -> tuple[list[tuple[Run, Outcome]], dict[str, DamagedError]]:
     """List the runs as `finished_runs` does, but return errors of damaged runs by name instead of raising them."""
     runs, unreadable = read_runs(folders)
-    landed = {path.name.removeprefix("run=") for path in (folders.data / "landing").glob("run=*")}
+    landed = {path.name.removeprefix("run=") for path in folders.landed.glob("run=*")}
     damaged: dict[str, DamagedError] = {}
     for run_id in sorted(landed | set(loaded)):
         needed = {"plan.json": plan_lost(folders, run_id)}

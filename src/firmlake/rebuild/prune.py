@@ -112,7 +112,7 @@ def find_removable(
     found += _lists(folders, now, staged_days, unfinished)
     damaged = {run_id: error for run_id, error in unreadable.items() if run_id in loaded}
     for run_id in loaded - unreadable.keys() - {run.run_id for run in runs}:
-        if (landed := folders.landing(run_id, 1).parent).exists():
+        if (landed := folders.landing(run_id)).exists():
             plan = folders.run(run_id) / "plan.json"
             damaged[run_id] = DamagedError(f"{plan} is missing, so {landed} cannot be read", "Restore it from a copy")
     for run in runs:
@@ -165,7 +165,7 @@ def _lists(folders: Folders, now: datetime, days: int | None, unfinished: Collec
 
 
 def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bool) -> Iterator[Removable]:
-    landed, staged = run.folders.data / "landing" / f"run={run.run_id}", run.folders.staged(run.run_id)
+    landed, staged = run.folders.landing(run.run_id), run.folders.staged(run.run_id)
     if run.is_pruned or not landed.exists():
         if run.is_pruned and landed.exists():  # a prune was killed after its mark
             yield _measured("landed", landed, ended_at)

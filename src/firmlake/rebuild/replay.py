@@ -11,6 +11,7 @@ import duckdb
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
+from firmlake.core.parts import fetch_dicts
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import restore_outcome
 from firmlake.core.settings import ContractSettings
@@ -85,9 +86,7 @@ def _loaded(folders: Folders) -> tuple[list[str], list[Load]]:
 def _restore_outcomes(folders: Folders) -> None:
     """Restore lost outcomes of published runs from the warehouse."""
     with suppress(FirmlakeError, duckdb.Error), open_warehouse(folders, of_any_version=True) as connection:
-        rows = connection.execute("FROM runs").fetchall()
-        names = [column[0] for column in connection.description or ()]
-        for row in (dict(zip(names, values, strict=True)) for values in rows):
+        for row in fetch_dicts(connection.execute("FROM runs")):
             known = Outcome(
                 run_id=row["run_id"],
                 outcome=row["outcome"],

@@ -53,10 +53,10 @@ def check_unchanged(folders: Folders, *, memory_limit: str) -> Unchanged:
             if not run.is_pruned:
                 check_landed(run, manifest)
                 files.update(folders.data / name for name in manifest.segments)
-    for path in set((folders.data / "landing").rglob("*.zst")) - files:  # of other runs, service lists and contacts
+    for path in set(folders.landed.rglob("*.zst")) - files:  # of other runs, service lists and contacts
         deque(read_segment(path), maxlen=0)
         files.add(path)
-    for path in (folders.data / "landing").rglob("*.json"):
+    for path in folders.landed.rglob("*.json"):
         read_json(path, msgspec.Raw)
         files.add(path)
     return Unchanged(len(runs), len(files), sum(path.stat().st_size for path in files))

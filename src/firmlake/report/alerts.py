@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -17,7 +15,9 @@ import msgspec
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
+from firmlake.core.parts import csv_parts, fetch_dicts, json_parts
 from firmlake.report.section import Section
+from firmlake.warehouse.alerts import PERIODS
 
 __all__ = [
     "ALERT_RULES",
@@ -100,8 +100,7 @@ def read_alerts(
     cursor = connection.execute(
         _ALERTS, {"rules": list(rules), "closed": with_closed, "country": country, "number": number, "limit": limit}
     )
-    names = [column[0] for column in cursor.description or ()]
-    return [_alert(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+    return [_alert(row) for row in fetch_dicts(cursor)]
 
 
 def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str) -> AlertCounts | None:
@@ -120,7 +119,7 @@ def describe_counts(counts: AlertCounts) -> str:
 
 def describe_evidence(alert: Alert) -> str:
     """Describe the evidence of an alert, and its doubt, for people to read."""
-    figures = {name: value for name, value in alert.evidence.items() if name not in _PERIODS}
+    figures = {name: value for name, value in alert.evidence.items() if name not in PERIODS}
     parts = []
     for name, value in figures.items():
         base, before = name.removesuffix("_before"), f"{name}_before"
@@ -133,22 +132,13 @@ def describe_evidence(alert: Alert) -> str:
     return "; ".join(parts) + (f" (in doubt: {alert.doubt})" if alert.doubt else "")
 
 
-def as_csv(alerts: Sequence[Alert]) -> str:
+def as_csv(alerts: Iterable[Alert]) -> Iterator[str]:
     """Write alerts as CSV. Text that a spreadsheet would run as a formula is guarded (`firmlake.core.guard`)."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(Alert.__struct_fields__)
-    writer.writerows([_cell(getattr(alert, name)) for name in Alert.__struct_fields__] for alert in alerts)
-    return file.getvalue()
+    return csv_parts(Alert.__struct_fields__, (map(_cell, msgspec.structs.astuple(alert)) for alert in alerts))
 
 
-def as_json(alerts: Sequence[Alert]) -> str:
-    """Write alerts as a JSON array of objects."""
-    return msgspec.json.format(msgspec.json.encode(list(alerts)), indent=2).decode() + "\n"
-
-
-WRITERS: dict[str, Callable[[Sequence[Alert]], str]] = {"csv": as_csv, "json": as_json}
-"""The writer for each format; the format is also the ending of the file name."""
+WRITERS: dict[str, Callable[[Iterable[Alert]], Iterator[str]]] = {"csv": as_csv, "json": json_parts}
+"""The writer for each format, which yields the text in parts; the format is also the ending of the file name."""
 
 ALERT_RULES = Section(
     "",
@@ -168,7 +158,6 @@ ALERT_RULES = Section(
 # ---------------------------------------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_PERIODS = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
 _HAS_ALERTS = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'alerts' AND schema_name = 'main'"
 _RULES = "SELECT rule FROM alert_rules UNION SELECT rule FROM alerts ORDER BY rule"
 _ALERTS = """

@@ -1,7 +1,7 @@
 """Charts: a data frame in, an Altair chart out, and from that an SVG drawing without any request.
 
-Colours are CSS variables of the page, so that one drawing serves light and dark; `in_colours` exchanges them for
-colours that need no page. Altair takes half a second to import, so each function imports it when it is called.
+Colours are CSS variables of the page, so that one drawing serves light and dark. Altair takes half a second to import,
+so each function imports it when it is called.
 """
 
 # Altair does not type the results of its methods.
@@ -9,7 +9,6 @@ colours that need no page. Altair takes half a second to import, so each functio
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AMOUNT",
-    "LIGHT",
     "ZONES",
     "bars",
-    "in_colours",
     "lines",
     "matrix",
     "quartiles",
@@ -42,11 +39,6 @@ AMOUNT = "replace(replace(replace(format(datum.value, '~s'), 'T', ' tn'), 'G', '
 """Labels of an axis of amounts: 10k, 10 M, 10 bn."""
 ZONES = {"safe": PLUS, "grey": "var(--middle)", "distress": MINUS, "no score": "var(--faint)"}
 """The colour of each of Altman's zones."""
-LIGHT = {
-    "plus": "#2f6f79", "minus": "#b4532a", "soft": "#5c666b", "ink": "#1d2326", "line": "#e2ded5", "middle": "#d9a441",
-    "faint": "#cfcbc1",
-}  # fmt: skip
-"""The variables of the page in its light colours."""
 
 
 def bars(
@@ -56,7 +48,6 @@ def bars(
     *,
     colours: Mapping[str, str] | None = None,
     shares: bool = False,
-    formatted: str = ",.0f",
 ) -> alt.Chart:
     """Draw upright bars in the order of the rows.
 
@@ -66,14 +57,13 @@ def bars(
         y: Column of numbers: their heights.
         colours: The parts of a bar, bottom last, with their colours; the column `part` names the part of a row.
         shares: Draw each bar at full height, its parts as shares of it.
-        formatted: Format of the vertical axis, as in d3-format.
     """
     import altair as alt
 
     names = frame[x].unique(maintain_order=True).to_list()
     across = alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names)))
     up = alt.Y(y, type="quantitative", stack="normalize" if shares else "zero", title=None)
-    up = up.axis(format="%" if shares else formatted, **_few_ticks(frame, x, y, shares))
+    up = up.axis(format="%" if shares else ",.0f", **_few_ticks(frame, x, y, shares))
     width: Any = {"band": 0.8} if len(names) > _FEW else 44
     if not colours:
         return _sized(alt.Chart(frame).mark_bar(width=width).encode(x=across, y=up, color=alt.value(PLUS)))
@@ -84,12 +74,12 @@ def bars(
     return _sized(mark.encode(x=across, y=up, color=colour, order=alt.Order("rank", type="quantitative")))
 
 
-def quartiles(frame: pl.DataFrame, x: str, *, formatted: str = "%") -> alt.LayerChart:
+def quartiles(frame: pl.DataFrame, x: str) -> alt.LayerChart:
     """Draw a median as a line within the band of the middle half: columns p25, p50 and p75 over the texts of `x`."""
     import altair as alt
 
     across = alt.X(x, type="nominal", sort=None, title=None, axis=alt.Axis(values=_thinned(frame[x].to_list())))
-    axis = alt.Axis(format=formatted, tickCount=4)
+    axis = alt.Axis(format="%", tickCount=4)
     base = alt.Chart(frame).encode(x=across)
     band = base.mark_area(opacity=0.22, color=PLUS).encode(
         y=alt.Y("p25", type="quantitative", title=None, axis=axis), y2=alt.Y2("p75")
@@ -178,16 +168,6 @@ def to_svg(chart: alt.TopLevelMixin, label: str) -> str:
     import vl_convert
 
     return clean_svg(vl_convert.vegalite_to_svg(chart.to_dict(), config=CONFIG | {"background": None}), label)
-
-
-def in_colours(chart: alt.Chart, colours: Mapping[str, str] = LIGHT) -> alt.Chart:
-    """Exchange the variables of the page in a chart, such as for a notebook, which draws on a canvas."""
-    import altair as alt
-
-    text = json.dumps(chart.to_dict() | {"config": CONFIG | {"background": "transparent"}})
-    for name, colour in colours.items():
-        text = text.replace(f"var(--{name})", colour)
-    return alt.Chart.from_dict(json.loads(text))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

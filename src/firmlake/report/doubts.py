@@ -15,16 +15,13 @@ import duckdb
 from firmlake.api.contract import DATASETS, FieldKind
 from firmlake.core.company import ADJECTIVES
 from firmlake.core.text import count_of, shown
+from firmlake.tables.cells import NO_WHOLE_NUMBER, OF_A_WHOLE
 from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.history import count_rows
 
 __all__ = ["count_read", "find_doubts", "step_for"]
 
-NO_WHOLE_NUMBER = "is no whole number"
-"""The end of the reason why a number with decimals does not fit."""
-OF_A_WHOLE = "share of a whole was expected"
-"""Part of the reasons why a share does not fit."""
 _FIELDS_MAX = 3
 _EXAMPLE_MAX = 40
 
@@ -141,7 +138,7 @@ def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
 
 def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
     """Return the column and the kind of a field; of an object that is no field, an empty text."""
-    fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
+    fields = DATASETS[dataset].fields.items()
     return next(((name, field.kind) for name, field in fields if path == field.path), ("", "text"))
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
+from firmlake.core.parts import fetch_dicts
 from firmlake.core.sql import quote_text
 from firmlake.report.document import Tile
 from firmlake.report.numbers import MINUS, shown_change, shown_number
@@ -138,6 +139,5 @@ def _made_at_load(name: str) -> list[Definition]:
 
 
 def _ask(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    cursor = connection.execute(sql)
-    ((*values,),) = cursor.fetchall()
-    return dict(zip([column[0] for column in cursor.description or ()], values, strict=True))
+    (values,) = fetch_dicts(connection.execute(sql))
+    return values

@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 
+from firmlake.core.parts import fetch_dicts
 from firmlake.core.sql import quote_name
 from firmlake.warehouse.named_list import find_named_list
 
@@ -29,7 +30,7 @@ _MOVES = """
 
 def read_list_overview(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Read all lists, by name."""
-    return _rows(connection.execute(_LISTS))
+    return fetch_dicts(connection.execute(_LISTS))
 
 
 def read_list_status(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
@@ -45,11 +46,6 @@ def read_list_status(connection: duckdb.DuckDBPyConnection, name: str) -> dict[s
         "line_count": found.line_count,
         "view": f"lists.{quote_name(found.name)}",
         "statuses": dict(connection.execute(_STATUSES, [found.name]).fetchall()),
-        "problems": _rows(connection.execute(_PROBLEMS, [found.name, _PROBLEMS_MAX])),
-        "moves": _rows(connection.execute(_MOVES, {"name": found.name})),
+        "problems": fetch_dicts(connection.execute(_PROBLEMS, [found.name, _PROBLEMS_MAX])),
+        "moves": fetch_dicts(connection.execute(_MOVES, {"name": found.name})),
     }
-
-
-def _rows(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

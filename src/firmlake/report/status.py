@@ -204,7 +204,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _landed_at(folders: Folders, run_id: str) -> datetime | None:
-    files = folders.landing(run_id, 1).parent.glob("*/*")
+    files = folders.landing(run_id).glob("*/*")
     newest_at = max((path.stat().st_mtime for path in files), default=None)
     return None if newest_at is None else datetime.fromtimestamp(newest_at, UTC)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_origin
 import duckdb
 import msgspec
 
+from firmlake.core.parts import fetch_dicts
 from firmlake.report.alerts import AlertCounts, count_alerts
 from firmlake.report.doubts import find_doubts
 from firmlake.tables.schemas import COMPANY_TABLES
@@ -115,11 +116,10 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path) -> RunSummary | None:
     """Read the summary of a run from a generation; None if the generation does not hold the run."""
-    rows = connection.execute(_RUN, [run_id]).fetchall()
-    if not rows:
+    found = fetch_dicts(connection.execute(_RUN, [run_id]))
+    if not found:
         return None
-    names = [column[0] for column in connection.description or ()]
-    values = dict(zip(names, rows[0], strict=True))
+    values = found[0]
     for name in ("started_at", "finished_at"):
         values[name] = values[name].replace(tzinfo=UTC)
     written = msgspec.json.decode(values.pop("row_counts"), type=dict[str, int])

@@ -157,19 +157,14 @@ class Applied:
             )
 
 
-def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) -> Applied | None:
+def open_applied(folders: Folders, plan_id: str) -> Applied | None:
     """Read how much of a plan has been applied; None if nothing was.
-
-    Args:
-        folders: The data folder.
-        plan_id: The plan.
-        until: Only what had landed by then; None takes everything.
 
     Raises:
         DamagedError: A landed file was changed.
     """
     folder = folders.additions / f"plan={plan_id}"
-    return _read(folder, until) if (folder / "plan.json").exists() else None
+    return _read(folder) if (folder / "plan.json").exists() else None
 
 
 def list_applied(folders: Folders, until: datetime | None = None) -> list[Applied]:
@@ -233,7 +228,7 @@ def _later(first: ContactStatus, second: ContactStatus) -> ContactStatus:
     )
 
 
-def _read(folder: Path, until: datetime | None) -> Applied:
+def _read(folder: Path, until: datetime | None = None) -> Applied:
     progress = Applied(read_json(folder / "plan.json", ContactPlan))
     for segment in list_segments(folder):
         for landed in read_segment(segment):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
@@ -13,6 +13,7 @@ from firmlake.api import requests
 from firmlake.api.client import Answer, Client
 from firmlake.api.service import stamp_service
 from firmlake.api.unknown import is_about
+from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
 from firmlake.core.files import write_json
@@ -48,7 +49,7 @@ def apply_plan(
     settings: Settings,
     client: Client,
     plan: ContactPlan,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    now: Callable[[], datetime] = utc_now,
     on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
 ) -> Applied:
     """Send the contacts of a plan that are not settled yet, and publish the result.

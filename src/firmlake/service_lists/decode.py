@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from firmlake.api.contract import Addition, BigInt, FailedEntry, ListEntry, ListPage, ListPagination
+from firmlake.api.element import UNREADABLE
 from firmlake.core.errors import UnusableAnswerError
 
 __all__ = ["AddedContacts", "Listed", "ListedPage", "read_addition", "read_list_page"]
@@ -75,7 +76,7 @@ def read_list_page(body: bytes) -> ListedPage:
     """
     try:
         page = _PAGE.decode(body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise UnusableAnswerError(f"it is not an overview of lists: {error}") from None
     told = page.pagination or ListPagination()
     if page.data is None and told.total != 0:
@@ -93,7 +94,7 @@ def read_addition(body: bytes) -> AddedContacts:
         raise UnusableAnswerError("it is empty: it does not say what was added")
     try:
         answer = _ADDITION.decode(body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise UnusableAnswerError(f"it does not say what was added: {error}") from None
     fields = _FIELDS.decode(body)
     differences = _differences(fields, Addition, "")
@@ -105,14 +106,13 @@ def read_addition(body: bytes) -> AddedContacts:
         try:
             failed.append(_FAILED.decode(raw))
             differences += _differences(_FIELDS.decode(raw), FailedEntry, "failed[]")
-        except _UNREADABLE:
+        except UNREADABLE:
             continue
     return AddedContacts(answer.success, answer.message or "", failed, len(failures) - len(failed), tuple(differences))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PAGE = msgspec.json.Decoder(ListPage, strict=False)  # a total may be a text
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ADDITION = msgspec.json.Decoder(Addition, strict=False)  # and success, too
@@ -130,7 +130,7 @@ def _read_list(raw: Raw, place: int) -> Listed:
     """Read a list field by field; values that do not fit are kept as unknown."""
     try:
         fields = _FIELDS.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         raise UnusableAnswerError(f"it is not an overview of lists: element {place} of data is not an object") from None
     values, odd, texts = {}, {}, {}
     for field, decoder in _LIST_VALUES:
@@ -139,7 +139,7 @@ def _read_list(raw: Raw, place: int) -> Listed:
         value = fields.get(field.encode_name, _NULL)
         try:
             values[field.name] = decoder.decode(value)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             if field.required:
                 which = f"list {_text(fields['id'])}" if "id" in fields else f"element {place} of data"
                 raise UnusableAnswerError(

@@ -17,6 +17,7 @@ import duckdb
 import polars as pl
 
 from firmlake.core.folders import Folders
+from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
 from firmlake.service_lists.additions import list_applied
 from firmlake.service_lists.overview import Overview
@@ -90,9 +91,7 @@ def lists_loaded_at(connection: duckdb.DuckDBPyConnection) -> datetime | None:
 
 def read_list_changes(connection: duckdb.DuckDBPyConnection, overview_id: str) -> list[dict[str, Any]]:
     """Read the events that an overview found: list_id, kind, old_value, new_value."""
-    found = connection.execute(_CHANGES, [overview_id])
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    return fetch_dicts(connection.execute(_CHANGES, [overview_id]))
 
 
 def newest_applied(folders: Folders) -> str | None:

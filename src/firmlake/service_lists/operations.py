@@ -46,7 +46,7 @@ def read_service_lists(
     Raises:
         FirmlakeError: As `take_overview`; nothing is published.
     """
-    folders, name = _folders(settings), service.service_name(settings)
+    folders, name = Folders.of(settings), service.service_name(settings)
     with _held(settings, holder):
 
         def ask() -> Overview:
@@ -118,16 +118,12 @@ def apply(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _folders(settings: Settings) -> Folders:
-    return Folders.of(settings)
-
-
 @contextmanager
 def _held(settings: Settings, holder: str) -> Iterator[None]:
     """Lock the data folder, after checking that it belongs to this service."""
     service.check_access(settings)
-    with lock(_folders(settings), holder):
-        service.check_service(settings, _folders(settings))
+    with lock(Folders.of(settings), holder):
+        service.check_service(settings, Folders.of(settings))
         yield
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from firmlake import __version__
 from firmlake.api import requests
 from firmlake.api.client import Answer, Client
 from firmlake.api.requests import ListKind
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import RequestRefusedError, ServiceError, UnusableAnswerError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
@@ -89,7 +90,7 @@ def take_overview(
     folders: Folders,
     service: str,
     kind: ListKind = "OVERVIEW",
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    now: Callable[[], datetime] = utc_now,
     *,
     is_look: bool = False,
 ) -> Overview:

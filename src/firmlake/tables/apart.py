@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Raw
 
 from firmlake.api.contract import Group
+from firmlake.api.element import UNREADABLE
 from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import EFFECTS, Notes
 from firmlake.tables.objects import (
     ABSENT,
     IRREGULAR,
     NULL,
-    UNREADABLE,
     Object,
     Shape,
     decode_columns,

@@ -22,6 +22,8 @@ __all__ = [
     "DATE",
     "DECIMALS",
     "FRACTION_MAX",
+    "NO_WHOLE_NUMBER",
+    "OF_A_WHOLE",
     "MisfitError",
     "moved",
     "plain",
@@ -35,8 +37,11 @@ CENT_NOISE = Decimal("0.0001")
 FRACTION_MAX = Decimal(1)
 """More is not a share of a whole. Percentages would be off by a factor of 100, which a sum would not show."""
 
-BEYOND_ONE = "is more than 1, where a share of a whole was expected"
+OF_A_WHOLE = "share of a whole was expected"
+BEYOND_ONE = f"is more than 1, where a {OF_A_WHOLE}"
 """The reason why a fraction does not fit; `contract.scales` sets the number that the service sends for 1."""
+NO_WHOLE_NUMBER = "is no whole number"
+"""The end of the reason why a number with decimals does not fit an integer; `contract.types` makes it a decimal."""
 
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
@@ -115,7 +120,7 @@ def _to_integer(text: bytes) -> int:
     if not -_INT64 <= number < _INT64:
         raise MisfitError("an integer of more than 64 bits")
     if number != number.to_integral_value(context=_EXACT):
-        raise MisfitError(f"{plain(number)[:40]} is no whole number")
+        raise MisfitError(f"{plain(number)[:40]} {NO_WHOLE_NUMBER}")
     return int(number)
 
 

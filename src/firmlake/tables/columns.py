@@ -23,7 +23,7 @@ from firmlake.tables.leaves import Leaf
 from firmlake.tables.number_texts import numbers_in
 from firmlake.tables.schemas import KIND_TYPES
 
-__all__ = ["TEXTS", "Column", "arrow_type", "cast_column", "read_columns", "read_csv"]
+__all__ = ["TEXTS", "ReadColumn", "arrow_type", "cast_column", "read_columns", "read_csv"]
 
 _FIRST_DAY = date(1, 1, 1)
 _EXACT = pl.Decimal(38, 18)
@@ -44,7 +44,7 @@ _ARROW = {
 }
 
 
-class Column(NamedTuple):
+class ReadColumn(NamedTuple):
     """The values of a field.
 
     Attributes:
@@ -58,7 +58,7 @@ class Column(NamedTuple):
     rest: Sequence[int] = ()
 
 
-def read_columns(cells: Mapping[Leaf, Sequence[Raw]]) -> dict[Leaf, Column]:
+def read_columns(cells: Mapping[Leaf, Sequence[Raw]]) -> dict[Leaf, ReadColumn]:
     """Read the values of fields as far as they are spelled as usual; those of one kind are read together.
 
     Args:
@@ -67,7 +67,7 @@ def read_columns(cells: Mapping[Leaf, Sequence[Raw]]) -> dict[Leaf, Column]:
     kinds: dict[object, list[Leaf]] = {}
     for leaf in cells:
         kinds.setdefault(leaf if leaf.kind in TEXTS else (leaf.kind, leaf.shift, leaf.marks), []).append(leaf)
-    read: dict[Leaf, Column] = {}
+    read: dict[Leaf, ReadColumn] = {}
     for leaves in kinds.values():
         alike = leaves[0]
         columns = [cells[leaf] for leaf in leaves]
@@ -122,15 +122,15 @@ def cast_column(leaf: Leaf, raw: pl.Series) -> pl.Series:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_texts(leaf: Leaf, cells: Sequence[Raw]) -> Column:
+def _read_texts(leaf: Leaf, cells: Sequence[Raw]) -> ReadColumn:
     try:
         values = TEXTS[leaf.kind].decode(msgspec.json.encode(cells))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Column(pl.Series(leaf.name, [], KIND_TYPES[leaf.kind]), rest=range(len(cells)))
-    return Column(pl.Series(leaf.name, values, pl.String) if leaf.kind == "text" else _lists(leaf.name, values))
+        return ReadColumn(pl.Series(leaf.name, [], KIND_TYPES[leaf.kind]), rest=range(len(cells)))
+    return ReadColumn(pl.Series(leaf.name, values, pl.String) if leaf.kind == "text" else _lists(leaf.name, values))
 
 
-def _read_numbers(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> dict[Leaf, Column]:
+def _read_numbers(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> dict[Leaf, ReadColumn]:
     """Read numbers or dates of fields of one kind: as JSON spells them, and numbers also as they stand in texts."""
     leaf, count = leaves[0], len(columns[0])
     texts, bare = _list_cells(columns)
@@ -145,7 +145,7 @@ def _read_numbers(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> d
     starts = range(0, len(texts), count)
     parts = [[each.slice(start, count) for each in (values, is_text, is_left)] for start in starts]
     return {
-        leaf: Column(own.alias(leaf.name), *(_places(each) for each in marked))
+        leaf: ReadColumn(own.alias(leaf.name), *(_places(each) for each in marked))
         for leaf, (own, *marked) in zip(leaves, parts, strict=True)
     }
 

@@ -62,7 +62,7 @@ def _differing(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> It
         yield "other_scale", _values("score", pl.lit("score"), records.filter(pl.col("score") > 1))
     for (of, name), known in KNOWN_VALUES.items():
         if of == dataset:
-            path = next(group.fields[name].path for group in DATASETS[dataset].groups.values())
+            path = DATASETS[dataset].fields[name].path
             unseen = records.filter(pl.col(name).is_not_null() & ~pl.col(name).is_in(known))
             yield "new_value", _values(name, pl.lit(f"{path}=") + pl.col(name), unseen)
 

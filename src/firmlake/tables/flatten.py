@@ -18,8 +18,7 @@ from firmlake.tables.answered import Gathered, gather
 from firmlake.tables.drift import merge_drift
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.leaves import AS_IT_IS
-from firmlake.tables.lookalikes import flatten_lookalikes
-from firmlake.tables.relationships import flatten_relationships
+from firmlake.tables.related import flatten_lookalikes, flatten_relationships
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 from firmlake.tables.tracked import ANSWERED, companies, dead_letters, drift_of_envelopes, list_tracks, requests
 

@@ -51,9 +51,9 @@ class Leaf(NamedTuple):
     marks: str = MARKS
 
 
-def leaves_of(dataset: str, group: str, contract: ContractSettings) -> list[Leaf]:
-    """List the fields of a group with the settings by which to read them."""
-    return [_leaf(dataset, name, field, contract) for name, field in DATASETS[dataset].groups[group].fields.items()]
+def leaves_of(dataset: str, contract: ContractSettings) -> list[Leaf]:
+    """List the fields of a dataset with the settings by which to read them."""
+    return [_leaf(dataset, name, field, contract) for name, field in DATASETS[dataset].fields.items()]
 
 
 def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None:
@@ -82,8 +82,7 @@ def check_contract(contract: ContractSettings) -> None:
             if not any(
                 setting_of({pattern: True}, dataset, column, field.path)
                 for dataset, of_dataset in DATASETS.items()
-                for group in of_dataset.groups.values()
-                for column, field in group.fields.items()
+                for column, field in of_dataset.fields.items()
                 if field.kind in kinds
             ):
                 raise SettingsError(

@@ -12,7 +12,8 @@ import msgspec
 import polars as pl
 from msgspec import Raw
 
-from firmlake.tables.objects import UNREADABLE, read_object
+from firmlake.api.element import UNREADABLE
+from firmlake.tables.objects import read_object
 
 __all__ = ["EFFECTS", "NOT_THERE", "Notes", "Records", "read_text"]
 

@@ -12,6 +12,7 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from firmlake.api.contract import DATASETS, Group
+from firmlake.api.element import UNREADABLE
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.leaves import AS_IT_IS, Leaf, leaves_of
 
@@ -19,7 +20,6 @@ __all__ = [
     "ABSENT",
     "IRREGULAR",
     "NULL",
-    "UNREADABLE",
     "Layout",
     "Object",
     "Shape",
@@ -40,8 +40,6 @@ Layout = tuple[tuple[str, tuple[str, ...]], ...]
 
 ABSENT = Raw(b"\tnull")
 """Null after a character that begins no received value, so that absent keys can be counted."""
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The exceptions that reading any JSON may raise."""
 IRREGULAR = (*UNREADABLE, ValueError, TypeError)
 """What is raised where records cannot be read together. Structs raise a TypeError for some keys."""
 
@@ -101,7 +99,7 @@ def portions(raws: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
 
 def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) -> Shape:
     """Make the shape of a group, whose objects are at most one deep."""
-    leaves = leaves_of(dataset, group, contract)
+    leaves = leaves_of(dataset, contract)
     objects = []
     for prefix in dict.fromkeys(["", *(leaf.path.rpartition(".")[0] for leaf in leaves)]):
         own = {leaf.path.rpartition(".")[2]: leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix}

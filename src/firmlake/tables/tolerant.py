@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from firmlake.tables.apart import take_apart
 from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell
-from firmlake.tables.columns import TEXTS, Column, read_columns
+from firmlake.tables.columns import TEXTS, ReadColumn, read_columns
 from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import NOT_THERE, Notes, Records
 from firmlake.tables.number_texts import number_in
@@ -58,7 +58,7 @@ def read_tolerantly(shape: Shape, raws: Sequence[Raw], start: int) -> Records:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _complete(leaf: Leaf, cells: Sequence[Raw], column: Column, notes: Notes) -> pl.Series:
+def _complete(leaf: Leaf, cells: Sequence[Raw], column: ReadColumn, notes: Notes) -> pl.Series:
     """Read the rest of a column by the exact rule, equal values once, and note what is odd about them."""
     if not column.in_texts and not column.rest:
         return column.values

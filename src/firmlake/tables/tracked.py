@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 
 from firmlake.core.run import Run
-from firmlake.landing.progress import NOT_SENT, Progress
-from firmlake.landing.segments import GIVEN_UP, Header, credits_in
+from firmlake.landing.progress import Progress
+from firmlake.landing.segments import DECISIONS, GIVEN_UP, Header, credits_in
 from firmlake.landing.track import LEFT_OUT, Track
 from firmlake.tables.answered import moments
 from firmlake.tables.drift import DRIFT
@@ -67,7 +67,7 @@ def requests(run: Run, progress: Progress) -> pl.DataFrame:
     """Return a row for each request sent. A request may be sent again after a crash; its attempts then count on."""
     names, attempts, rows = run.plan.names, Counter[str](), []
     for header in progress.headers:
-        if header.kind in NOT_SENT:
+        if header.kind in DECISIONS:
             continue
         attempts[header.request_id] += 1
         rows.append(

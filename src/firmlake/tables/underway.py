@@ -41,7 +41,7 @@ class Underway(NamedTuple):
     def bought(self) -> pl.DataFrame:
         """The companies of `paid` that were outside their paid window when the run was frozen: one credit each."""
         key = [pl.col(name).cast(pl.String) for name in ("country", "company_number")]
-        free = self.run.targets().lazy().filter(pl.col("is_paid")).select(key).unique().collect()
+        free = self.run.scan_targets().filter(pl.col("is_paid")).select(key).unique().collect()
         return self.paid.join(free, on=free.columns, how="anti")
 
     @property

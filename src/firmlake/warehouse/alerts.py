@@ -18,7 +18,7 @@ from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.rules import WATCHED, compared_columns, to_sql
 from firmlake.warehouse.views import create_views
 
-__all__ = ["raise_alerts"]
+__all__ = ["PERIODS", "raise_alerts"]
 
 
 def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRule] | None, run_id: str) -> int:
@@ -77,7 +77,7 @@ _MEMBERS = """
         SELECT (country, company_number) FROM list_members WHERE lower(list_name) = lower({name})
     )
 """
-_PERIODS = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
+PERIODS = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
 """Columns with the periods of the figures, which are part of the evidence if the relation has them."""
 
 # Every open alert and every hit; both in one row where a company still meets a rule.
@@ -125,7 +125,7 @@ def _find(connection: duckdb.DuckDBPyConnection, rule: AlertRule, position: int,
     compared = compared_columns(rule)
     if not columns.issuperset(compared):
         return
-    shown = [*compared, *(name for name in _PERIODS if name in columns and name not in compared)]
+    shown = [*compared, *(name for name in PERIODS if name in columns and name not in compared)]
     connection.execute(
         _HITS.format(
             rule=quote_text(rule.name),

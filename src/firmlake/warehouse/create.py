@@ -39,8 +39,8 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
 
 def widen(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     """Widen integer columns that the run reads as decimals. Only a replay can make them integers again."""
-    for dataset, of_dataset in DATASETS.items():
-        for leaf in (leaf for group in of_dataset.groups for leaf in leaves_of(dataset, group, run.plan.contract)):
+    for dataset in DATASETS:
+        for leaf in leaves_of(dataset, run.plan.contract):
             if leaf.kind == "decimal":
                 wide = duckdb_type(Column(leaf.name, "decimal", ""))
                 for table in (dataset, f"{dataset}_history"):

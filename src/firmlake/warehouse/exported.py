@@ -66,7 +66,7 @@ def export_record(folders: Folders, target: str) -> Path:
 
 def made_at(folders: Folders, generation: int) -> str:
     """Return time and size of the file of a generation, which `firmlake forget` may rebuild under the same number."""
-    status = (folders.warehouse / f"gen_{generation:06}.duckdb").stat()
+    status = folders.generation(generation).stat()
     return f"{status.st_mtime_ns}-{status.st_size}"
 
 
@@ -74,7 +74,7 @@ def was_rebuilt(folders: Folders, target: str) -> bool:
     """Return whether the generation exported to a target was rebuilt since then; False if that is unknown."""
     path = export_record(folders, target)
     last = _read(path) if path.exists() else None
-    file = last and folders.warehouse / f"gen_{last.generation:06}.duckdb"
+    file = last and folders.generation(last.generation)
     return bool(last and last.made_at and file and file.exists() and made_at(folders, last.generation) != last.made_at)
 
 

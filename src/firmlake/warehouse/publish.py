@@ -167,7 +167,7 @@ def _publish(
     for rest in folders.warehouse.glob(".*.part*"):
         _remove(rest)
     number = 1 + max(map(generation_number, folders.warehouse.glob(PATTERN)), default=0)
-    path = folders.warehouse / f"gen_{number:06}.duckdb"
+    path = folders.generation(number)
     is_tidied = start is None or number % _TIDIED_EVERY == 0
     with _aside(folders, path) as aside:
         _fill(

@@ -12,7 +12,7 @@ import duckdb
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.settings import ContractSettings
-from firmlake.tables.cells import BEYOND_ONE
+from firmlake.tables.cells import BEYOND_ONE, OF_A_WHOLE
 from firmlake.tables.leaves import setting_of
 from firmlake.warehouse.history import count_rows
 
@@ -21,7 +21,7 @@ __all__ = ["withhold_shares"]
 _OTHER_SHARE = 0.1
 """The whole field is in doubt if more than this share of its values is above 1. Single errors are rarer, and
 percentages are nearly always above 1."""
-_REASON = "a share of a whole was expected, and too many values of this field are beyond 1 to tell its scale"
+_REASON = f"a {OF_A_WHOLE}, and too many values of this field are beyond 1 to tell its scale"
 
 
 def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSettings, run_id: str) -> None:
@@ -50,10 +50,9 @@ def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSet
 
 def _shares(dataset: str, contract: ContractSettings) -> dict[str, str]:
     """Return the path of each share of a whole by its column, without those that have a scale."""
-    (fields, *_) = (group.fields for group in DATASETS[dataset].groups.values())
     return {
         column: field.path
-        for column, field in fields.items()
+        for column, field in DATASETS[dataset].fields.items()
         if field.kind == "fraction" and setting_of(contract.scales, dataset, column, field.path) is None
     }
 

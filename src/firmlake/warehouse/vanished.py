@@ -101,7 +101,7 @@ def note_vanished(connection: duckdb.DuckDBPyConnection, run_id: str, found: lis
 
 def _paths(dataset: str) -> dict[str, str]:
     """Return the path of each field that a record may lose, by column, without fields that identify a record."""
-    (fields, *_) = (group.fields for group in DATASETS[dataset].groups.values())
+    fields = DATASETS[dataset].fields
     return {name: field.path for name, field in fields.items() if not field.required and field.kind != "codes"}
 
 

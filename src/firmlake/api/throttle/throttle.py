@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from firmlake.api.exchange import Answer
 from firmlake.api.throttle.hints import read_allowance, read_wait
 from firmlake.api.throttle.window import Window, answered, learn, refused, take, why_waiting
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import ThrottleStoreError
 
 __all__ = ["NoThrottle", "SharedThrottle", "Sleep", "Slot", "Store", "Tell", "Throttle", "read_window"]
@@ -130,7 +131,7 @@ class SharedThrottle:
         store: Store,
         limit: int,
         pause_max_seconds: float = 120.0,
-        utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        utc_now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._store = store
         self._pause_max_seconds = pause_max_seconds

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from firmlake.api.contract import DATASETS
 from firmlake.tables.schemas.shape import Column, Table
-from firmlake.tables.schemas.shared import COMPANY, DATASET, TAIL, service_columns
+from firmlake.tables.schemas.shared import COMPANY, DATASET, FETCHED, FETCHED_BY, TAIL, service_columns
 
 __all__ = ["TABLES_OF_COMPANIES"]
 
 _PERIOD = service_columns(
-    "financials", "period", ("start_date", "First day of the period"), ("end_date", "Last day of the period")
+    "financials", ("start_date", "First day of the period"), ("end_date", "Last day of the period")
 )
 _DUP_NO = Column(
     "dup_no",
@@ -21,7 +21,6 @@ _DUP_NO = Column(
 
 _FINANCIAL_VALUES = service_columns(
     "financials",
-    "period",
     ("date_received", "Day on which the accounts were received, according to the service"),
     (
         "health_indicator",
@@ -127,10 +126,10 @@ TABLES_OF_COMPANIES = (
                 "code",
                 "text",
                 "Joint committee code as the service spells it, leading zeros included",
-                source="financials data[]."
-                + DATASETS["financials"].groups["period"].fields["joint_committee_codes"].path,
+                source="financials data[]." + DATASETS["financials"].fields["joint_committee_codes"].path,
             ),
-            *TAIL[1:],
+            FETCHED,
+            FETCHED_BY,
         ),
         volatile=(),
     ),
@@ -143,7 +142,6 @@ TABLES_OF_COMPANIES = (
             Column("rank", "integer", "Position in the service's answer, from 1"),
             *service_columns(
                 "lookalikes",
-                "lookalike",
                 ("lookalike_country", "Country of the similar company"),
                 ("lookalike_company_number", "Company number of the similar company, in normal form"),
                 ("score", "Similarity score of the service; expected from 0 to 1, but larger scores are kept"),
@@ -173,7 +171,6 @@ TABLES_OF_COMPANIES = (
             ),
             *service_columns(
                 "relationships",
-                "parent",
                 ("related_country", "Country of the related company"),
                 (
                     "related_company_number",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firmlake.tables.schemas.shape import Column, Table
+from firmlake.tables.schemas.shared import LINE
 
 __all__ = ["TABLES_OF_COMPANY_LISTS"]
 
@@ -33,11 +34,7 @@ TABLES_OF_COMPANY_LISTS = (
         ("list_name", "line"),
         (
             _LIST,
-            Column(
-                "line",
-                "integer",
-                "Line number in the file (row number in a worksheet), from 1; titles and header count",
-            ),
+            LINE,
             Column("country", "text", "Country of the company: BE, NL or FR", "the line names no company"),
             Column(
                 "company_number",

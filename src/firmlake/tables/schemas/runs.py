@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firmlake.tables.schemas.shape import Column, Table
-from firmlake.tables.schemas.shared import ASKED, CAUSE, COMPANY, DATASET, REQUEST, RUN
+from firmlake.tables.schemas.shared import ASKED, CAUSE, COMPANY, DATASET, FETCHED, LINE, REQUEST, RUN
 
 __all__ = ["TABLES_OF_FAILURES", "TABLES_OF_RUNS"]
 
@@ -55,7 +55,7 @@ TABLES_OF_FAILURES = (
             ),
             Column("record_json", "text", "The record as received", "only the value was discarded", privacy="text"),
             REQUEST,
-            Column("fetched_at", "timestamp", "Time at which the answer was received, UTC"),
+            FETCHED,
             RUN,
         ),
     ),
@@ -65,11 +65,7 @@ TABLES_OF_FAILURES = (
         ("run_id", "line"),
         (
             _FILE,
-            Column(
-                "line",
-                "integer",
-                "Line number in the file (row number in a worksheet), from 1; titles and header count",
-            ),
+            LINE,
             Column("given", "text", "Text of the line", "the line is empty, or its text is not kept", privacy="text"),
             Column("reason", "text", "Why the line was refused, and how to correct it"),
             RUN,

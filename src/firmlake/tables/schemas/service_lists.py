@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firmlake.tables.schemas.shape import Column, Table
-from firmlake.tables.schemas.shared import COMPANY, NOT_STATED, REQUEST, TAIL
+from firmlake.tables.schemas.shared import COMPANY, EXTRA, FETCHED, NOT_STATED, REQUEST
 
 __all__ = ["TABLES_OF_SERVICE_LISTS"]
 
@@ -61,7 +61,8 @@ TABLES_OF_SERVICE_LISTS = (
                 "service_lists data[].createdBy",
                 privacy="contact",
             ),
-            *TAIL[:2],
+            EXTRA,
+            FETCHED,
             _OVERVIEW,
         ),
         volatile=(),
@@ -79,7 +80,7 @@ TABLES_OF_SERVICE_LISTS = (
                 "Name of the column; the service may add new names",
                 source="service_lists data[].columns[]",
             ),
-            TAIL[1],
+            FETCHED,
             _OVERVIEW,
         ),
         volatile=(),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from firmlake.api.contract import DATASETS
 from firmlake.tables.schemas.shape import Column, Privacy
 
-__all__ = ["ASKED", "CAUSE", "COMPANY", "DATASET", "NOT_STATED", "REQUEST", "RUN", "TAIL", "service_columns"]
+__all__ = [
+    "ASKED", "CAUSE", "COMPANY", "DATASET", "EXTRA", "FETCHED", "FETCHED_BY", "LINE", "NOT_STATED", "REQUEST", "RUN",
+    "TAIL", "service_columns",
+]  # fmt: skip
 
 NOT_STATED = "the service states no usable value"
 
@@ -18,18 +21,18 @@ COMPANY = (
         privacy="company",
     ),
 )
-TAIL = (
-    Column(
-        "extra_json",
-        "json",
-        "JSON object of values that are in no column, by dotted path: fields unknown to firmlake, and values that do "
-        "not fit their column",
-        "there are none",
-        privacy="text",
-    ),
-    Column("fetched_at", "timestamp", "Time at which the answer was received, UTC"),
-    Column("run_id", "text", "Run that fetched the row"),
+EXTRA = Column(
+    "extra_json",
+    "json",
+    "JSON object of values that are in no column, by dotted path: fields unknown to firmlake, and values that do not "
+    "fit their column",
+    "there are none",
+    privacy="text",
 )
+FETCHED = Column("fetched_at", "timestamp", "Time at which the answer was received, UTC")
+FETCHED_BY = Column("run_id", "text", "Run that fetched the row")
+TAIL = (EXTRA, FETCHED, FETCHED_BY)
+LINE = Column("line", "integer", "Line number in the file (row number in a worksheet), from 1; titles and header count")
 
 
 _PRIVACY: dict[str, Privacy] = {
@@ -42,11 +45,10 @@ _PRIVACY: dict[str, Privacy] = {
 """The fields of records that may tell something about a natural person."""
 
 
-def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tuple[Column, ...]:
+def service_columns(dataset: str, *described: tuple[str, str]) -> tuple[Column, ...]:
     """Make the columns of fields of a record, with source and kind from the contract."""
-    of_group = DATASETS[dataset].groups[group]
-    prefix, fields = of_group.key, of_group.fields
-    start = f"data[].{prefix}[]." if prefix else "data[]."
+    fields, first_group = DATASETS[dataset].fields, next(iter(DATASETS[dataset].groups.values()))
+    start = f"data[].{first_group.key}[]." if first_group.key else "data[]."
     return tuple(
         Column(
             name,
