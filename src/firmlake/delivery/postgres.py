@@ -79,10 +79,11 @@ class PostgresConnection:
                 yield rows
 
     def reclaim(self, tables: Sequence[str]) -> str:
-        """Rewrite the tables without deleted rows; wait up to a minute for readers."""
+        """Rewrite tables and statistics, which quote values, without deleted rows; wait up to a minute for readers."""
         self.run("SET lock_timeout = '60s'")
         for table in tables:
-            self.run(f"VACUUM (FULL) {table}")
+            self.run(f"VACUUM (FULL, ANALYZE) {table}")
+        self.run("VACUUM (FULL) pg_catalog.pg_statistic")  # the server skips it if the login does not own the database
         return f"The backups and the WAL archive of {self.name}, if there are any, hold earlier rows until they expire"
 
     def transaction(self) -> Any:
