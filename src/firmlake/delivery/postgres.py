@@ -124,7 +124,7 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
         parts = conninfo_to_dict(address)
     except psycopg.ProgrammingError:
         raise UsageError("The address of the database cannot be read", "Write postgres://HOST/DATABASE") from None
-    if parts.get("password"):
+    if parts.get("password") or parts.get("sslpassword"):
         raise UsageError(
             "The address of the database holds a password, which other users of this machine could read",
             "Leave it out, and keep it in ~/.pgpass, PGPASSFILE or PGPASSWORD",
