@@ -75,6 +75,24 @@ def test_what_was_assumed_about_the_file_is_stated_with_the_plan_and_not_kept_in
     assert "0403.227.515" not in (lake.folder / "p.json").read_text()
 
 
+def test_columns_can_be_mapped_as_the_message_of_a_file_without_them_says(lake):
+    path = lake.folder / "contacts.csv"
+    path.write_text("land,nummer,wie\nBE,0403227515,7\n")
+    refused = plan(lake, str(path))
+    assert (refused.code, "--map contact=COLUMN" in refused.error_line) == (2, True)
+    out = ("--out", str(lake.folder / "p.json"), "--json")
+    mapped = lake.call("contacts", "plan", str(path), "--list", str(STATIC), "--map", "contact=wie", *out)
+    assert (mapped.code, mapped.content["to_add_count"]) == (0, 1)
+
+
+def test_a_plan_without_contacts_asks_nobody_to_apply_it(lake):
+    file = write(lake, contacts_of(1))
+    plan(lake, file)
+    apply(lake)
+    planned = lake.call("contacts", "plan", file, "--list", str(STATIC), "--out", str(lake.folder / "p.json"))
+    assert planned.out.splitlines()[-1] == "There is nothing to add"
+
+
 @pytest.mark.parametrize("list_id", [SMART, UNKNOWN])
 def test_a_smart_or_unknown_list_ends_with_2_before_any_write(lake, list_id):
     assert plan(lake, write(lake, contacts_of(1)), list_id).code == 2

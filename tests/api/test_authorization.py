@@ -35,6 +35,12 @@ def test_two_sources_are_an_error():
         read_token({"FIRMLAKE_API_TOKEN": CANARY, "FIRMLAKE_API_TOKEN_FILE": "/token"})
 
 
+def test_a_token_in_the_variable_for_its_file_is_not_quoted():
+    with pytest.raises(SettingsError, match="FIRMLAKE_API_TOKEN_FILE names no file") as caught:
+        read_token({"FIRMLAKE_API_TOKEN_FILE": CANARY})
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
 @pytest.mark.parametrize(
     "content", [None, b"", b" \n", f"{CANARY}\n{CANARY}".encode(), f"Bearer {CANARY}".encode(), b"caf\xc3\xa9" * 9]
 )

@@ -63,6 +63,7 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
         ("[run]\ndatasets = []", {}, {}, "Expected `array` of length >= 1"),
         ("", {"run.datasets": f"[{'1' * 5000}]"}, {}, "run.datasets"),
         ("", {"run.datasets": "[" * 3000}, {}, "run.datasets"),
+        ("", {"api.names.language_header": "Accept Language"}, {}, "api.names.language_header: request header"),
         ("", {"api.records_per_request": "50"}, {}, "smaller than api.companies_per_request"),
     ],
 )

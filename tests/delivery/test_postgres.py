@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.delivery.postgres import open_postgres
 from support import ACME
 
 from .test_load import assert_same, deliver
@@ -45,3 +46,10 @@ def test_views_on_a_table_that_must_be_made_again_are_to_be_dropped(weeks, place
     place.ask("DROP VIEW firmlake.ours")
     deliver(folders, place)
     assert_same(folders, place)
+
+
+@pytest.mark.parametrize("secret", ["password", "sslpassword"])
+def test_an_address_with_a_password_is_refused_and_not_quoted(secret):
+    with pytest.raises(UsageError) as caught, open_postgres(f"postgres://host/name?{secret}=planted", "firmlake"):
+        pass
+    assert "planted" not in str(caught.value)

@@ -64,3 +64,10 @@ def test_what_is_no_address_of_a_store_is_a_folder(tmp_path, monkeypatch):
     assert open_destination(f"file://{tmp_path}/x").url == open_destination("x").url == f"{tmp_path}/x"
     with pytest.raises(UsageError, match="ftp:// is not a supported target"):
         open_destination("ftp://host/x")
+
+
+@pytest.mark.parametrize("place", ["s3://planted:secret@bucket/x", "az://box/x?sig=secret", "gs://bucket/x#secret"])
+def test_an_address_with_credentials_is_refused_because_addresses_are_recorded(place):
+    with pytest.raises(UsageError, match="environment variables") as caught:
+        open_destination(place)
+    assert "secret" not in str(caught.value)

@@ -28,6 +28,8 @@ SPELLINGS = [
     "José_Álvarez (1961)",
     "https://example.com/" + quote("José Álvarez"),
     "Jos&eacute; &Aacute;lvarez",
+    "<b>José</b> <i class='x'>Álvarez</i>",
+    "Jo\u00adsé Álvarez",
     json.dumps({"note": ["José Álvarez"]}),
     json.dumps(json.dumps("José Álvarez")),
 ]
@@ -44,6 +46,12 @@ def test_a_name_goes_in_every_spelling(forget, text, ascii_only):
     assert left["kept"] == "José Peeters"
     assert len(left) == 3
     assert clean_json(cleaned, forgotten) is cleaned
+
+
+@pytest.mark.parametrize(("name", "text"), [("Anne Lebœuf", "LEBOEUF Anne"), ("Soren Ostergard", "Søren Østergård")])
+def test_letters_that_do_not_decompose_are_those_that_names_spell_without_them(forget, name, text):
+    for one, other in ((name, text), (text, name)):
+        assert clean_json(json.dumps([one]).encode(), forget(person(other))) == b"[null]"
 
 
 def test_first_and_last_name_in_values_of_their_own_go_too(forget):

@@ -87,6 +87,14 @@ def test_redrive_takes_up_what_may_succeed_and_on_demand_what_was_not_found(desk
     assert sorted(plan.contacts()) == sorted(absent)
 
 
+def test_a_refusal_after_a_lost_answer_may_mean_that_the_contact_is_there(desk: Desk):
+    endpoint = {"endpoint": "lists.contacts"}
+    refused = {**endpoint, "kind": "status", "status": 409, "message": "Already there", "nth": [2]}
+    desk.sandbox.set_faults([{**endpoint, "kind": "lose", "nth": [1]}, refused])
+    step = name_next_step(desk.apply(desk.plan(contacts_of(1))), desk.settings.api.names)
+    assert "set api.names.contact_present_message" in step
+
+
 def test_a_plan_file_is_read_as_it_was_written_and_not_otherwise(desk: Desk, tmp_path):
     path, plan = tmp_path / "plan.json", desk.plan(contacts_of(2))
     write_plan(path, plan)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.cli.source import map_option, take_mapping
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 from firmlake.terminal.echo import echo
@@ -67,14 +68,16 @@ def contacts() -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="PLAN", help="Plan file to write. Default: named after FILE."
 )
+@map_option
 @command
-def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
+def plan(call: Call, file: Path, list_id: int, out: Path | None, mapped: tuple[str, ...]) -> int:
     """Plan which contacts in FILE to add to a list: those that were not added before. Adds nothing yet.
 
     FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
     """
     from firmlake.service_lists import operations
 
+    take_mapping(call, mapped)
     guesses: list[str] = []
     made = operations.plan(call.settings(), file, list_id, "firmlake contacts plan", guesses.append)
     return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"), guesses)
@@ -150,7 +153,10 @@ def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()
 
     def show() -> None:
         show_contact_plan(made, guesses)
-        echo(f"Nothing was added yet. To add the contacts: firmlake contacts apply {quote(str(out))}")
+        if made.requests:
+            echo(f"Nothing was added yet. To add the contacts: firmlake contacts apply {quote(str(out))}")
+        else:
+            echo("There is nothing to add")
 
     call.answer({"plan": str(out), **plan_facts(made), "guesses": guesses}, show)
     return EXIT_DONE

@@ -11,14 +11,14 @@ import click
 from firmlake.cli.call import Call
 from firmlake.core.errors import UsageError
 
-__all__ = ["on_list"]
+__all__ = ["map_option", "on_list", "take_mapping"]
 
 _MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}
 """The roles of `--map`, and the intake setting that each of them sets."""
 
 map_option = click.option(
     "--map", "mapped", multiple=True, metavar="ROLE=COLUMN",
-    help="Column to use as number or country: its name, or its position from 1.",
+    help="Column to use as number, country or contact: its name, or its position from 1.",
 )  # fmt: skip
 
 

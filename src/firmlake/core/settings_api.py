@@ -9,6 +9,10 @@ from msgspec import Meta, Struct
 __all__ = ["ApiSettings", "NameSettings", "SettingsSection"]
 
 
+_HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+"""The characters of a header's name (RFC 9110): a request with any other never reaches the service."""
+
+
 class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the TOML file."""
 
@@ -16,7 +20,9 @@ class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class NameSettings(SettingsSection, frozen=True):
     """Names that the specification leaves open; change them if the service answers 400."""
 
-    language_header: Annotated[str, Meta(description="request header with the language")] = "Accept-Language"
+    language_header: Annotated[str, Meta(pattern=_HEADER_NAME, description="request header with the language")] = (
+        "Accept-Language"
+    )
     limit: Annotated[
         str, Meta(description="parameter for the page size, in the query of a GET and the body of a POST")
     ] = "limit"

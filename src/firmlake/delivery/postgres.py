@@ -79,10 +79,11 @@ class PostgresConnection:
                 yield rows
 
     def reclaim(self, tables: Sequence[str]) -> str:
-        """Rewrite the tables without deleted rows; wait up to a minute for readers."""
+        """Rewrite tables and statistics, which quote values, without deleted rows; wait up to a minute for readers."""
         self.run("SET lock_timeout = '60s'")
         for table in tables:
-            self.run(f"VACUUM (FULL) {table}")
+            self.run(f"VACUUM (FULL, ANALYZE) {table}")
+        self.run("VACUUM (FULL) pg_catalog.pg_statistic")  # the server skips it if the login does not own the database
         return f"The backups and the WAL archive of {self.name}, if there are any, hold earlier rows until they expire"
 
     def transaction(self) -> Any:
@@ -123,7 +124,7 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
         parts = conninfo_to_dict(address)
     except psycopg.ProgrammingError:
         raise UsageError("The address of the database cannot be read", "Write postgres://HOST/DATABASE") from None
-    if parts.get("password"):
+    if parts.get("password") or parts.get("sslpassword"):
         raise UsageError(
             "The address of the database holds a password, which other users of this machine could read",
             "Leave it out, and keep it in ~/.pgpass, PGPASSFILE or PGPASSWORD",

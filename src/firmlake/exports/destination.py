@@ -28,6 +28,8 @@ T = TypeVar("T")
 __all__ = ["Destination", "Folder", "StoredFile", "open_destination"]
 
 _SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
+_CREDENTIALS = re.compile(r"[?#]|^[^/]*:[^/]*@")
+"""A signature in the query, as Azure hands them out, or a password before the host."""
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 
 
@@ -87,14 +89,19 @@ def open_destination(address: str, readers: int | None = None) -> Destination:
         readers: Id of the group that may read files in a folder; None means only the owner.
 
     Raises:
-        UsageError: The address has an unknown scheme.
+        UsageError: The address has an unknown scheme, or holds credentials.
         FirmlakeError: The store cannot be reached with the credentials of the environment.
     """
-    scheme, separator, _ = address.partition("://")
+    scheme, separator, place = address.partition("://")
     if not separator or scheme == "file":
         return Folder(Path(address.removeprefix("file://")).absolute(), readers)
     if scheme not in _SCHEMES:
         raise UsageError(f"{scheme}:// is not a supported target", "Name a folder, or s3://, gs:// or az://")
+    if _CREDENTIALS.search(place):
+        raise UsageError(
+            f"The {scheme}:// address holds a password, a query or a fragment, but addresses are printed and recorded",
+            "Give bucket and path only, and keep credentials in the store's environment variables",
+        )
     from obstore.store import from_url  # here, because importing it takes a tenth of a second
 
     address = address.rstrip("/")

@@ -29,6 +29,7 @@ __all__ = [
     "add_tombstones",
     "company_hash",
     "contact_hash",
+    "is_forget_open",
     "key_path",
     "lift",
     "person_hash",
@@ -107,6 +108,14 @@ def read_register(settings: PrivacySettings, folders: Folders) -> tuple[Register
             f"Restore the key from a copy, or correct {_SETTING}",
         )
     return register, key
+
+
+def is_forget_open(folders: Folders) -> bool:
+    """Return whether a call of `firmlake forget` did not end, or could not reach a copy. Needs no key."""
+    try:
+        return folders.tombstones.exists() and not read_json(folders.tombstones, Register, _RESTORE).is_done
+    except DamagedError:
+        return False  # `firmlake forget` and every run say so
 
 
 def write_register(folders: Folders, register: Register) -> None:

@@ -16,7 +16,12 @@ from urllib.parse import unquote
 
 __all__ = ["Word", "name_words", "numbers_in", "spellings", "words_in"]
 
-_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f])*")
+_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad\u200c\u200d\u2060\ufeff])*")
+_INVISIBLE = re.compile(r"[\u00ad\u200c\u200d\u2060\ufeff]")
+"""Soft hyphens and joiners, which texts copied from web pages and PDF files have inside words."""
+_LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
+"""Letters that do not decompose, and how names spell them without."""
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,1000}>")
 _GROUPS = re.compile(r"\d+(?:[ .\-/]\d+)*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DIGITS = range(7, 15)
@@ -65,13 +70,15 @@ def numbers_in(text: str) -> list[tuple[str, int, int]]:
 
 
 def spellings(text: str) -> list[str]:
-    """Return a text followed by its successive decodings, until decoding changes nothing."""
+    """Return a text followed by its successive decodings, and last without HTML tags."""
     found = [text]
     for _ in range(_DECODED_MAX):
         decoded = _decode(found[-1])
         if decoded == found[-1]:
             break
         found.append(decoded)
+    if "<" in found[-1] and (bare := _TAG.sub(" ", found[-1])) != found[-1]:
+        found.append(bare)
     return found
 
 
@@ -82,8 +89,9 @@ def spellings(text: str) -> list[str]:
 def _normal(word: str) -> str:
     if word.isascii():
         return word.lower()
-    bare = "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
-    return bare.casefold()
+    visible = _INVISIBLE.sub("", word)
+    bare = "".join(letter for letter in unicodedata.normalize("NFKD", visible) if not unicodedata.combining(letter))
+    return bare.casefold().translate(_LETTERS)
 
 
 def _decode(text: str) -> str:

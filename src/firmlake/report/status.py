@@ -20,6 +20,7 @@ from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
 from firmlake.landing.charged import refresh_off, with_refresh_off
+from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import UNLISTED, choose_next_step
 from firmlake.report.state import Status
@@ -92,6 +93,8 @@ def read_status(
     )
     lost = None if status.running else lost_warehouse(folders)
     step = f"{lost.next_step}. {lost.message}" if lost else choose_next_step(status, open_, refused)
+    if not status.running and is_forget_open(folders):
+        step = f"`firmlake forget` finishes an earlier call that left subjects in some places. Then: {step}"
     return replace(status, next_step=step)
 
 

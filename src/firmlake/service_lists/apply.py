@@ -37,7 +37,8 @@ _REFUSALS_MAX = 3
 _LIST_GONE = "Run `firmlake service-lists --type STATIC` to see the existing lists, and plan for one of them"
 _REFUSES_ALL = (
     "Check that the list accepts contacts, and that api.names and the limits under api fit the service "
-    "(docs/service_gaps.md); then apply the plan again"
+    "(docs/service_gaps.md); then apply the plan again. If the service means that the contact is already in the list, "
+    "set api.names.contact_present_message to its words, and plan again"
 )
 _NAME_MAX = 80
 _UNCLEAR_MAX = 3

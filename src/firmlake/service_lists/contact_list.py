@@ -23,8 +23,9 @@ CONTACT_COLUMNS: Final[Synonyms] = {
     "contact_id": header_names(
         "contact", "contact id", "contact ids", "contact identifier", "contact code", "contact number", "contact no",
         "contact nr", "id contact", "contact person id", "person id", "contactnummer", "contact nummer",
-        "contactpersoon", "contactpersoon id", "persoon id", "identifiant contact", "identifiant du contact",
-        "numero contact", "numero de contact", "id du contact", "code contact", "personne id", "id personne",
+        "contactpersoon", "contactpersoon id", "persoon id", "persoons id", "identifiant contact",
+        "identifiant du contact", "numero contact", "numero de contact", "id du contact", "code contact",
+        "personne id", "id personne",
     ),
 }  # fmt: skip
 

@@ -100,6 +100,11 @@ def name_next_step(progress: Applied, names: NameSettings) -> str:
     redrive = f"firmlake contacts redrive --service-list {progress.plan.list_id}"
     if lacking and all(is_not_found(standing, names) for standing in lacking):
         return f"Once the service has them, plan them again with `{redrive} --also-not-found`"
+    if any(one.lost_count and not is_not_found(one, names) for one in lacking):
+        return (
+            "An earlier answer was lost: if the reason means that the contact is already in the list, set "
+            f"api.names.contact_present_message to the words of the service. Then plan again with `{redrive}`"
+        )
     return f"Plan the failed contacts again with `{redrive}`" if lacking else ""
 
 
