@@ -61,6 +61,8 @@ def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample
 
 
 def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_traceback():
+    from prefect.exceptions import UnfinishedRun
+
     import job
 
     [rule] = [each for each in logging.getLogger("prefect.flow_runs").filters if isinstance(each, job._OneLine)]
@@ -72,6 +74,7 @@ def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_tra
         return line.getMessage(), bool(line.exc_info)
 
     assert logged(Stopped("No credits", "Buy some")) == ("No credits. Buy some", False)
+    assert logged(UnfinishedRun("Run is in CANCELLING state")) == ("Run is in CANCELLING state", False)
     assert logged(ZeroDivisionError("by 0")) == ("It ended badly", True)
 
 
