@@ -100,11 +100,13 @@ def _use_token_block() -> None:
     """Take the token of a deployed run from the Secret block that FIRMLAKE_API_TOKEN_BLOCK names.
 
     Raises:
-        UsageError: The server has no such block.
+        UsageError: The server has no such block, or a file with a token is named too.
     """
     name = os.environ.get("FIRMLAKE_API_TOKEN_BLOCK", "")
     if not name or not is_deployed():
         return
+    if os.environ.get("FIRMLAKE_API_TOKEN_FILE"):
+        raise UsageError("Both FIRMLAKE_API_TOKEN_BLOCK and FIRMLAKE_API_TOKEN_FILE are set", "Unset one of them")
     from prefect.blocks.system import Secret
 
     try:
