@@ -117,7 +117,7 @@ def show_on_page(summary: RunSummary, rows: list[dict[str, Any]], alerts: list[d
 
     def create() -> None:
         create_markdown_artifact(summary_markdown(summary), key="enrich-summary", description=summary_line(summary))
-        create_table_artifact(rows, key="enrich-failures", description=f"What failed in run {summary.run_id}")
+        create_table_artifact(rows, key="enrich-failures", description=_what_failed(summary, rows))
         if summary.alerts:
             create_table_artifact(alerts, key="enrich-alerts", description=f"Alerts: {describe_counts(summary.alerts)}")
 
@@ -257,6 +257,11 @@ _REJECTS = """
     SELECT country, company_number, dataset, path, reason
     FROM rejects WHERE run_id = ? AND effect = 'record' ORDER BY ALL LIMIT ?
 """
+
+
+def _what_failed(summary: RunSummary, rows: Sequence[dict[str, Any]]) -> str:
+    first = f": the first {_ROWS_MAX} companies and {_ROWS_MAX} records; dead_letters and rejects have all of them"
+    return f"What failed in run {summary.run_id}{first if len(rows) >= _ROWS_MAX else ''}"
 
 
 def _company(row: Sequence[str]) -> dict[str, str]:

@@ -100,11 +100,13 @@ def _use_token_block() -> None:
     """Take the token of a deployed run from the Secret block that FIRMLAKE_API_TOKEN_BLOCK names.
 
     Raises:
-        UsageError: The server has no such block.
+        UsageError: The server has no such block, or a file with a token is named too.
     """
     name = os.environ.get("FIRMLAKE_API_TOKEN_BLOCK", "")
     if not name or not is_deployed():
         return
+    if os.environ.get("FIRMLAKE_API_TOKEN_FILE"):
+        raise UsageError("Both FIRMLAKE_API_TOKEN_BLOCK and FIRMLAKE_API_TOKEN_FILE are set", "Unset one of them")
     from prefect.blocks.system import Secret
 
     try:
@@ -174,15 +176,17 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class _OneLine(logging.Filter):
-    """Logs an error of ours as its line alone.
+    """Logs an error of ours, and the end of a cancelled run, as a line alone.
 
     Prefect's engine logs each exception that ends a deployed run with its traceback, as the last thing on the page.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Reduce the record to a line if it is about a `FirmlakeError`, and keep it."""
+        """Reduce the record to a line if it is about such an error, and keep it."""
+        from prefect.exceptions import UnfinishedRun  # a run that ends while it is cancelled has no result
+
         error = record.exc_info and record.exc_info[1]
-        if isinstance(error, FirmlakeError):
+        if isinstance(error, FirmlakeError | UnfinishedRun):
             record.msg, record.args, record.exc_info = str(error), (), None
         return True
 

@@ -29,6 +29,12 @@ def test_a_deployment_names_a_flow_and_its_parameters(deployment):
     assert deployment["concurrency_limit"] == (several if is_part else one)
 
 
+def test_the_deployment_by_approval_waits_for_it():
+    """The setting is off by default, so contacts were added at once."""
+    [found] = [each for each in DEPLOYMENTS if each["name"] == "by-approval"]
+    assert found["parameters"]["overrides"] == {"lists.needs_approval": "true"}
+
+
 def test_every_flow_has_a_deployment():
     entrypoints = {each["entrypoint"].partition(":")[0] for each in DEPLOYMENTS}
     flows = {f"flows/{path.name}" for path in (ROOT / "flows").glob("*.py") if "@flow" in path.read_text()}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
+import duckdb
 import pytest
 
+from firmlake.core.errors import FirmlakeError
 from firmlake.delivery.duckdb_file import open_duckdb
 
 
@@ -31,3 +34,23 @@ def test_files_of_a_load_are_as_private_as_the_database_and_a_new_one_is_its_own
         assert os.umask(0o022) == 0o022
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("name", ["list.csv", "list.json", "list.txt", ":memory:"])
+def test_a_target_that_is_no_database_is_refused_since_a_load_into_it_would_be_lost(tmp_path, name):
+    """DuckDB opens a data file as a view in a database in memory."""
+    path = Path(name) if name == ":memory:" else tmp_path / name
+    if name != ":memory:":
+        path.write_text('[{"a": 1}]\n' if name.endswith("json") else "a,b\n1,2\n")
+    refused = pytest.raises(FirmlakeError, match=r"not a .*DuckDB database.*Name another file")
+    with refused, open_duckdb(path, "main", "100MB"):
+        pass
+
+
+def test_a_file_that_this_process_reads_is_refused(tmp_path):
+    """Such as the warehouse itself."""
+    path = tmp_path / "warehouse.duckdb"
+    duckdb.connect(str(path)).close()
+    refused = pytest.raises(FirmlakeError, match="cannot be opened")
+    with duckdb.connect(str(path), read_only=True), refused, open_duckdb(path, "main", "100MB"):
+        pass

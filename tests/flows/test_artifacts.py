@@ -79,6 +79,19 @@ def test_what_is_as_expected_takes_no_room():
     assert "Differences" not in summary_markdown(msgspec.structs.replace(SUMMARY, drift=[]))
 
 
+def test_a_table_of_failures_that_has_not_all_of_them_says_where_they_are(monkeypatch: pytest.MonkeyPatch):
+    import artifacts
+
+    shown: list[str] = []
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda *_, **__: None)
+    monkeypatch.setattr(artifacts, "create_table_artifact", lambda _rows, key, description: shown.append(description))
+    for count in (2, artifacts._ROWS_MAX):
+        artifacts.show_on_page(SUMMARY, [{"what": "company failed"}] * count, [])
+    few, many = shown
+    assert few == "What failed in run 20260105T120000Z-0000"
+    assert "dead_letters and rejects have all of them" in many
+
+
 def test_the_report_is_named_by_its_place_and_its_figures():
     from artifacts import report_markdown
     from firmlake.report.page import Report

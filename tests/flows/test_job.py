@@ -60,7 +60,21 @@ def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample
     assert read_job("list.csv", None, None)[1] == "list.csv"
 
 
+def test_a_token_comes_from_a_block_or_from_a_file_and_the_error_names_both(monkeypatch: pytest.MonkeyPatch):
+    import prefect  # noqa: F401 - a deployed run has imported it
+
+    from job import read_settings
+
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN_BLOCK", "a-block")
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN_FILE", "/run/secrets/token")
+    with pytest.raises(UsageError, match="Both FIRMLAKE_API_TOKEN_BLOCK and FIRMLAKE_API_TOKEN_FILE are set"):
+        read_settings(None, None)
+
+
 def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_traceback():
+    from prefect.exceptions import UnfinishedRun
+
     import job
 
     [rule] = [each for each in logging.getLogger("prefect.flow_runs").filters if isinstance(each, job._OneLine)]
@@ -72,6 +86,7 @@ def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_tra
         return line.getMessage(), bool(line.exc_info)
 
     assert logged(Stopped("No credits", "Buy some")) == ("No credits. Buy some", False)
+    assert logged(UnfinishedRun("Run is in CANCELLING state")) == ("Run is in CANCELLING state", False)
     assert logged(ZeroDivisionError("by 0")) == ("It ended badly", True)
 
 

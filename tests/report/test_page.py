@@ -109,6 +109,18 @@ def test_its_heading_names_the_load_which_need_not_be_a_run(page):
     assert "from generation 3, load r.</p>" in page
 
 
+def test_it_can_be_read_without_a_mouse_and_without_sight(page):
+    """The arrow keys scroll what is too wide, and no drawing is a picture without a name."""
+    elements = Page(page).elements
+    wide = [attributes for _, attributes in elements if attributes.get("class") == "wide"]
+    assert wide
+    assert all(attributes.get("tabindex") == "0" for attributes in wide)
+    drawings = [attributes for tag, attributes in elements if tag == "svg"]
+    assert {"chart", "tree"} <= {attributes["class"] for attributes in drawings}
+    assert all(attributes.get("aria-label") for attributes in drawings)
+    assert not [attributes for attributes in drawings if attributes["class"] == "tree" and attributes["role"] == "img"]
+
+
 def test_it_loads_and_runs_nothing(page):
     elements = Page(page).elements
     assert {tag for tag, _ in elements} <= {

@@ -42,6 +42,8 @@ RUN_AGAIN = "What was fetched is kept; run again to continue"
 
 _BY_RUST: Final = re.compile(r"\(os error ([0-9]+)\)")
 """How errors of Polars state their number, which is no attribute of theirs."""
+_BY_DUCKDB: Final = "Query interrupted"
+"""Text of the RuntimeError that DuckDB raises instead of what the handler of a signal raised."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -224,12 +226,13 @@ def from_system(error: OSError, path: object = "", before: str = "") -> Firmlake
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
-    """Turn an error of the system about a file, wherever it is raised, into one that says what to do next.
+    """Turn an error of the system about a file, or a signal that DuckDB noticed, into one that says what to do next.
 
     A closed pipe stays what it is: nobody would read the message.
 
     Raises:
         FirmlakeError: A file cannot be read or written.
+        InterruptedRunError: A signal arrived while DuckDB worked.
     """
     try:
         yield
@@ -237,6 +240,10 @@ def in_our_words() -> Iterator[None]:
         if isinstance(error, ConnectionError) or not _number_of(error):
             raise
         raise from_system(error) from error
+    except RuntimeError as error:
+        if str(error) != _BY_DUCKDB:
+            raise
+        raise InterruptedRunError("Interrupted", RUN_AGAIN) from error
 
 
 def _number_of(error: OSError) -> int | None:

@@ -99,7 +99,10 @@ def _(by_country, by_health, by_size, by_zone, frame, mo, shown):
     growth = shown.scatter(some)
     mo.vstack([
         shown.figures(some, len(frame)),
-        shown.note("Growth by margin of the largest 1,500 of them; draw a rectangle to choose."),
+        shown.note(
+            "Growth by margin of the largest 1,500 of them, without doubtful figures, growth above 200% and margins "
+            "beyond 100%; draw a rectangle to choose."
+        ),
         growth,
     ])  # fmt: skip
     return growth, some

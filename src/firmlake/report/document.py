@@ -222,7 +222,8 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
             cells[0] = cells[0].replace("<td", f'<td style="padding-left:{0.6 + 1.3 * hidden["depth"]:.1f}em"', 1)
         lines.append(f"<tr>{''.join(cells)}</tr>")
     many = ' class="many"' if len(shown) > _MANY else ""
-    return f'<div class="wide"><table{many}><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    table = f"<table{many}><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f'<div class="wide" tabindex="0">{table}</div>'  # so that the arrow keys scroll it
 
 
 def _kind(values: Sequence[Any]) -> str:

@@ -45,9 +45,12 @@ def _figure(members: Sequence[dict[str, Any]]) -> str:
     left_out = head["member_count"] - len(members)
     caption = f"{head['member_count']:,} members" + (f", {left_out:,} of them not drawn" if left_out else "")
     shapes = "".join(shape for row in members for shape in _member(row, rows))
+    # Its texts are all there is to read, so it is no single picture for a screen reader.
+    drawing = f'role="group" aria-label="Group of {shown_text(head["name"])}"'
     return (
-        f'<figure><figcaption><b><bdi>{shown_text(head["name"])}</bdi></b>, {caption}</figcaption><div class="wide">'
-        f'<svg class="tree" role="img" width="{width}" height="{height}" viewBox="-1 0 {width} {height}">'
+        f"<figure><figcaption><b><bdi>{shown_text(head['name'])}</bdi></b>, {caption}</figcaption>"
+        f'<div class="wide" tabindex="0">'
+        f'<svg class="tree" {drawing} width="{width}" height="{height}" viewBox="-1 0 {width} {height}">'
         f"{shapes}</svg></div></figure>"
     )
 

@@ -79,6 +79,7 @@ def _classes(frame: pl.DataFrame) -> alt.Chart:
 _SAMPLE = f"ORDER BY hash(country, company_number), country, company_number LIMIT {POINTS_MAX}"
 _ABOUT = "name || ' (' || country || ' ' || company_number || ')'"
 _EDGE = "Values beyond the axis count at its edge."
+_CLASSES = f"A bar begins at the value below it. {_EDGE}"
 _YEARS = "year(end_date) > (SELECT max(year(end_date)) FROM shown) - 10"
 
 PORTFOLIO = (
@@ -93,7 +94,7 @@ PORTFOLIO = (
     Section(
         "",
         "Altman's Z'' by year",
-        "Share of the companies in each zone, by the last accounts that end in the year. An indication, no rating.",
+        "Share of the companies in each zone, by the last accounts that end in the year. An indication, not a rating.",
         f"""
         SELECT year, part, count(*) AS companies
         FROM (
@@ -124,21 +125,21 @@ PORTFOLIO = (
     Section(
         "",
         "Equity ratio",
-        f"Companies by equity in per cent of total assets, newest accounts. {_EDGE}",
+        f"Companies by equity in per cent of total assets, newest accounts. {_CLASSES}",
         _histogram("equity_fraction", -20, 100, 10),
         chart=_classes,
     ),
     Section(
         "",
         "Net margin",
-        f"Companies by net profit in per cent of revenue, newest accounts. {_EDGE}",
+        f"Companies by net profit in per cent of revenue, newest accounts. {_CLASSES}",
         _histogram("net_margin", -30, 30, 5),
         chart=_classes,
     ),
     Section(
         "",
         "Health indicator",
-        f"Companies by the health indicator of the service, newest accounts. {_EDGE}",
+        f"Companies by the health indicator of the service, newest accounts. {_CLASSES}",
         """
         WITH ends AS (
             SELECT quantile_cont(health_indicator::DOUBLE, 0.01) AS low,
