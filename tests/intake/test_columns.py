@@ -145,6 +145,12 @@ def test_a_file_without_the_column_sought_is_refused_with_the_way_to_map_it(refu
     assert next_step in error.next_step
 
 
+def test_a_header_without_lines_is_no_matter_of_columns(refusal):
+    error = refusal("Klantnr;Plaats\n")
+    assert error.message.endswith("has no lines after its header 'Klantnr', 'Plaats'")
+    assert "Export the list again" in error.next_step
+
+
 @pytest.mark.parametrize(
     ("text", "options", "company"),
     [

@@ -89,6 +89,11 @@ def _require(search: Search, synonyms: Synonyms) -> None:
         missing.insert(0, _NUMBER)
     if not missing:
         return
+    if table.names is not None and table.sample.is_empty():
+        raise CompanyListError(
+            f"{path} has no lines after its header {quoted_names(table.names)}",
+            "Export the list again. If this line is data, use --set intake.header=no",
+        )
     if search.likely is not None and missing == [_NUMBER]:
         position, country = search.likely
         mapped = mapped_name(table.names, position)
