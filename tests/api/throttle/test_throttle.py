@@ -169,11 +169,15 @@ def test_a_damaged_file_is_begun_anew_as_if_the_allowance_were_used_up(tmp_path,
 
 def test_a_file_or_folder_removed_by_a_cleaner_is_made_again(tmp_path):
     time, folder = VirtualTime(), tmp_path / "folder"
-    throttle = SharedThrottle(FileStore(folder / "key", time.clock_ns), LIMIT)
+    throttle = SharedThrottle(FileStore(folder / "key", time.clock_ns), 2)
     throttle.acquire(time.sleep)
     (folder / "key").unlink()
     folder.rmdir()
+    before = time.now
     throttle.acquire(time.sleep)
+    assert time.now == before
+    throttle.acquire(time.sleep)
+    assert 60 <= time.now - before <= 62, "the request before the removal still counts"
     assert (folder / "key").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
 

@@ -200,6 +200,8 @@ class SharedThrottle:
     def _window(self) -> Iterator[tuple[Window, int]]:
         with self._store.hold() as slot:
             window = read_window(slot, self._limit, self._store.name)
+            if not slot.content:  # a cleaner of temporary files may have removed it
+                window.arrivals = list(self._granted)
             yield window, slot.now
             content = msgspec.msgpack.encode(window)
             slot.content = _HEAD.pack(_MAGIC, len(content), zlib.crc32(content)) + content
