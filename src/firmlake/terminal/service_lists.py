@@ -154,7 +154,11 @@ def show_progress_of(progress: Applied) -> None:
     again = sum(one.sent_count > 1 for one in progress.standings.values())
     if again:
         echo(f"Sent more than once, which is harmless: {count_of(again, 'contact')}")
-    echo(f"Plan {plan.plan_id}, list {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)}")
+    counts = progress.counts()
+    echo(
+        f"{counts['added']:,} of {count_of(sum(counts.values()), 'contact')} of plan {plan.plan_id} added to list "
+        f"{plan.list_id}, {one_line(plan.list_name, _NAME_MAX)}"
+    )
 
 
 def describe_lacking(progress: Applied) -> str:
