@@ -136,7 +136,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
             except FirmlakeError as error:
                 return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
             except (KeyboardInterrupt, Exception) as error:
-                # DuckDB raises a RuntimeError if a signal arrives while it works.
+                # A library may raise anything if a signal arrives while it works.
                 if was_interrupted() or isinstance(error, KeyboardInterrupt):
                     return call.fail(FirmlakeError("Interrupted", RUN_AGAIN), exit_code_of_signal())
                 raise
