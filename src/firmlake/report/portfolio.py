@@ -79,7 +79,7 @@ def _classes(frame: pl.DataFrame) -> alt.Chart:
 _SAMPLE = f"ORDER BY hash(country, company_number), country, company_number LIMIT {POINTS_MAX}"
 _ABOUT = "name || ' (' || country || ' ' || company_number || ')'"
 _EDGE = "Values beyond the axis count at its edge."
-_CLASSES = f"A bar begins at the value below it. {_EDGE}"
+_CLASSES = f"Each bar starts at the value under it. {_EDGE}"
 _YEARS = "year(end_date) > (SELECT max(year(end_date)) FROM shown) - 10"
 
 PORTFOLIO = (
