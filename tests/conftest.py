@@ -94,6 +94,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(groups[0]))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long parameter after its argument.
+
+    A made workbook holds the second at which it was made, so that processes would collect tests of different names; and
+    a long text does not fit the environment variable in which pytest keeps the name of the running test.
+    """
+    return argname if isinstance(val, bytes | str) and len(val) > 100 else None
+
+
 def pytest_collection_finish() -> None:
     """Keep what was imported out of the full garbage collections that each publish asks for."""
     gc.collect()
