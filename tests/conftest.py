@@ -21,6 +21,7 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.core.folders import Folders
+from firmlake.enrich import finish, run
 from firmlake.warehouse import create, views
 from firmlake.warehouse import publish as publishing
 from firmlake_sandbox import Sandbox
@@ -78,6 +79,8 @@ def first_publish_starts_from_it(
             patch.setattr(publishing, "_publish", publish_a_copy)
             for module in (create, views):
                 patch.setattr(module, "_comments", lambda *_: ())
+        for module in (run, finish):  # collecting garbage at each publish takes a thirtieth of all tests
+            patch.setattr(module, "give_back", lambda: None)
         yield
 
 
