@@ -113,8 +113,10 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
         raise UsageError(f"The folder {path.absolute().parent} does not exist", "Create it, or name another file")
     with _making_files(path.stat().st_mode if path.exists() else 0o600):  # the file holds names of persons
         try:
-            limits = {"memory_limit": memory_limit, "autoinstall_known_extensions": False}  # it would download one
-            connection = duckdb.connect(str(path), config=limits)
+            # For a database of another kind, DuckDB would download an extension.
+            connection = duckdb.connect(
+                str(path), config={"memory_limit": memory_limit, "autoinstall_known_extensions": False}
+            )
         except duckdb.OperationalError as error:  # no database, held by another process, or our own warehouse
             if isinstance(error, duckdb.IOException) and "lock" in str(error).lower():
                 raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None

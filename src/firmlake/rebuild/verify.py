@@ -124,8 +124,7 @@ def _compare_staged(run: Run, staged: Manifest, again: Run, made: Manifest) -> N
     for path in sorted(ours.keys() | theirs.keys()):
         old, new = (each.folders.staged(run.run_id) / path for each in (run, again))
         if not (path in ours and path in theirs) or (
-            ours[path] != theirs[path]
-            and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
+            ours[path] != theirs[path] and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
         ):
             raise DamagedError(f"{old} differs from the landed answers", "Rebuild it with `firmlake replay`")
 
