@@ -25,6 +25,7 @@ from prefect.input import RunInput
 from artifacts import plan_markdown, show_markdown, show_table
 from firmlake import __version__
 from firmlake.core.errors import SomeFailedError, Stopped
+from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.service_lists import operations
 from firmlake.service_lists.additions import Applied
@@ -128,4 +129,4 @@ def conclude(settings: Settings, progress: Applied) -> str:
 
 
 def _path(settings: Settings, made: ContactPlan) -> Path:
-    return Path(settings.paths.data) / "plans" / f"{made.plan_id}.json"
+    return Folders.of(settings).plans / f"{made.plan_id}.json"

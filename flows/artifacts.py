@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from itertools import count
@@ -261,7 +262,8 @@ _REJECTS = """
 
 def _what_failed(summary: RunSummary, rows: Sequence[dict[str, Any]]) -> str:
     first = f": the first {_ROWS_MAX} companies and {_ROWS_MAX} records; dead_letters and rejects have all of them"
-    return f"What failed in run {summary.run_id}{first if len(rows) >= _ROWS_MAX else ''}"
+    most = max(Tally(row["what"] for row in rows).values(), default=0)
+    return f"What failed in run {summary.run_id}{first if most >= _ROWS_MAX else ''}"
 
 
 def _company(row: Sequence[str]) -> dict[str, str]:

@@ -187,6 +187,16 @@ def test_a_mistake_of_the_caller_is_one_line_and_costs_no_request(call: Call, sa
     assert sandbox.ledger()["summary"]["requests"] == 0
 
 
+def test_a_current_folder_that_is_not_utf_8_is_refused_since_other_paths_start_there(call: Call, sandbox, monkeypatch):
+    folder = Path(os.fsdecode(b"klant\xe9n"))
+    folder.mkdir()
+    shutil.copy("list.csv", folder)
+    monkeypatch.chdir(folder)
+    result = call("run", "list.csv")
+    assert (result.code, r"klant\xe9n is not valid UTF-8. Rename" in result.err) == (2, True)
+    assert sandbox.ledger()["summary"]["requests"] == 0
+
+
 def test_a_missing_token_is_exit_2_before_any_request(call: Call, sandbox, monkeypatch):
     monkeypatch.delenv("FIRMLAKE_API_TOKEN")
     result = call("run", "list.csv")

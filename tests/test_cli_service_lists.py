@@ -61,10 +61,10 @@ def test_plan_then_apply_then_nothing(lake):
     assert lake.call("verify").code == 0
 
 
-def test_the_command_that_applies_a_plan_is_quoted(lake):
-    out = lake.folder / "my plan.json"
-    planned = lake.call("contacts", "plan", write(lake, contacts_of(1)), "--list", str(STATIC), "--out", str(out))
-    assert f"To add the contacts: firmlake contacts apply '{out}'" in planned.out
+def test_the_command_that_applies_a_plan_is_quoted_and_names_the_data_folder(lake):
+    file, out, data = write(lake, contacts_of(1)), lake.folder / "my plan.json", str(lake.data)
+    planned = lake.call("contacts", "plan", file, "--list", str(STATIC), "--out", str(out), "--data", data)
+    assert f"To add the contacts: `firmlake contacts apply '{out}' --data {data}`" in planned.out
 
 
 def test_what_was_assumed_about_the_file_is_stated_with_the_plan_and_not_kept_in_it(lake):

@@ -35,9 +35,10 @@ def test_two_sources_are_an_error():
         read_token({"FIRMLAKE_API_TOKEN": CANARY, "FIRMLAKE_API_TOKEN_FILE": "/token"})
 
 
-def test_a_token_in_the_variable_for_its_file_is_not_quoted():
+@pytest.mark.parametrize("length", [1, 300], ids=["short", "longer-than-a-name-of-a-file"])
+def test_a_token_in_the_variable_for_its_file_is_not_quoted(length):
     with pytest.raises(SettingsError, match="FIRMLAKE_API_TOKEN_FILE names no file") as caught:
-        read_token({"FIRMLAKE_API_TOKEN_FILE": CANARY})
+        read_token({"FIRMLAKE_API_TOKEN_FILE": CANARY * length})
     assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -45,6 +47,16 @@ def test_a_target_that_is_no_database_is_refused_since_a_load_into_it_would_be_l
     refused = pytest.raises(FirmlakeError, match=r"not a .*DuckDB database.*Name another file")
     with refused, open_duckdb(path, "main", "100MB"):
         pass
+
+
+def test_a_database_of_another_kind_is_refused_without_a_download(tmp_path):
+    """DuckDB would fetch an extension that opens it."""
+    path = tmp_path / "list.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+    with pytest.raises(FirmlakeError, match="Name another file") as caught, open_duckdb(path, "main", "100MB"):
+        pass
+    assert "download" not in str(caught.value)
 
 
 def test_a_file_that_this_process_reads_is_refused(tmp_path):

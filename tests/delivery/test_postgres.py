@@ -10,9 +10,8 @@ from support import ACME
 
 from .test_load import assert_same, deliver
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_a_foreign_key_that_rejects_a_load_is_to_be_dropped(weeks, place_on_server):
     place = place_on_server
     deliver(weeks(0), place)
@@ -34,6 +33,7 @@ def test_a_foreign_key_that_rejects_a_load_is_to_be_dropped(weeks, place_on_serv
     assert_same(folders, place)
 
 
+@pytest.mark.slow
 def test_views_on_a_table_that_must_be_made_again_are_to_be_dropped(weeks, place_on_server):
     place = place_on_server
     folders = weeks(0)

@@ -85,10 +85,12 @@ def test_a_table_of_failures_that_has_not_all_of_them_says_where_they_are(monkey
     shown: list[str] = []
     monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda *_, **__: None)
     monkeypatch.setattr(artifacts, "create_table_artifact", lambda _rows, key, description: shown.append(description))
-    for count in (2, artifacts._ROWS_MAX):
-        artifacts.show_on_page(SUMMARY, [{"what": "company failed"}] * count, [])
-    few, many = shown
-    assert few == "What failed in run 20260105T120000Z-0000"
+    failed, rejected = {"what": "company failed"}, {"what": "record rejected"}
+    most = artifacts._ROWS_MAX
+    for rows in ([], [failed] * (most - 1) + [rejected] * (most - 1), [failed] * most):
+        artifacts.show_on_page(SUMMARY, rows, [])
+    none, few, many = shown
+    assert none == few == "What failed in run 20260105T120000Z-0000"
     assert "dead_letters and rejects have all of them" in many
 
 

@@ -8,7 +8,7 @@ import duckdb
 import msgspec
 import pytest
 
-from firmlake.core.errors import CompanyListError
+from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.settings import IntakeSettings, Settings
 from firmlake.intake.company_list import read_company_list
 from firmlake.intake.source import local_list
@@ -99,13 +99,21 @@ def test_an_address_that_is_no_list_is_refused(source, message):
         numbers(source)
 
 
-def test_an_object_of_a_store_is_a_list_and_is_kept_so_that_a_run_resumes(bucket, tmp_path):
+@pytest.mark.parametrize("source", ["s3://planted:secret@bucket/x.csv", "az://box/x.csv?sig=secret"])
+def test_an_address_with_credentials_is_refused_because_addresses_are_recorded(source):
+    with pytest.raises(UsageError, match="environment variables") as caught:
+        numbers(source)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["customers.csv", "customers #2.csv"])
+def test_an_object_of_a_store_is_a_list_and_is_kept_so_that_a_run_resumes(bucket, tmp_path, name):
     import obstore
     from obstore.store import from_url
 
-    obstore.put(from_url(bucket), "lists/customers.csv", LIST.encode())
-    with local_list(f"{bucket}/lists/customers.csv", "", Settings(), tmp_path) as path:
-        assert path.name == "customers.csv"
+    obstore.put(from_url(bucket), f"lists/{name}", LIST.encode())
+    with local_list(f"{bucket}/lists/{name}", "", Settings(), tmp_path) as path:
+        assert path.name == name
         assert path.read_text() == LIST
     assert path.exists()
 

@@ -237,6 +237,13 @@ def _is_read(path, tables):
         return False
 
 
+def test_verify_keeps_the_tables_of_one_run_at_a_time(two_runs):
+    """Those of all runs would need as much disk space again."""
+    kept = []
+    verified(two_runs, on_run=lambda run: kept.append(list((run.folders.made / "staged").glob("*"))))
+    assert kept == [[], []]
+
+
 @pytest.mark.slow
 def test_verify_finds_a_changed_past(two_runs):
     edit_warehouse(two_runs, ";".join(f"UPDATE {table} SET valid_from_run = valid_to_run" for table in HISTORIES))
@@ -287,6 +294,15 @@ def test_verify_names_a_staged_file_that_is_not_what_was_written(two_runs, harm)
     with pytest.raises(DamagedError, match=str(path)) as caught:
         verified(two_runs)
     assert "replay" in caught.value.next_step
+
+
+def test_verify_finds_a_table_of_the_answers_that_was_never_staged(two_runs):
+    run = Run(two_runs, next(run for run, _ in finished_runs(two_runs)).plan)
+    old, missing = read_manifest(run), "lookalikes/shard=00001.parquet"
+    kept = tuple(file for file in old.files if file.path != missing)
+    write_json(two_runs.staged(FIRST) / "manifest.json", msgspec.structs.replace(old, files=kept))
+    with pytest.raises(DamagedError, match=f"{missing} differs from the landed answers"):
+        verified(two_runs)
 
 
 def test_verify_finds_staged_rows_that_do_not_follow_from_the_answers(two_runs):
@@ -344,7 +360,7 @@ def test_one_can_do_without_a_lost_run_on_purpose(two_runs):
     (two_runs.run(SECOND) / "plan.json").write_bytes(b"")
     with pytest.raises(DamagedError) as caught:
         replay(two_runs)
-    for folder in (two_runs.run(SECOND), two_runs.landing(SECOND, 1).parent, two_runs.warehouse):
+    for folder in (two_runs.run(SECOND), two_runs.landing(SECOND), two_runs.warehouse):
         assert str(folder) in caught.value.next_step
         shutil.rmtree(folder)
     replay(two_runs)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from firmlake.terminal.echo import echo, repeating
@@ -24,3 +27,9 @@ def test_commands_repeat_the_options_that_they_lack(message, expected, capsys):
         echo(message)
     echo(message, err=True)
     assert capsys.readouterr() == (f"{expected}\n", f"{message}\n")
+
+
+def test_every_command_in_a_message_stands_between_backticks_by_which_it_is_found():
+    package = Path(__file__).parents[2] / "src" / "firmlake"
+    bare = re.compile(r'echo\(f?"[^"`]*\bfirmlake [a-z]')
+    assert not [path for path in package.rglob("*.py") if bare.search(path.read_text())]

@@ -126,7 +126,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
             stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
             try:
                 with in_our_words():
-                    _check_encoding([config, data, log_file, *flags, *arguments.values()])
+                    _check_encoding([_here(), config, data, log_file, *flags, *arguments.values()])
                     if log_file:
                         stack.enter_context(log_to(log_file))
                     call = Call(config, data, read_flags(flags), as_json)
@@ -154,7 +154,14 @@ def _check_encoding(values: Iterable[object]) -> None:
                 str(value).encode()
             except UnicodeEncodeError:
                 shown = os.fsencode(value).decode("utf-8", "backslashreplace")
-                raise UsageError(f"{shown} is not valid UTF-8", "Rename the file, or type in UTF-8") from None
+                raise UsageError(f"{shown} is not valid UTF-8", "Rename the file or folder, or type in UTF-8") from None
+
+
+def _here() -> Path | None:
+    """Return the current folder, from which other paths start; None if it was removed."""
+    with suppress(OSError):
+        return Path.cwd()
+    return None
 
 
 def _warn(message: str) -> None:

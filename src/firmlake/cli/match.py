@@ -70,6 +70,6 @@ def match(
         for kind, count in sorted(found.counts.items(), key=lambda pair: -pair[1]):
             echo(f"{count:>10,}  {kind}")
         echo(f"Written: {out}. Check it, fill in company_number where a candidate is right, then run:\n")
-        echo(f"  firmlake run {quote(str(out))}")
+        echo(f"  `firmlake run {quote(str(out))}`")
 
     call.answer({"out": out, "lines": found.counts, "register": found.register, "columns": found.columns}, show)

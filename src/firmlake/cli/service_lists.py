@@ -154,7 +154,7 @@ def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()
     def show() -> None:
         show_contact_plan(made, guesses)
         if made.requests:
-            echo(f"Nothing was added yet. To add the contacts: firmlake contacts apply {quote(str(out))}")
+            echo(f"Nothing was added yet. To add the contacts: `firmlake contacts apply {quote(str(out))}`")
         else:
             echo("There is nothing to add")
 

@@ -109,6 +109,11 @@ class Folders(msgspec.Struct, frozen=True):
         """One folder for each plan of contacts that was applied."""
         return self.landed / "contacts"
 
+    @property
+    def plans(self) -> Path:
+        """The plans of contacts that a flow made."""
+        return self.data / "plans"
+
     def staged(self, run_id: str) -> Path:
         """The staged tables of a run, one folder of Parquet files for each."""
         return (self.made or self.data) / "staged" / f"run={run_id}"

@@ -23,8 +23,9 @@ __all__ = ["open_duckdb"]
 _KINDS = ("text", "json", "integer", "count", "date", "timestamp", "boolean", "money", "ratio", "fraction", "decimal")
 _ROWS = 50_000
 _VERSION = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'held'"
-_FILE = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
-"""Null for `:memory:` and for a CSV, JSON or Parquet file, which DuckDB reads through a database in memory."""
+_FILES = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL AND type = 'duckdb'"
+"""There is none for `:memory:`, for a CSV, JSON or Parquet file, which DuckDB reads through a database in memory, and
+for a database of another kind, such as SQLite, which it opens by an extension."""
 _COLUMNS = (
     "SELECT table_name, column_name, replace(data_type, 'TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ') "
     "FROM duckdb_columns() WHERE schema_name = ? ORDER BY column_index"
@@ -112,13 +113,16 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
         raise UsageError(f"The folder {path.absolute().parent} does not exist", "Create it, or name another file")
     with _making_files(path.stat().st_mode if path.exists() else 0o600):  # the file holds names of persons
         try:
-            connection = duckdb.connect(str(path), config={"memory_limit": memory_limit})
+            # For a database of another kind, DuckDB would download an extension.
+            connection = duckdb.connect(
+                str(path), config={"memory_limit": memory_limit, "autoinstall_known_extensions": False}
+            )
         except duckdb.OperationalError as error:  # no database, held by another process, or our own warehouse
             if isinstance(error, duckdb.IOException) and "lock" in str(error).lower():
                 raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
             raise FirmlakeError(f"{path} cannot be opened: {first_line(error)}", "Name another file") from None
         with connection:
-            if connection.execute(_FILE).fetchall() == [(None,)]:
+            if not connection.execute(_FILES).fetchall():
                 raise FirmlakeError(f"{path} is not a DuckDB database", "Name another file")
             yield (opened := DuckdbConnection(connection, path, schema, memory_limit))
         if opened.is_to_rewrite:

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.files import make_folder, sync_folder, write_file
+from firmlake.core.stores import check_address
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -28,8 +29,6 @@ T = TypeVar("T")
 __all__ = ["Destination", "Folder", "StoredFile", "open_destination"]
 
 _SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
-_CREDENTIALS = re.compile(r"[?#]|^[^/]*:[^/]*@")
-"""A signature in the query, as Azure hands them out, or a password before the host."""
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 
 
@@ -92,16 +91,12 @@ def open_destination(address: str, readers: int | None = None) -> Destination:
         UsageError: The address has an unknown scheme, or holds credentials.
         FirmlakeError: The store cannot be reached with the credentials of the environment.
     """
-    scheme, separator, place = address.partition("://")
+    scheme, separator, _ = address.partition("://")
     if not separator or scheme == "file":
         return Folder(Path(address.removeprefix("file://")).absolute(), readers)
     if scheme not in _SCHEMES:
         raise UsageError(f"{scheme}:// is not a supported target", "Name a folder, or s3://, gs:// or az://")
-    if _CREDENTIALS.search(place):
-        raise UsageError(
-            f"The {scheme}:// address holds a password, a query or a fragment, but addresses are printed and recorded",
-            "Give bucket and path only, and keep credentials in the store's environment variables",
-        )
+    check_address(address)
     from obstore.store import from_url  # here, because importing it takes a tenth of a second
 
     address = address.rstrip("/")

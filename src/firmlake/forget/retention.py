@@ -130,7 +130,7 @@ def _same(frame: pl.DataFrame, other: pl.DataFrame) -> int:
 
 def _expired_plans(folders: Folders, days: KeepDaysSettings, now: datetime) -> Iterator[tuple[Path, datetime, bool]]:
     """Yield plans of contacts that are too old, and plans whose refused lines are too old."""
-    for path in sorted([*folders.additions.glob("plan=*/plan.json"), *(folders.data / "plans").glob("*.json")]):
+    for path in sorted([*folders.additions.glob("plan=*/plan.json"), *folders.plans.glob("*.json")]):
         plan = read_json(path, ContactPlan)
         made_at = plan.made_at.astimezone(UTC)
         if _is_over(made_at, days.contacts, now):

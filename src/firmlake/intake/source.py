@@ -20,6 +20,7 @@ import duckdb
 from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import Settings
 from firmlake.core.sql import quote_name
+from firmlake.core.stores import check_address
 from firmlake.intake.detect import too_large
 
 __all__ = ["local_list"]
@@ -41,6 +42,7 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
         keep_in: Folder in which copies are kept, in a subfolder for each content; None keeps no copy.
 
     Raises:
+        UsageError: The address of a store holds credentials.
         CompanyListError: The source cannot be read, or is larger than the settings allow.
     """
     path = Path(source)
@@ -118,11 +120,12 @@ def _download(address: str, scheme: str, settings: Settings, target: Path) -> No
         raise CompanyListError(
             f"{scheme}:// is not a supported source of lists", "Name a file, or s3://, gs:// or az://"
         )
+    prefix, _, key = address.rpartition("/")
+    check_address(f"{prefix}/{key.replace('#', '')}")  # the name of a list may hold one
     import obstore  # here, because importing it takes a tenth of a second
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
-    prefix, _, key = address.rpartition("/")
     limit = settings.intake.max_inflated_megabytes
     try:
         found = obstore.get(from_url(prefix), key)

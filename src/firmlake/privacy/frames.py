@@ -24,8 +24,8 @@ _OURS = {
     "dataset", "status", "direction", "related_kind", "kind", "effect", "path",
 }  # fmt: skip
 """Columns that hold words of firmlake, or are handled row by row."""
-_OF_LIST = {"list_name"}
-"""Columns that hold the same text for all companies of a list, which is not data about any of them."""
+_OF_NO_COMPANY = {"list_name", "rule", "says", "condition"}
+"""Columns that hold the same text for all companies of a list or an alert rule. It is not data about any of them."""
 _NULLABLE = {
     *_OF_RELATED, "name", "place", "value", "record_json", "example", "given", "old_value", "new_value", "extra_json",
     "columns", "fields", "function", "error",
@@ -87,7 +87,7 @@ def _blank(frame: pl.DataFrame, lines: pl.Series) -> pl.DataFrame:
 
 def _clean_column(frame: pl.DataFrame, name: str, forgotten: Forgotten) -> pl.DataFrame:
     by = [name]
-    if forgotten.is_scoped and name not in _OF_LIST and set(_COMPANY) <= set(frame.columns):
+    if forgotten.is_scoped and name not in _OF_NO_COMPANY and set(_COMPANY) <= set(frame.columns):
         by += _COMPANY
     distinct = frame.select(pl.col(by).cast(pl.String)).filter(pl.col(name).is_not_null()).unique().rows()
     changed = {}

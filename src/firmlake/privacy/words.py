@@ -19,9 +19,10 @@ __all__ = ["Word", "name_words", "numbers_in", "spellings", "words_in"]
 _WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad\u200c\u200d\u2060\ufeff])*")
 _INVISIBLE = re.compile(r"[\u00ad\u200c\u200d\u2060\ufeff]")
 """Soft hyphens and joiners, which texts copied from web pages and PDF files have inside words."""
-_LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
+_LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ð": "d", "þ": "th"})
 """Letters that do not decompose, and how names spell them without."""
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,1000}>")
+_TAG = re.compile(r"<(?:/?[A-Za-z]|!-)[^<>]{0,1000}>")
+"""A tag or a comment of HTML."""
 _GROUPS = re.compile(r"\d+(?:[ .\-/]\d+)*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DIGITS = range(7, 15)

@@ -58,7 +58,7 @@ def read_pruned(run: Run) -> Manifest:
     if recorded is None or recorded.schema_version != SCHEMA_VERSION:
         raise DamagedError(
             f"Run {run.run_id} cannot be staged again, because its landed answers were pruned",
-            f"Restore {run.folders.data / 'landing'} from a copy and remove {run.folder / 'pruned.json'}",
+            f"Restore {run.folders.landed} from a copy and remove {run.folder / 'pruned.json'}",
         )
     check_staged(run, recorded)
     return recorded

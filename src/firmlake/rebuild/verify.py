@@ -120,12 +120,11 @@ def _stage_again(run: Run, aside: Folders, on_run: Callable[[Run], object], proc
 def _compare_staged(run: Run, staged: Manifest, again: Run, made: Manifest) -> None:
     check_landed(run, staged)
     check_staged(run, staged)
-    checksums = {file.path: file.sha256 for file in made.files}
-    for file in staged.files:
-        old, new = (each.folders.staged(run.run_id) / file.path for each in (run, again))
-        if file.path not in checksums or (
-            file.sha256 != checksums[file.path]
-            and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
+    ours, theirs = ({file.path: file.sha256 for file in manifest.files} for manifest in (staged, made))
+    for path in sorted(ours.keys() | theirs.keys()):
+        old, new = (each.folders.staged(run.run_id) / path for each in (run, again))
+        if not (path in ours and path in theirs) or (
+            ours[path] != theirs[path] and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
         ):
             raise DamagedError(f"{old} differs from the landed answers", "Rebuild it with `firmlake replay`")
 

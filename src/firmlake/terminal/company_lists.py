@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import Any
 
 from firmlake.core.text import count_of
@@ -76,4 +77,5 @@ def show_company_list(content: dict[str, Any]) -> None:
     rows = [(each["move"], each["country"], each["company_number"], each["name"]) for each in content["moves"]]
     more = f", the first {_MOVES_MAX} of {len(rows):,}" if len(rows) > _MOVES_MAX else ""
     show_rows(("", "country", "number", "name"), rows[:_MOVES_MAX], f"since the version before{more}")
-    echo(f"To query it: firmlake query 'FROM {content['view']}'")
+    query = quote(f"FROM {content['view']}")
+    echo(f"To query it: `firmlake query {query}`")

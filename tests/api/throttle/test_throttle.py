@@ -15,6 +15,7 @@ from firmlake.api.requests import Request
 from firmlake.api.throttle.choose import open_throttle
 from firmlake.api.throttle.file import FileStore, boot_clock
 from firmlake.api.throttle.throttle import NoThrottle, SharedThrottle
+from firmlake.api.throttle.window import HOLD_SECONDS
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ApiSettings
 
@@ -180,6 +181,18 @@ def test_a_file_or_folder_removed_by_a_cleaner_is_made_again(tmp_path):
     assert 60 <= time.now - before <= 62, "the request before the removal still counts"
     assert (folder / "key").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_after_a_removal_a_request_counts_until_a_minute_after_its_latest_arrival(tmp_path):
+    time = VirtualTime()
+    throttle = SharedThrottle(FileStore(tmp_path / "key", time.clock_ns), 2)
+    before = time.now
+    throttle.acquire(time.sleep)
+    time.sleep(60)
+    throttle.acquire(time.sleep)
+    (tmp_path / "key").unlink()
+    throttle.acquire(time.sleep)
+    assert time.now - before >= 60 + HOLD_SECONDS
 
 
 def test_files_of_keys_that_are_not_used_any_more_go_after_a_day(tmp_path):

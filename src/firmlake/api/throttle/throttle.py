@@ -19,7 +19,7 @@ import msgspec
 
 from firmlake.api.exchange import Answer
 from firmlake.api.throttle.hints import read_allowance, read_wait
-from firmlake.api.throttle.window import Window, answered, learn, refused, take, why_waiting
+from firmlake.api.throttle.window import SECOND, WINDOW_SECONDS, Window, answered, learn, refused, take, why_waiting
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import ThrottleStoreError
 
@@ -29,8 +29,6 @@ _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<4sII")
 """Header of a stored state: magic, length and CRC-32."""
 _MAGIC = b"FLT1"
-_MINUTE = 60_000_000_000
-"""Nanoseconds."""
 _STORE_WAITS_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Waits before retries: a restarting store is back within half a minute, and a single lost connection costs no wait."""
 
@@ -149,7 +147,6 @@ class SharedThrottle:
         while True:
             grant, seconds, why = self._take(sleep)
             if grant is not None:
-                self._granted = [at for at in self._granted if at > grant - _MINUTE] + [grant]
                 return grant
             if seconds >= _TOLD_FROM_SECONDS:
                 tell(f"{why}; the next request is sent at {self._utc_now() + timedelta(seconds=seconds):%H:%M:%S} UTC")
@@ -193,8 +190,9 @@ class SharedThrottle:
     def _take_once(self) -> tuple[int | None, float, str]:
         with self._window() as (window, now):
             grant, seconds = take(window, self._limit, now)
-            own = sum(at > now - _MINUTE for at in self._granted)
-            return grant, seconds, "" if grant else why_waiting(window, self._limit, now, own)
+            granted = [*self._granted, grant] if grant else self._granted
+            self._granted = [at for at in granted if at > now - int(WINDOW_SECONDS * SECOND)]
+            return grant, seconds, "" if grant else why_waiting(window, self._limit, now, len(self._granted))
 
     @contextmanager
     def _window(self) -> Iterator[tuple[Window, int]]:
