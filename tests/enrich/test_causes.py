@@ -8,7 +8,7 @@ import pytest
 from firmlake.core.settings import ContractSettings, RunSettings, Settings
 from firmlake.enrich.causes import find_causes, left_out
 from firmlake.enrich.finish import decide_outcome
-from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
+from firmlake.landing.track import EMPTY, OTHER_MESSAGE, WRONG_PAGE
 from firmlake.tables.schemas import TABLES, polars_schema
 from support import ACME, NOON, answer, found, land, lookalike, make_run, period, stage
 
@@ -20,6 +20,7 @@ _NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
     [
         (f"{WRONG_PAGE}: records from 0 on", "Set api.names.limit and api.names.offset"),
         (f"{OTHER_MESSAGE}: Onderneming onbekend", "If the message means that the company is unknown, set api.names"),
+        (f"/v1/companies/financials failed once: {EMPTY}", "If the service leaves out companies that it does not know"),
         ("status 500: Internal server error", "`firmlake redrive` asks again"),
     ],
 )

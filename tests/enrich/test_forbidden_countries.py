@@ -88,6 +88,23 @@ def test_a_forbidden_country_costs_only_its_own_companies(desk, datasets):
     pay_nothing_twice(desk)
 
 
+def test_a_company_that_answers_leave_out_is_unknown_once_another_country_is_allowed(desk):
+    """It was requested before all others, so `redrive` had no answered company beside it, however often it ran."""
+    stranger, answer = "999002109", desk.service.answer
+
+    def leave_out(dataset, asked):
+        return answer(dataset, [one for one in asked if one["companyNumber"] != stranger])
+
+    desk.service.answer, desk.service.forbidden = leave_out, {"FR"}
+    assert desk.run()[0] == 3  # so that earlier runs were answered
+    desk.write_companies([("BE", stranger), *sample("FR")])
+    assert desk.run("--list-name", "other")[0] == 3
+    assert ("BE", "failed", 1) in held(desk)
+    desk.service.forbidden = set()
+    assert desk.call("redrive")[0] == 0
+    assert ("BE", "not_found", 1) in held(desk)
+
+
 @pytest.mark.slow
 def test_two_of_three_countries_are_told_apart_and_each_is_noticed_when_it_is_allowed(desk):
     desk.service.forbidden = {"FR", "BE"}

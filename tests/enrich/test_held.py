@@ -12,6 +12,7 @@ from firmlake.core.errors import AuthorizationError, DamagedError
 from firmlake.core.lock import lock
 from firmlake.core.runs import list_runs
 from firmlake.enrich.held import read_held
+from firmlake.landing.track import LEFT_OUT
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise
 from firmlake.terminal.status import show_status
@@ -85,7 +86,7 @@ def test_without_a_warehouse_nothing_is_held():
     held = read_held(None, NOON, 30, 30)
     assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
     assert held.state.columns == [
-        "company", "dataset", "is_fresh", "is_closing", "has_failed", "is_barred", "expected_count"
+        "company", "dataset", "is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred", "expected_count"
     ]  # fmt: skip
 
 
@@ -99,6 +100,17 @@ def test_answers_are_fresh_for_so_many_days_and_failures_never(held):
 def test_what_failed_or_did_not_fit_is_known_by_it(held):
     state = named(held(DAY).state)
     assert state.filter("has_failed").select("country", "company_number").rows() == [tuple(ACME), tuple(CIRC)]
+
+
+def test_companies_that_are_not_found_because_answers_left_them_out_are_known_by_it(folders):
+    run = make_run(folders, [ACME, NEW], ["lookalikes", "relationships"])
+    ended = header("lookalikes", [NEW], kind="unknown", status=None, error=LEFT_OUT), b""
+    said = found(ACME, "relationships"), not_found(NEW, "relationships")
+    land(run, answer("lookalikes", found(ACME, "lookalikes")), answer("relationships", *said), ended)
+    publish_landed(run)
+    with open_warehouse(folders) as connection:
+        left_out = named(read_held(connection, NOON, 30, 30).state.filter("is_left_out"))
+    assert left_out.select("company_number", "dataset").rows() == [(NEW.company_number, "lookalikes")]
 
 
 def test_rejected_records_are_expected_again(held):

@@ -77,7 +77,7 @@ def state_of(rows=()):
     names = {"country": pl.String, "company_number": pl.String}
     rest = {"dataset": pl.String, "is_fresh": pl.Boolean, "has_failed": pl.Boolean, "expected_count": pl.Int32}
     frame = pl.DataFrame(list(rows), schema=names | rest, orient="row")
-    return frame.select(company_key().alias("company"), *rest, is_barred=False, is_closing=False)
+    return frame.select(company_key().alias("company"), *rest, is_barred=False, is_closing=False, is_left_out=False)
 
 
 def frame(companies):
@@ -258,6 +258,17 @@ def test_a_fresh_company_in_the_last_days_of_its_window_is_refreshed_and_costs_n
     assert set(targets.select("company_number", "is_paid", "is_refresh").rows()) == {(one.company_number, True, True)}
     said = estimate(ApiSettings(), targets, [])
     assert (said.credit_count, said.refresh_count) == (0, 1)
+
+
+@pytest.mark.parametrize("is_fresh", [True, False], ids=["alone", "beside a known one"])
+def test_companies_that_answers_left_out_are_asked_for_again_only_beside_a_known_one(is_fresh):
+    """Alone they all failed, in each of the four weeks in which a weekly schedule has nothing else to ask for."""
+    known, lost = COMPANIES[:2]
+    rows = [(*known, dataset, is_fresh, False, 5) for dataset in DATASETS]
+    rows += [(*lost, dataset, False, False, None) for dataset in DATASETS]
+    state = state_of(rows).with_columns(is_left_out=pl.Series([False] * 3 + [True] * 3))
+    targets = find_targets(frame([lost, known]), DATASETS, state, frame([]), max_credits=-1, shard_companies=9)
+    assert set(targets["company_number"]) == (set() if is_fresh else {known.company_number, lost.company_number})
 
 
 def test_records_that_do_not_fit_are_asked_for_again_only_while_that_is_free():

@@ -18,11 +18,12 @@ from firmlake.api.client import Access, Client
 from firmlake.api.throttle.throttle import NoThrottle
 from firmlake.api.timing import Timing
 from firmlake.core.company import normal_form
-from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, Stopped
+from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, ServiceError, Stopped
 from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.landed import load_progress, read_landed
 from firmlake.tables.flatten import flatten_shard
+from other_service import start_other_service
 from support import DATASETS, NOON, make_run, slow
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
@@ -338,6 +339,16 @@ def test_a_run_stopped_while_it_looks_for_the_limits_ends_alike(sandbox, folders
         fetch(run, before_each=stop, threads=1, **unlimited)
     fetch(run, **unlimited)
     assert held(run) == held(plain)
+
+
+def test_a_service_that_goes_down_after_a_first_refusal_is_down(folders, fetch):
+    """The refusal was said to be the reason, with settings to correct."""
+    with start_other_service() as service:
+        service.answer = lambda dataset, asked: (413 if service.requests.total() == 1 else 504, {})
+        run = make_run(folders, COMPANIES[:8], ["financials"])
+        with pytest.raises(ServiceError, match="504") as down:
+            fetch(run, base_url=service.base_url, tries=1)
+        assert "api." not in down.value.next_step
 
 
 @pytest.mark.parametrize("stop_after", [8, *slow(9, 12)])

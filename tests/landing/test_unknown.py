@@ -196,6 +196,26 @@ def test_a_company_left_out_of_the_first_answers_is_asked_for_beside_one_that_an
         assert statuses(run) == {"answered": 1, "not_found": 1}
 
 
+def test_a_left_out_company_beside_a_forbidden_one_waits_for_all_records_of_another(folders, fetch):  # noqa: F811
+    """After the 403 it is asked for alone, and the only known company has had its first page: it failed in each run."""
+    with start_other_service() as service:
+        service.forbidden = {"FR"}
+        answer = service.answer
+
+        def answer_page(dataset, asked):
+            status, elements = answer(dataset, asked)
+            if status != 200:
+                return status, elements
+            offset = 5 * (service.requests[dataset] > 5)
+            known = [found(KNOWN[0], dataset, *map(period, range(5)), total=10, offset=offset)]
+            return 200, known * any(one["companyNumber"] in KNOWN[0].company_number for one in asked)
+
+        service.answer = answer_page
+        run = make_run(folders, [KNOWN[0], Company("FR", "552032534"), STRANGERS[0]], ["financials"])
+        fetch(run, base_url=service.base_url, tries=1)
+        assert statuses(run) == {"answered": 1, "forbidden": 1, "not_found": 1}
+
+
 def test_whether_left_out_companies_are_unknown_is_decided_when_all_answers_are_there(folders, fetch):  # noqa: F811
     """A company that the service knows is left out after the third answer that leaves out the new one."""
     with start_other_service() as service:

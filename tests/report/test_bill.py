@@ -49,6 +49,7 @@ def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, c
         f"Unexplained bill: the service charged {credits_charged} credits, our ledger expects 1 ({bill})"
     )
     assert ("Ask the service" in told) == (bill == "3 more")
+    assert ("answers that never arrived" in told) == (bill == "1 fewer")
 
 
 def test_any_status_of_success_tells_charges(folders):

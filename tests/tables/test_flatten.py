@@ -94,6 +94,7 @@ def test_parents_and_children_are_counted_apart():
         (party(identifier__companyNumber=None, name=None), "named_party"),
         ({"function": "SHAREHOLDER", "name": "Jan Peeters"}, "named_party"),
         ({"identifier": None, "name": "Jan Peeters", "born": 1970}, "named_party"),
+        ({"companyId": None, "function": "SHAREHOLDER", "percentage": 0.5, "name": "Jan Peeters"}, "named_party"),
         ({"entity": "BE-403091220", "function": "SHAREHOLDER", "percentage": 0.5, "name": "Fille SA"}, "unknown"),
         ({"identifier": None, "function": "SHAREHOLDER", "x-source": "registry"}, "anonymous"),
         ({"x-source": "registry"}, "unknown"),

@@ -154,7 +154,7 @@ def _shape(child: Any) -> str:
         return "unknown"
     if "identifier" in child:
         return "identifier"
-    if isinstance(child.get("companyId"), dict):
+    if isinstance(child.get("companyId", ""), dict | None):
         return "companyId"
     return "country and companyNumber" if {"country", "companyNumber"} <= child.keys() else "unknown"
 

@@ -17,7 +17,7 @@ from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.enrich.budget import tell_before
 from firmlake.landing.standing import NOT_REQUESTED, PARTLY
-from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
+from firmlake.landing.track import EMPTY, OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
 
@@ -36,8 +36,10 @@ _SETTINGS = {
     "means success, set api.names.success_message",
     NOT_REQUESTED: "Run `firmlake check LIST` with companies of that country; it finds the spelling of company numbers "
     "that the service expects",
+    EMPTY: "If the service leaves out companies that it does not know, run the whole list again with --refresh: beside "
+    "companies that it knows, they are told from failed ones",
 }
-"""The setting to correct, by the beginning of the reason in dead_letters."""
+"""What to do first, by a part of the reason in dead_letters."""
 _UNSAID = (
     "`firmlake check` shows how answers differ from our assumptions; ask the service what an element without data, "
     "message and name means, because such answers will fail again"
@@ -149,7 +151,7 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
 def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
     """Return the next steps for failed companies: correct a setting if it is the reason, then ask again."""
     reasons = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason").unique().collect()
-    steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.starts_with(sign).any()]
+    steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.contains(sign, literal=True).any()]
     is_unsaid = reasons["reason"] == NOTHING_SAID
     steps += [_UNSAID] * is_unsaid.any() + [_REDRIVE] * (not is_unsaid.all() or reasons.is_empty())
     return "; ".join([*steps, "dead_letters says why they failed"])

@@ -22,9 +22,10 @@ ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 
 FAILED = pl.col("has_failed") | pl.col("is_barred")
 """The targets of `redrive`, as a condition on `Held.state` or on targets."""
 
+_KNOWN = pl.col("is_paid") | pl.col("expected_count").is_not_null()
 _DUE = ~pl.col("is_fresh") | pl.col("is_refresh") | (pl.col("has_failed") & pl.col("is_paid"))
 _COUNTED = ("expected_count", "remaining_count")
-_HELD = ("is_fresh", "is_closing", "has_failed", "is_barred", "expected_count")
+_FLAGS = ("is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred")
 _FROZEN = ("expected_count", "is_paid", "is_refresh", "has_failed", "is_barred")
 
 
@@ -61,10 +62,14 @@ def find_targets(
     A company whose records do not fit is requested again while that is free. Outside its paid window, its answer counts
     like any other, because paying again would most likely bring the same records.
 
+    Companies that answers left out are requested again only if others are requested that the service knows: about them
+    alone the answer would be an empty array, which proves nothing.
+
     Args:
         companies: Accepted companies: country, company_number, in list order.
         datasets: The datasets to fetch for each company.
-        state: What is held: company (its key), dataset, is_fresh, is_closing, has_failed, is_barred, expected_count.
+        state: What is held: company (its key), dataset, is_fresh, is_closing, is_left_out, has_failed,
+            is_barred, expected_count.
         paid: Companies inside their paid window: country, company_number.
         max_credits: How many companies outside their paid window may be requested; -1 for all. Companies that were
             given up in all datasets come last, because otherwise they could block the others forever.
@@ -87,9 +92,10 @@ def find_targets(
     targets = (
         _with_held(companies, datasets, state, paid)
         .lazy()
-        .with_columns(pl.col("is_paid", "is_fresh", "is_closing", "has_failed", "is_barred").fill_null(value=False))
+        .with_columns(pl.col("is_paid", *_FLAGS).fill_null(value=False))
         .with_columns(is_refresh=pl.col("is_paid") & pl.col("is_fresh") & pl.col("is_closing"))
         .filter(FAILED if only_failed else _DUE)
+        .filter(~pl.col("is_left_out") | _KNOWN.any())
         .select(pl.when(is_allowed).then(shard).otherwise(0).alias("shard"), "order", "dataset", *_FROZEN)
         .collect()
     )
@@ -145,9 +151,9 @@ def _with_held(
     listed = listed.join(window, on="company", how="left", maintain_order="left").collect().lazy()
     parts = []
     for dataset in datasets:
-        held = state.lazy().filter(pl.col("dataset") == dataset).select("company", *_HELD)
+        held = state.lazy().filter(pl.col("dataset") == dataset).select("company", *_FLAGS, "expected_count")
         joined = listed.join(held, on="company", how="left", maintain_order="left")
         name = pl.lit(dataset, pl.Enum(datasets)).alias("dataset")
-        parts.append(joined.select("order", name, "is_paid", *_HELD).collect())
+        parts.append(joined.select("order", name, "is_paid", *_FLAGS, "expected_count").collect())
     places = pl.int_range(companies.height * len(datasets), eager=True, dtype=pl.UInt32)
     return pl.concat(parts)[places % len(datasets) * companies.height + places // len(datasets)]

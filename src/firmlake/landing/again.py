@@ -53,6 +53,8 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask
         beside = list(accompany(standing.limits, [page], shard.witness(page.dataset)))
         if beside != [page]:
             return [Ask(each, sent.ask.tries) for each in beside]
+        if shard.awaits_witness(page.dataset):
+            return []  # planned again once the witness is there
     if len(wanted.companies) > 1:
         return halve(wanted)
     if is_outage:

@@ -127,7 +127,10 @@ class Fetcher:
                 wanted[country, company in apart, company not in refreshed, is_left_out].append(
                     Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                 )
+            others_left = any(not is_apart for _, is_apart, _, _ in wanted)
             for (_, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Account.end`
+                if is_apart and others_left:
+                    continue  # until these are answered: one of them may have to be the witness
                 tries = 1 if is_apart else limits.tries  # failed before: halved, not retried
                 witness = shard.witness(dataset) if is_left_out else None
                 asks += [Ask(page, tries) for page in accompany(limits, plan_pages(limits, dataset, group), witness)]

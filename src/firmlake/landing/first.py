@@ -50,15 +50,17 @@ def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
         limits = _find_limits(standing.limits, first, parts[0], send)
         standing.keep_to(shard.note_limits(page, limits))
     elif all(part.is_spoilt for part in parts) and (len(parts) > 1 or parts[0].is_refused):
-        assert first.error
         is_earlier = standing.is_understood and not standing.has_worked  # only earlier runs were answered
         if is_earlier and all(part.is_empty for part in parts) and shard.give_up_new(page):
             return []
-        if first.is_refused and not standing.has_worked:
-            standing.misfit = _misfit(first)
-            if not first.is_no_such_place:
+        went_down = first.is_refused and not any(part.is_refused for part in parts)
+        cause = parts[-1] if went_down else first
+        assert cause.error
+        if cause.is_refused and not standing.has_worked:
+            standing.misfit = _misfit(cause)
+            if not cause.is_no_such_place:
                 raise standing.misfit
-        standing.end(page.dataset, first.error)
+        standing.end(page.dataset, cause.error)
     return parts
 
 

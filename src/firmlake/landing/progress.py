@@ -17,7 +17,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import ENDS, PROVEN, Header, credits_in
-from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
+from firmlake.landing.track import EMPTY, LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
 
 __all__ = ["Progress", "check_answer"]
 
@@ -249,7 +249,7 @@ def check_answer(dataset: str, body: bytes) -> list[Element]:
     if elements and all(element.company is None for element in elements):
         raise UnusableAnswerError(f"no element names a company: {elements[0].problem}")
     if not elements:
-        raise UnusableAnswerError("the answer is an empty array")
+        raise UnusableAnswerError(EMPTY)
     return elements
 
 

@@ -130,6 +130,11 @@ class Shard:
         answered = (company for company, track in tracks if track.status == "answered")
         return next((company for company in answered if not self.refusal(dataset, company)), None)
 
+    def awaits_witness(self, dataset: str) -> bool:
+        """Return whether a company has records of a dataset, but not all of them yet, and can become the witness."""
+        pending = self.progress.pending(dataset).items()
+        return any(track.next_offset and not track.is_given_up and self.may_ask(dataset, one) for one, track in pending)
+
     def unanswered(self, page: Page) -> tuple[Company, ...]:
         """Return the companies of a page that are not answered yet; a witness is."""
         tracks = self.progress.datasets[page.dataset]

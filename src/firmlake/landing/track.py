@@ -13,12 +13,14 @@ from firmlake.api.contract import DATASETS
 from firmlake.api.element import Element
 from firmlake.landing.segments import ENDS, Header
 
-__all__ = ["LEFT_OUT", "MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Track", "is_beyond_page"]
+__all__ = ["EMPTY", "LEFT_OUT", "MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Track", "is_beyond_page"]
 
 MISSES_MAX = 3
 """Give up a company for this run after this many successful answers in a row with nothing usable about it."""
 LEFT_OUT = "the answer says nothing about it"
 """Reason of a miss, and the reason why a company that every answer leaves out counts as unknown."""
+EMPTY = "the answer is an empty array"
+"""Reason of a failure, and perhaps all that the service says of companies that it does not know."""
 WRONG_PAGE, OTHER_MESSAGE = "wrong page", "the service says"
 """Beginnings of reasons that a setting can correct."""
 RESTARTS_MAX = 5

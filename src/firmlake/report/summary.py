@@ -29,8 +29,8 @@ STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailabl
 """The statuses of a company and dataset in a run. Fresh ones were not asked for."""
 _RARE = ("forbidden", "unavailable")
 _BOUGHT_BEFORE = (
-    "Some were bought before by another data folder or user of these credits, or by a run that was killed before the "
-    "answers landed; they are not refreshed for free"
+    "Some were bought before by another data folder or user of these credits, or by answers that never arrived, "
+    "because the connection broke or a run was killed; they are not refreshed for free"
 )
 
 

@@ -98,7 +98,11 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> dict[str, Raw]:
     if shape.group.elsewhere:
         if found := _find_elsewhere(shape.group, values, unknown):
             notes.observe("other_place", found, None, number)
-        elif shape.group.is_open and not content.keys() & {each.path for each in inner}:
+        elif (
+            shape.group.is_open
+            and not content.keys() & {each.path for each in inner}
+            and any(map(_is_there, unknown.values()))
+        ):
             notes.reject(number, "", None, _NO_IDENTITY, "value")
     if unknown:
         notes.keep(number, unknown)

@@ -75,8 +75,9 @@ def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
     reset = _first(modern.get("t"), modern.get("reset"), _either(headers, "reset"))
     if reset is not None and reset >= _EPOCH_FROM:
         reset = max(0, reset - int((_served_at(headers) or now).timestamp()))
-    policies = headers.get("ratelimit-policy") or _either(headers, "limit") or modern.get("limit", "")
-    paces = [pace for pace in (_pace(policy, reset) for policy in policies.split(",")) if pace]
+    policies = (headers.get("ratelimit-policy") or _either(headers, "limit") or modern.get("limit", "")).split(",")
+    policies = [policy for policy in policies if "w=" in policy] or policies  # drafts up to 06 repeat one before them
+    paces = [pace for pace in (_pace(policy, reset) for policy in policies) if pace]
     return Allowance(min(paces, default=None), remaining, reset)
 
 
