@@ -337,3 +337,19 @@ def test_an_unfinished_step_outward_names_the_list_and_the_option(desk):
           *with_steps, "--max-credits", str(COUNT))  # fmt: skip
     assert desk.run(*with_steps)[0] == 0
     assert desk.status()["next_step"] == "Nothing is open"
+
+
+def test_a_company_that_answers_left_out_is_looked_up_when_somebody_asks_for_it(desk):
+    """A run asks for it only beside companies that the service knows."""
+    stranger, answer = "999002109", desk.service.answer
+
+    def leave_out(dataset, asked):
+        return answer(dataset, [one for one in asked if one["companyNumber"] != stranger])
+
+    desk.service.answer = leave_out
+    desk.write_companies([*firmlake_sandbox.sample_numbers(3), ("BE", stranger)])
+    assert desk.run()[0] == 0
+    assert desk.statuses() >= {(dataset, "not_found") for dataset in DATASETS}
+    desk.service.answer = answer
+    assert desk.call("company", "BE", stranger)[0] == 0
+    assert desk.statuses() == FINE

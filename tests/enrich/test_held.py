@@ -110,7 +110,8 @@ def test_companies_that_are_not_found_because_answers_left_them_out_are_known_by
     publish_landed(run)
     with open_warehouse(folders) as connection:
         left_out = named(read_held(connection, NOON, 30, 30).state.filter("is_left_out"))
-    assert left_out.select("company_number", "dataset").rows() == [(NEW.company_number, "lookalikes")]
+        assert left_out.select("company_number", "dataset").rows() == [(NEW.company_number, "lookalikes")]
+        assert read_held(connection, NOON, 0, 30).state.filter("is_left_out").is_empty(), "every company is asked for"
 
 
 def test_rejected_records_are_expected_again(held):

@@ -26,8 +26,8 @@ class Held(NamedTuple):
     Attributes:
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
             dataset, is_fresh, is_closing (its paid window certainly ends soon, and it was not requested in these last
-            days), is_left_out (not found, because answers left it out), has_failed, is_barred (the dataset was given
-            up), expected_count (records in the last answer).
+            days), is_left_out (not found, because answers left it out; none is if every company is to be requested),
+            has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
         paid: Companies whose paid window lasts longer than a run: country, company_number.
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: Runs in the warehouse, oldest first.
@@ -85,7 +85,7 @@ def read_held(
     lead = closing_lead(free_refresh_days)
     closing = [moment - window + MARGIN, moment - window + lead, window - lead]
     return Held(
-        _frame(connection, _STATE, [*fresh, *closing], _STATE_SCHEMA),
+        _frame(connection, _STATE, [*fresh, *closing, refresh_after_days], _STATE_SCHEMA),
         paid,
         [total for (total,) in connection.execute(_TOTALS).fetchall()],
         loaded_runs(connection),
@@ -116,7 +116,7 @@ _STATE = f"""
                     AND s.fetched_at > ? AND s.fetched_at <= ?, false) AS is_fresh,
            coalesce(paid_at > ? AND paid_at <= ? AND s.fetched_at < paid_at + ?
                     AND paid_at NOT IN (FROM unsure), false) AS is_closing,
-           status = 'not_found' AND (s.run_id, dataset) IN (
+           ? > 0 AND status = 'not_found' AND (s.run_id, dataset) IN (
                SELECT (run_id, dataset) FROM drift WHERE kind = 'left_out'
            ) AS is_left_out,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
