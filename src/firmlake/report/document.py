@@ -29,7 +29,7 @@ __all__ = [
     "sections",
 ]
 
-TOO_LARGE = "Not computed: it takes more memory than run.duckdb_memory."
+TOO_LARGE = "Not computed, because it needs more memory than run.duckdb_memory allows."
 """Shown instead of a section that is too costly, for a very large ownership graph or warehouse."""
 
 
