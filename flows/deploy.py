@@ -96,8 +96,8 @@ def _apply(block: str, pool_type: str) -> None:
             _put_automation(client, made, notices)
     if notices is None:
         echo(
-            f"No notices are sent: the server has no notification block named {block}. Create one on its page Blocks "
-            "(Slack, Microsoft Teams, e-mail, webhook), then run this again",
+            f"No notifications are sent: the server has no notification block named {block}. Create one on its page "
+            "Blocks (Slack, Microsoft Teams, e-mail, webhook), then run this again",
             err=True,
         )
 
