@@ -58,7 +58,8 @@ def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple
     if not said:
         return ()
     return (
-        f"Numbers without a country are read {said}, because of the column name; to give a country: --map country=COLUMN",
+        f"Numbers without a country are read {said}, because of the column name; "
+        "to give a country: --map country=COLUMN",
     )
 
 

@@ -29,7 +29,8 @@ def shown_number(name: str, value: Any) -> str:
 
     Args:
         name: Name of its column. An ending such as fraction, growth or margin makes it a percentage, `_eur` an amount
-            (1.2 M), score a number with three decimals and ratio one with two; anything else is a count with thousand separators.
+            (1.2 M), score a number with three decimals and ratio one with two; anything else is a count with thousand
+            separators.
         value: The number.
     """
     number = float(value)
