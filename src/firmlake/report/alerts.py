@@ -94,7 +94,7 @@ def read_alerts(
     for rule in rules:
         if rule not in known:
             near = get_close_matches(rule, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known) or 'none'}"
+            hint = f"Did you mean {near[0]}?" if near else f"The rules are: {', '.join(known) or 'none'}"
             raise UsageError(f"No rule {rule} has raised an alert or was in the last run", hint)
     country, number = company or (None, None)
     cursor = connection.execute(
