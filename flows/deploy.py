@@ -39,7 +39,9 @@ _BLOCKS_MAX = 200
 
 
 @click.command()
-@click.option("--block", default="firmlake-notice", show_default=True, help="Notification block that notices go to.")
+@click.option(
+    "--block", default="firmlake-notice", show_default=True, help="Notification block to send notifications to."
+)
 @click.option("--pool-type", default="process", show_default=True, help="Type of a work pool that does not exist yet.")
 @click.option("--check", is_flag=True, help="Only check that the variables are set.")
 def deploy(block: str, pool_type: str, check: bool) -> NoReturn:
