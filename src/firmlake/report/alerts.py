@@ -145,7 +145,7 @@ ALERT_RULES = Section(
     "Alerts by rule",
     "Alerts that are open, and alerts that the last run opened or closed.",
     """
-    SELECT r.says AS alert, r.severity, coalesce(r.list_name, 'all companies') AS list,
+    SELECT r.says AS alert, r.severity, coalesce(r.list_name, 'all') AS list,
         count(a.rule) FILTER (a.closed_run IS NULL) AS open,
         count(a.rule) FILTER (a.opened_run = last_run.run_id) AS opened_by_last_run,
         count(a.rule) FILTER (a.closed_run = last_run.run_id) AS closed_by_last_run
