@@ -115,7 +115,7 @@ def apply(settings: Settings, made: ContactPlan) -> Applied:
     progress = operations.apply(settings, made, f"the flow add_contacts with plan {made.plan_id}")
     show(lambda: show_progress_of(progress))
     rows = progress_content(progress)["not_added"][:_ROWS_MAX]
-    show_table("add-contacts-failures", rows, f"What plan {made.plan_id} did not add, or may not have")
+    show_table("add-contacts-failures", rows, f"Contacts that plan {made.plan_id} did not add, or may not have added")
     return progress
 
 

@@ -93,7 +93,7 @@ class ProgressArtifact:
             if self._is_over.wait(_UPDATE_EVERY_SECONDS):
                 return
             if number % _ASK_EVERY == 0 and is_cancelled():
-                tell("Cancelled in Prefect: the requests in flight are waited for, then the run ends")
+                tell("Cancelled in Prefect: the run ends once the requests in flight are answered")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
             if counter.answered or counter.why:

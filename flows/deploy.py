@@ -39,7 +39,9 @@ _BLOCKS_MAX = 200
 
 
 @click.command()
-@click.option("--block", default="firmlake-notice", show_default=True, help="Notification block that notices go to.")
+@click.option(
+    "--block", default="firmlake-notice", show_default=True, help="Notification block to send notifications to."
+)
 @click.option("--pool-type", default="process", show_default=True, help="Type of a work pool that does not exist yet.")
 @click.option("--check", is_flag=True, help="Only check that the variables are set.")
 def deploy(block: str, pool_type: str, check: bool) -> NoReturn:
@@ -96,8 +98,8 @@ def _apply(block: str, pool_type: str) -> None:
             _put_automation(client, made, notices)
     if notices is None:
         echo(
-            f"No notices are sent: the server has no notification block named {block}. Create one on its page Blocks "
-            "(Slack, Microsoft Teams, e-mail, webhook), then run this again",
+            f"No notifications are sent: the server has no notification block named {block}. Create one on its page "
+            "Blocks (Slack, Microsoft Teams, e-mail, webhook), then run this again",
             err=True,
         )
 

@@ -53,5 +53,5 @@ def service_lists(kind: str = "OVERVIEW", config: str | None = None, overrides: 
     settings = read_settings(config, overrides)
     overview, events = read_service_lists(settings, cast("ListKind", kind), "the flow service_lists", as_task)
     show(lambda: show_service_lists(overview, events))
-    show_table("service-lists-changes", events[:_ROWS_MAX], f"What overview {overview.plan.overview_id} found changed")
+    show_table("service-lists-changes", events[:_ROWS_MAX], f"Changes that overview {overview.plan.overview_id} found")
     return end(overview.plan.overview_id, describe_overview(overview))

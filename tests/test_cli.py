@@ -355,7 +355,7 @@ def test_a_run_that_was_refused_for_a_lost_field_does_not_stand_in_the_way_of_th
     result = call("run", "few.csv", "--refresh", "--json")
     assert (result.code, result.content["datasets"]["financials"].get("waiting")) == (0, None)
     status = call("status", "--json").content
-    assert (status["refused"], status["next_step"]) == ([], "Nothing is open")
+    assert (status["refused"], status["next_step"]) == ([], "Nothing to do")
     assert call("replay").code == 0
     assert call("query", "SELECT count(*) AS n FROM runs", "--json").content == [{"n": 2}]
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
@@ -535,7 +535,7 @@ def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Ca
     assert call("plan", "more.csv", "--json").content["target_count"] == 2
     result = call("run", "more.csv", "--refresh", "--json")
     assert (result.code, result.content["target_count"]) == (0, 12)
-    assert call("status", "--json").content["next_step"] == "Nothing is open"
+    assert call("status", "--json").content["next_step"] == "Nothing to do"
 
 
 @pytest.mark.reliability
@@ -621,7 +621,7 @@ def test_a_replay_that_publishes_a_failed_run_ends_its_failure(call: Call, monke
     assert "No space" in call("status", "--json").content["failure"]["line"]
     assert call("replay").code == 0
     status = call("status", "--json").content
-    assert (status["failure"], status["next_step"]) == (None, "Nothing is open")
+    assert (status["failure"], status["next_step"]) == (None, "Nothing to do")
 
 
 def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(call: Call):
@@ -647,7 +647,7 @@ def test_a_warehouse_that_differs_from_a_replay_is_in_the_status_until_it_was_re
     assert call("verify", "--files").code == 0
     assert "differs from a replay" in call("status", "--json").content["failure"]["line"]
     assert call("replay").code == 0
-    assert call("status", "--json").content["next_step"] == "Nothing is open"
+    assert call("status", "--json").content["next_step"] == "Nothing to do"
 
 
 def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_succeeds(call: Call):
@@ -825,7 +825,7 @@ def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandb
     assert content["last_run"]["outcome"] == "stopped"
     assert "list.csv again" in content["next_step"]
     assert call("run", "list.csv").code == 0
-    assert call("status", "--json").content["next_step"] == "Nothing is open"
+    assert call("status", "--json").content["next_step"] == "Nothing to do"
     assert "list.csv" in call("status").out
 
 

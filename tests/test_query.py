@@ -114,7 +114,7 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path):
     path.write_text("x")
     done = CliRunner().invoke(firmlake, ["status", "--data", str(path)], standalone_mode=False)
     assert done.return_value == 2
-    assert "is no folder" in done.stderr
+    assert "is not a folder" in done.stderr
 
 
 def test_a_usage_error_of_click_is_json_too():

@@ -29,12 +29,13 @@ def open_warehouse(
 ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
     """Open the newest generation of a warehouse for reading.
 
-    It stays as it is, whatever is published meanwhile, and keeps no load waiting; open it again to see what is new.
+    The connection keeps this generation even if another is published, and delays no load. Open it again to see newer
+    data.
 
     Args:
         data: The data folder.
         locked: For SQL that somebody else wrote: it reaches the warehouse and nothing else, neither files nor the
-            network. It holds for all connections of this process to the same generation.
+            network. The lock holds for all connections of this process to the same generation.
 
     Returns:
         A connection, in a `with` statement that closes it.

@@ -184,7 +184,7 @@ def agree(desk, code, text, advice, *arguments):
 def all_is_well(desk):
     found = desk.statuses()
     assert found == FINE, found
-    assert desk.status()["next_step"] == "Nothing is open"
+    assert desk.status()["next_step"] == "Nothing to do"
     assert len(desk.service.charged) == COUNT
 
 
@@ -336,7 +336,7 @@ def test_an_unfinished_step_outward_names_the_list_and_the_option(desk):
     agree(desk, 4, "leaves out 1 company", "run list.csv again with --expand lookalikes --depth 1",
           *with_steps, "--max-credits", str(COUNT))  # fmt: skip
     assert desk.run(*with_steps)[0] == 0
-    assert desk.status()["next_step"] == "Nothing is open"
+    assert desk.status()["next_step"] == "Nothing to do"
 
 
 def test_a_company_that_answers_left_out_is_looked_up_when_somebody_asks_for_it(desk):

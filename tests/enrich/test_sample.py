@@ -20,7 +20,7 @@ def test_a_sample_is_fetched_whole_and_the_rest_is_priced(lake: Lake) -> None:
     run = lake.run("--sample", "5")
     assert run.code == 0
     assert lake.query("SELECT country, company_number FROM companies ORDER BY ALL") == sorted(lake.numbers[:5])
-    said = r"A sample: the whole list is 30 companies, about [45] requests, at most 30 credits"
+    said = r"The whole list, without a sample: 30 companies to fetch, about [45] requests, at most 30 credits"
     assert re.search(said, run.err), run.err
     assert lake.ledger()["credits_charged"] <= 5
 

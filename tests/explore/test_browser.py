@@ -89,7 +89,7 @@ def test_every_page_opens_and_hostile_names_stay_texts(page):
     open_tab(page, "Alerts")
     page.get_by_text("equity 500.50", exact=False).first.wait_for()
     open_tab(page, "SQL")
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Run").click()
     row(page, BOLT).wait_for()
 
 

@@ -114,6 +114,7 @@ def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_que
     explained = book.load_sheet("Columns").to_polars()
     assert explained["column"].to_list() == rows.columns[3:]
     assert explained["meaning"].null_count() == 0
+    assert "Empty: the line names no company." in explained["meaning"][2], "cells are empty, not null"
     assert book.load_sheet("Refused lines").to_polars().rows() == [(3.0, "x", "wrong form")]
 
 

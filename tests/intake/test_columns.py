@@ -103,12 +103,12 @@ def test_a_prefix_of_a_number_goes_before_the_register_that_the_header_names(rea
 def test_a_country_that_only_the_header_names_is_stated_with_count_and_example(read):
     """Numbers that are valid in another country without the repair that was made are counted, with an example."""
     (said,) = read("Land;KBO nr\nBE;0403227515\n;0417497106\n;403091220\n;200005189\n").guesses
-    assert "column 'KBO nr' as Belgian (3, such as 0417497106; 1 of them may be of another country" in said
+    assert "as Belgian in column 'KBO nr' (3, such as 0417497106; 1 of them may be of another country" in said
     assert "such as 200005189)" in said
     assert "--map country=COLUMN" in said
     assert read("kvk;kbo\n17085815;\n;0403227515\n").guesses == (
-        "Numbers without a country are read by the name of column 'kvk' as Dutch (1, such as 17085815) and column "
-        "'kbo' as Belgian (1, such as 0403227515); to give a country: --map country=COLUMN",
+        "Numbers without a country are read as Dutch in column 'kvk' (1, such as 17085815) and as Belgian in column "
+        "'kbo' (1, such as 0403227515), because of the column name; to give a country: --map country=COLUMN",
     )
 
 
@@ -116,7 +116,7 @@ def test_a_country_that_only_the_header_names_is_stated_with_count_and_example(r
 def test_numbers_known_by_their_check_digits_are_not_said_to_be_known_by_the_name_of_their_column(read, header):
     guesses = read(f"{header}0403227515\n0403091220\n").guesses
     assert "recognised by their check digits" in " ".join(guesses)
-    assert "by the name of column" not in " ".join(guesses)
+    assert "because of the column name" not in " ".join(guesses)
 
 
 def test_a_mapping_goes_before_names(read):

@@ -110,8 +110,8 @@ def test_the_sections_of_the_report_count_and_list_the_open_alerts(connection):
     connection.execute("CREATE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs")
     rules = connection.execute(ALERT_RULES.sql).fetchall()
     assert rules == [
-        ("Equity turned negative", "high", "all companies", 1, 1, 1),
-        ("Losses", "low", "all companies", 2, 0, 0),
+        ("Equity turned negative", "high", "all", 1, 1, 1),
+        ("Losses", "low", "all", 2, 0, 0),
     ]
     first = alert_row(read_alerts(connection, limit=1)[0], with_company=True)
     assert (first["number"], first["state"]) == ("NL 24202194", "opened")

@@ -122,6 +122,11 @@ def test_all_flows_of_a_row_are_per_year(world):
     assert (row[1], row[2], row[4], row[5]) == ("182", "2,005", "1,003", "201")
 
 
+def test_the_evidence_of_a_finding_is_written_as_words(world):
+    (row,) = [row for row in rows_of(page_of(world, HALF_YEAR), "Findings") if row[0] == "period_length"]
+    assert row[-1] == "period days 182"
+
+
 def test_its_rank_among_its_peers_is_counted(page):
     rows = {row[0]: row[1:] for row in rows_of(page, "Ratios and their place among the peers")}
     revenues = sorted([24_000, 5, *(10_000 * peer for peer in PEERS)], reverse=True)

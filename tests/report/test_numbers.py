@@ -45,6 +45,7 @@ def test_a_change_has_a_sign_and_shares_change_by_points(name, before, now, show
 
 def test_a_heading_tells_the_unit_of_amounts():
     assert heading("total_assets_eur") == "total assets, EUR"
+    assert heading("equity_fraction") == "equity ratio", "the usual name goes before that of the column"
 
 
 def test_a_drawing_keeps_shapes_and_texts_and_nothing_that_acts():

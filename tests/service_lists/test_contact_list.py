@@ -85,9 +85,9 @@ def test_guesses_about_the_file_are_stated_as_for_a_list_of_companies(read):
     found = read("Contacts of May;;\nOndernemingsnr;Naam;Contact\n0403.227.515;KBC;7\n0202.239.951;Proximus;8\n")
     assert [guess.split(" (")[0] for guess in found.guesses] == [
         "The header is on line 2",
-        "Numbers without a country are read by the name of column 'Ondernemingsnr' as Belgian",
+        "Numbers without a country are read as Belgian in column 'Ondernemingsnr'",
     ]
-    assert "(2, such as 0403.227.515)" in found.guesses[1]
+    assert "(2, such as 0403.227.515), because of the column name" in found.guesses[1]
 
 
 def test_a_contact_counts_once_and_one_of_two_companies_is_two(read):

@@ -33,7 +33,10 @@ def config() -> None:
 @click.option("--defaults", is_flag=True, help="Print the defaults, as in config/firmlake.toml.")
 @command
 def show(call: Call, defaults: bool) -> None:
-    """Print every setting with its meaning, its value and the origin of the value."""
+    """Print every setting, its value and its origin.
+
+    The origin is the default, a settings file, an environment variable or an option.
+    """
     settings, origins = (Settings(), {}) if defaults else call.settings_with_origins()
     call.answer(settings, lambda: echo_data(render_toml(settings, origins)))
 

@@ -90,7 +90,10 @@ def show(call: Call, name: str | None) -> None:
 @file_options
 @command
 def export(call: Call, name: str, file: Path | None, out: Path | None, columns: str | None) -> None:
-    """Write list NAME to FILE (or --out FILE): every line, with the data of its company. Sends no request."""
+    """Write a list to a file. Sends no request.
+
+    FILE (or --out FILE) gets every line of list NAME, with the data of its company.
+    """
     from firmlake.core.folders import Folders
     from firmlake.exports.list_file import write_list
     from firmlake.terminal.company_lists import describe_written

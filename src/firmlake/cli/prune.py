@@ -30,9 +30,9 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     """Remove old generations, personal data older than `privacy.keep_days`, and with an option other old files.
 
     Personal data is landed answers, refused lines, contacts, cells of lists, and lookups of single companies. Of every
-    run, either the landed answers or the staged tables stay. The generation from which the next load or export of
-    changes starts stays too; the output names these targets, and what to do if a target no longer exists. Nothing of a
-    damaged run is removed; the output names it.
+    run, either the landed answers or the staged tables stay. A generation from which the next load or export of changes
+    starts stays too; the output names the target, and says what to do if it no longer exists. A damaged run is named,
+    and nothing of it is removed.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock

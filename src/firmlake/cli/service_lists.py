@@ -71,9 +71,10 @@ def contacts() -> None:
 @map_option
 @command
 def plan(call: Call, file: Path, list_id: int, out: Path | None, mapped: tuple[str, ...]) -> int:
-    """Plan which contacts in FILE to add to a list: those that were not added before. Adds nothing yet.
+    """Plan which contacts to add to a list. Adds nothing yet.
 
-    FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
+    Contacts in FILE that were added before are left out. FILE has a country, a company number and a contact id on each
+    line: CSV, XLSX, Parquet or NDJSON.
     """
     from firmlake.service_lists import operations
 
@@ -91,7 +92,10 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None, mapped: tuple[s
 )
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
-    """Plan to send again the contacts that were not added but may succeed now. Sends nothing yet."""
+    """Plan to send failed contacts again. Sends nothing yet.
+
+    The plan has the contacts of the list that were not added but may succeed now.
+    """
     from firmlake.core.folders import Folders
     from firmlake.service_lists import operations
     from firmlake.terminal.service_lists import plan_facts
@@ -101,7 +105,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
     made = operations.redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
         content = {"plan": None, **plan_facts(None), "guesses": ()}
-        call.answer(content, lambda: echo("No failed contact is worth sending again"))
+        call.answer(content, lambda: echo("There is no failed contact that may succeed now"))
         return EXIT_DONE
     return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
 

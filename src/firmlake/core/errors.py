@@ -119,7 +119,7 @@ class PausedByServiceError(Stopped):
 
 
 class EndpointPausedError(PausedByServiceError):
-    """The service does so with status 403 at one endpoint; it may answer at others."""
+    """The service asks for such a wait with status 403 at one endpoint; it may answer at others."""
 
 
 class ThrottleStoreError(Stopped):

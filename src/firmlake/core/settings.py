@@ -78,8 +78,8 @@ class RunSettings(SettingsSection, frozen=True):
         int,
         Meta(
             ge=0,
-            description="refresh companies for free in this many last days of their paid window; use the number of "
-            "days between two runs; 0 turns free refreshes off",
+            description="number of last days of the paid window in which companies are refreshed for free; set it to "
+            "the days between two runs; 0 turns free refreshes off",
         ),
     ] = 7
     max_credits: Annotated[
@@ -117,7 +117,8 @@ class RunSettings(SettingsSection, frozen=True):
         int,
         Meta(
             ge=1,
-            description="companies in one shard, which is one Prefect task; a few thousand keep the tasks few",
+            description="companies in one shard, which is one Prefect task; a few thousand keep the number of tasks "
+            "small",
         ),
     ] = 5000
     stuck_after_minutes: Annotated[
@@ -178,8 +179,8 @@ class ListSettings(SettingsSection, frozen=True):
     created_by: Annotated[
         Literal["hash", "as_is", "omit"],
         Meta(
-            description="how to store the e-mail address of a list's creator, also in landing: keyed hash, as is, or "
-            "not"
+            description="how to store the e-mail address of a list's creator, also in landing: hash (keyed), as_is, or "
+            "omit"
         ),
     ] = "hash"
     created_by_key_file: Annotated[
@@ -269,9 +270,9 @@ class ContractSettings(SettingsSection, frozen=True):
     scales: Annotated[
         dict[Pattern, Literal[1, 10, 100, 1000]],
         Meta(
-            description="number that the service sends for 1; values are divided by it exactly, and 1 keeps values of "
-            "a "
-            'field whose scale is in doubt: {"relationships.stake_fraction" = 100}'
+            description="number that the service sends for a whole: 100 if it sends per cent; values are divided by it "
+            "exactly, and 1 keeps values of a field whose scale is in doubt: "
+            '{"relationships.stake_fraction" = 100}'
         ),
     ] = field(default_factory=dict)
     decimal_mark: Annotated[

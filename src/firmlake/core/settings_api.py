@@ -93,8 +93,8 @@ class ApiSettings(SettingsSection, frozen=True):
         int,
         Meta(
             ge=0,
-            description="most companies x limit in one bulk request; 500 in a later version of the API; 0 sets no "
-            "limit",
+            description="most companies x limit in one bulk request; a later version of the specification says 500; 0 "
+            "sets no limit",
         ),
     ] = 500
     page_limit_max: Annotated[int, Meta(ge=1, description="largest page size; the specification says 500")] = 500

@@ -159,7 +159,9 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
     data = Path(settings.paths.data)
     if data.exists() and not data.is_dir():
         where = origins.get("paths.data", "default")
-        raise SettingsError(f"paths.data ({where}) is {data}, which is no folder", "Name a folder, new or used before")
+        raise SettingsError(
+            f"paths.data ({where}) is {data}, which is not a folder", "Name a new folder or a data folder"
+        )
     try:
         share = settings.run.fail_share
     except ValueError:

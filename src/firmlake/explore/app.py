@@ -86,7 +86,7 @@ def _(holding, mo, nav, of_list, questions, shown):
     by_zone = shown.bar(frame, "zone")
     by_health = shown.bar(frame, "health")
     mo.vstack([
-        shown.note("Click bars to choose companies, with Shift several; double-click to choose all again."),
+        shown.note("Click a bar to choose its companies; hold Shift to add bars, double-click to choose all."),
         shown.beside([by_country, by_size, by_zone, by_health]),
     ])  # fmt: skip
     return by_country, by_health, by_size, by_zone, frame
@@ -100,8 +100,8 @@ def _(by_country, by_health, by_size, by_zone, frame, mo, shown):
     mo.vstack([
         shown.figures(some, len(frame)),
         shown.note(
-            "Growth by margin of the largest 1,500 of them, without doubtful figures, growth above 200% and margins "
-            "beyond 100%; draw a rectangle to choose."
+            "Growth and margin of the largest 1,500, without doubtful figures, growth above 200% and margins beyond "
+            "100%. Draw a rectangle to choose companies."
         ),
         growth,
     ])  # fmt: skip
@@ -146,7 +146,7 @@ def _(Company, FirmlakeError, get_company, holding, mo, nav, shown):
 def _(get_company, go_to, holding, mo, nav, questions, shown):
     mo.stop(nav.value != "Company" or get_company() is None)
     mo.vstack([
-        shown.heading("Peers", "The companies that it is compared with."),
+        shown.heading("Peers", "The companies with which this company is compared."),
         shown.table(questions.peers(holding, *get_company()), go_to),
     ])  # fmt: skip
     return
@@ -166,7 +166,7 @@ def _(holding, mo, nav, questions, shown):
 def _(go_to, heads, holding, mo, questions, shown):
     mo.stop(not len(heads.value))
     mo.vstack([
-        shown.heading(heads.value["head"][0], "Companies held by half or more, along all paths."),
+        shown.heading(heads.value["head"][0], "Companies reached through stakes of at least 50%."),
         shown.table(questions.members(holding, heads.value["head_id"][0]), go_to, hidden=("id",)),
     ])  # fmt: skip
     return
@@ -191,7 +191,7 @@ def _(go_to, holding, kinds, of_list, questions, shown):
 @app.cell
 def _(mo, nav):
     mo.stop(nav.value != "Alerts")
-    closed = mo.ui.checkbox(label="closed ones too")
+    closed = mo.ui.checkbox(label="Include closed alerts")
     closed
     return (closed,)
 
@@ -199,14 +199,16 @@ def _(mo, nav):
 @app.cell
 def _(closed, go_to, holding, of_list, questions, shown):
     _alerts = questions.alerts(holding, of_list.value, with_closed=closed.value)
-    shown.table(_alerts, go_to) if len(_alerts) else shown.note("None. paths.alert_rules names the file of rules.")
+    shown.table(_alerts, go_to) if len(_alerts) else shown.note(
+        "No alerts. The setting paths.alert_rules names the file of rules."
+    )
     return
 
 
 @app.cell
 def _(mo, nav):
     mo.stop(nav.value != "SQL")
-    query = mo.ui.code_editor("FROM portfolio LIMIT 10", language="sql", min_height=120).form(submit_button_label="Ask")
+    query = mo.ui.code_editor("FROM portfolio LIMIT 10", language="sql", min_height=120).form(submit_button_label="Run")
     query
     return (query,)
 

@@ -85,7 +85,7 @@ class Holding:
             try:
                 kinds = {each.type for each in self._connection.extract_statements(sql)}
                 if kinds != {duckdb.StatementType.SELECT}:
-                    raise UsageError("This is no query", "Ask with SELECT or FROM, such as FROM companies LIMIT 10")
+                    raise UsageError("This is not a query", "Ask with SELECT or FROM, such as FROM companies LIMIT 10")
                 rows = read_frame(self._connection.sql(sql).limit(_ROWS_MAX + 1))
             except duckdb.InterruptException:
                 raise UsageError(f"The query took more than {_SECONDS_MAX:.0f} seconds", "Narrow it down") from None

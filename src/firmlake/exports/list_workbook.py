@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ _EXACT: Final = 10**_EXACT_DIGITS
 _TRUTHS: Final = {"true": True, "false": False}
 _ERRORS: Final = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 _WIDTHS: Final = (6, 34)
+_MEANING_WIDTH: Final = 100
+_LINE_HEIGHT: Final = 15
 _SIGNS: Final = 6
 """Estimated number of characters that a number format adds to the digits: separators, decimals, a currency."""
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
@@ -199,17 +202,19 @@ class _Sheet:
 
 
 def _explain(book: Workbook, meanings: Meanings) -> None:
-    """Write the sheet with the meaning of each added column."""
+    """Write the sheet with the meaning of each added column; to a spreadsheet's user, null is an empty cell."""
     sheet = book.add_worksheet("Columns")
     wrapped = book.add_format({"text_wrap": True, "valign": "top"})
     bold = book.add_format({"bold": True, "valign": "top"})
     head = book.add_format({"bold": True, "bg_color": "#1f4e79", "font_color": "white"})
-    for place, (name, width) in enumerate((("column", 26), ("meaning", 100), ("taken from", 36))):
+    for place, (name, width) in enumerate((("column", 26), ("meaning", _MEANING_WIDTH), ("taken from", 36))):
         sheet.write_string(0, place, name, head)
         sheet.set_column(place, place, width)
     for row, (name, (source, _, meaning)) in enumerate(meanings.items(), 1):
+        text = meaning[:_CELL_MAX].replace("Null: ", "Empty: ")
+        sheet.set_row(row, _LINE_HEIGHT * len(wrap(text, _MEANING_WIDTH)))  # LibreOffice fits no height itself
         sheet.write_string(row, 0, name, bold)
-        sheet.write_string(row, 1, meaning[:_CELL_MAX], wrapped)
+        sheet.write_string(row, 1, text, wrapped)
         sheet.write_string(row, 2, source, wrapped)
     sheet.freeze_panes(1, 0)
 

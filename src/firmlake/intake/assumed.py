@@ -57,7 +57,10 @@ def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple
     said = " and ".join(_describe(column, row) for column, row in named if _names_register(column))
     if not said:
         return ()
-    return (f"Numbers without a country are read by the name of {said}; to give a country: --map country=COLUMN",)
+    return (
+        f"Numbers without a country are read {said}, because of the column name; "
+        "to give a country: --map country=COLUMN",
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -71,7 +74,7 @@ def _describe(column: str, row: Mapping[str, Any]) -> str:
     also = ""
     if row["other_count"]:
         also = f"; {row['other_count']:,} of them may be of another country, such as {row['other_example']}"
-    return f"column {column!r} as {ADJECTIVES[row['country']]} ({row['count']:,}, such as {row['example']}{also})"
+    return f"as {ADJECTIVES[row['country']]} in column {column!r} ({row['count']:,}, such as {row['example']}{also})"
 
 
 def _compare(repaired: pl.DataFrame) -> pl.DataFrame:

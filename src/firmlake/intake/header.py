@@ -119,10 +119,9 @@ def describe_header(header: HeaderPosition, lines: pl.Series, names: Sequence[st
             f"The data begins on line {lines[header.data]}; if there is a header, use --set intake.header_row=LINE",
         )
     shown = quoted_names([name for name in names if name.strip()], 3)
-    return (
-        f"The header is on line {lines[header.row or 0]} ({shown}), and the data begins below line "
-        f"{lines[header.data - 1]}; to choose another line: --set intake.header_row=LINE",
-    )
+    line, last = lines[header.row or 0], lines[header.data - 1]
+    data = f", and the data begins below line {last}" if last > line else ""
+    return (f"The header is on line {line} ({shown}){data}; to choose another line: --set intake.header_row=LINE",)
 
 
 def known_names(row: Sequence[str], synonyms: Synonyms) -> int:

@@ -94,7 +94,7 @@ def read_alerts(
     for rule in rules:
         if rule not in known:
             near = get_close_matches(rule, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known) or 'none'}"
+            hint = f"Did you mean {near[0]}?" if near else f"The rules are: {', '.join(known) or 'none'}"
             raise UsageError(f"No rule {rule} has raised an alert or was in the last run", hint)
     country, number = company or (None, None)
     cursor = connection.execute(
@@ -143,9 +143,9 @@ WRITERS: dict[str, Callable[[Iterable[Alert]], Iterator[str]]] = {"csv": as_csv,
 ALERT_RULES = Section(
     "",
     "Alerts by rule",
-    "The rules of the last run that had any: alerts that are open, and those that the run opened and closed.",
+    "Alerts that are open, and alerts that the last run opened or closed.",
     """
-    SELECT r.says AS watched_for, r.severity, coalesce(r.list_name, 'all companies') AS companies_of,
+    SELECT r.says AS alert, r.severity, coalesce(r.list_name, 'all') AS list,
         count(a.rule) FILTER (a.closed_run IS NULL) AS open,
         count(a.rule) FILTER (a.opened_run = last_run.run_id) AS opened_by_last_run,
         count(a.rule) FILTER (a.closed_run = last_run.run_id) AS closed_by_last_run

@@ -63,7 +63,7 @@ def bars(
     names = frame[x].unique(maintain_order=True).to_list()
     across = alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names)))
     up = alt.Y(y, type="quantitative", stack="normalize" if shares else "zero", title=None)
-    up = up.axis(format="%" if shares else ",.0f", **_few_ticks(frame, x, y, shares))
+    up = up.axis(format="%" if shares else ",.0f", **_few_ticks(frame, x, y, shares)).scale(nice=4)
     width: Any = {"band": 0.8} if len(names) > _FEW else 44
     if not colours:
         return _sized(alt.Chart(frame).mark_bar(width=width).encode(x=across, y=up, color=alt.value(PLUS)))
@@ -106,7 +106,7 @@ def lines(frame: pl.DataFrame, x: str, series: Mapping[str, str], *, formatted: 
     return _sized(
         chart.encode(
             x=alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names))),
-            y=alt.Y("value", type="quantitative", title=None, axis=axis),
+            y=alt.Y("value", type="quantitative", title=None, axis=axis).scale(nice=4),
             color=colour if len(series) > 1 else alt.value(next(iter(series.values()))),
         )
     )

@@ -91,7 +91,7 @@ def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, n
         if alerts
         else "",
         sections(connection, SECTIONS),
-        block("What changed", "Change history", "What runs found changed, the newest first.", events),
+        block("Changes", "Change history", "Changes that runs found, newest first.", events),
         sections(connection, SOURCES),
     )
     return document(f"{head['name'] or company.company_number}, firmlake", text, "\n".join(parts))
@@ -100,7 +100,7 @@ def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, n
 # ---------------------------------------------------------------------------------------------------------------------
 
 _HEAD = """<h1><bdi>{name}</bdi></h1>
-<p><bdi>{number}</bdi>{at}: {status}. Made {made} from generation {generation}, without a request.</p>
+<p><bdi>{number}</bdi>{at}. Status: {status}. Made {made} from generation {generation}.</p>
 {tiles}
 """
 

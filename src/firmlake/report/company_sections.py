@@ -38,6 +38,7 @@ FIGURES = f"""
 """
 
 _THIS = f"country = {_COUNTRY} AND company_number = {_NUMBER}"
+_EVIDENCE = "array_to_string([replace(key, '_', ' ') || ' ' || (evidence->>key) FOR key IN json_keys(evidence)], '; ')"
 
 
 def _amounts(first: str, second: str) -> str:
@@ -141,8 +142,8 @@ SECTIONS = (
     Section(
         "",
         "Ten years",
-        "The newest first. Revenue, EBITDA, net profit and growth are per year; growth is left out where figures do "
-        "not compare.",
+        "Newest first. Revenue, EBITDA, net profit and growth are per year; growth is left out where periods cannot be "
+        "compared.",
         f"""
         SELECT t.end_date AS accounts_to, t.period_days AS days, t.revenue_annual AS revenue_eur,
             t.revenue_growth AS growth,
@@ -175,7 +176,7 @@ SECTIONS = (
     Section(
         "",
         "Holdings",
-        "Companies that it holds itself.",
+        "Companies in which it holds a stake directly.",
         f"""
         SELECT child_name AS company, child_country || ' ' || child_company_number AS number,
             lower(replace("function", '_', ' ')) AS "function", stake_fraction, count(*) OVER () AS total
@@ -185,19 +186,19 @@ SECTIONS = (
     Section(
         "",
         "Group",
-        "Members over stakes of at least half, at most twenty, each once, the way to this company first. The number on "
-        "a line is the stake. Dashed: we hold no accounts of this member.",
+        "Up to twenty members, reached through stakes of at least 50 %; those on the way to this company first. The "
+        "number on a line is the stake. We hold no accounts of members with a dashed border.",
         TREE.format(heads=_OWN_GROUPS, steps=6, is_asked=f"p.id = {_ASKED}", first=_OWN_LINE),
         draw=draw_groups,
     ),
     Section(
-        "Companies like it",
+        "Similar companies",
         "Lookalikes",
-        "By the service's score. Figures where the warehouse holds the company.",
+        "In the order of the service's score. Figures are shown for companies that the warehouse holds.",
         f"""
         SELECT coalesce(c.name, '(not held)') AS company,
             l.lookalike_country || ' ' || l.lookalike_company_number AS number,
-            l.rank::VARCHAR AS rank, printf('%.3f', l.score) AS score, a.revenue AS revenue_eur,
+            l.rank, l.score, a.revenue AS revenue_eur,
             a.total_assets AS total_assets_eur, a.employee_count AS employees, count(*) OVER () AS total
         FROM (FROM lookalikes WHERE {_THIS}) l
         LEFT JOIN companies c ON c.country = l.lookalike_country AND c.company_number = l.lookalike_company_number
@@ -216,12 +217,12 @@ SECTIONS = (
 
 SOURCES = (
     Section(
-        "What is odd",
+        "Data quality",
         "Findings",
-        "What the checks found. Nothing is corrected.",
+        "Problems that checks of the data found. Nothing is corrected.",
         f"""
         SELECT check_name AS check, severity, start_date AS accounts_from, end_date AS accounts_to,
-            evidence::VARCHAR AS evidence, count(*) OVER () AS total
+            {_EVIDENCE} AS evidence, count(*) OVER () AS total
         FROM findings WHERE {_THIS} ORDER BY {GRAVITY}, end_date DESC NULLS LAST, check_name LIMIT 30
         """,
     ),
@@ -239,8 +240,8 @@ SOURCES = (
     Section(
         "",
         "Records of accounts",
-        "Each period with the record of the answer that it was read from (0 is the first), the run that first brought "
-        "it in this form, and values of it that do not fit (table `rejects`).",
+        "Each period with the position of its record in the answer (from 0), the run that first stored it in this "
+        "form, and the number of its values that do not fit (table `rejects`).",
         f"""
         SELECT f.end_date AS accounts_to, f.start_date AS accounts_from, f.date_received AS received,
             f.position AS record, f.dup_no + 1 AS filing, f.valid_from_run AS since_run, f.run_id AS last_run,

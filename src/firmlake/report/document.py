@@ -29,7 +29,7 @@ __all__ = [
     "sections",
 ]
 
-TOO_LARGE = "Not computed: it takes more memory than run.duckdb_memory."
+TOO_LARGE = "Not computed, because it needs more memory than run.duckdb_memory allows."
 """Shown instead of a section that is too costly, for a very large ownership graph or warehouse."""
 
 
@@ -151,6 +151,7 @@ in euro with few exceptions. k: thousand, M: million, bn: thousand million; the 
 """
 
 _CODE = re.compile("`(.*?)`")
+_DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _LONG = 60
 _ID = re.compile(r"[^\s]{1,24}")
 _MANY = 9
@@ -249,4 +250,5 @@ def _cell(name: str, value: Any) -> str:
         shown = shown_number(name, value)
         return f'<span title="{value:,}">{shown}</span>' if name.endswith("_eur") else shown
     # Isolated, so that a name written from right to left does not reorder the text around it.
-    return f"<bdi>{shown_text(value)}</bdi>"
+    text = _DAY.sub(r'<span class="day">\g<0></span>', shown_text(value))
+    return f"<bdi>{text}</bdi>"

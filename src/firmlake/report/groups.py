@@ -137,8 +137,8 @@ GROUPS = (
     Section(
         "Groups",
         "Largest groups",
-        "Companies reached from a head over stakes of at least half. Sums are over the members whose accounts we hold, "
-        "without consolidation; doubtful amounts are left out.",
+        "A head and all companies that it reaches through stakes of at least 50 %. Sums cover the members whose "
+        "accounts we hold; they are not consolidated, and leave out doubtful amounts.",
         f"""
         WITH largest AS (
             SELECT *, count(*) OVER () AS total FROM group_sizes ORDER BY member_count DESC, head_id
@@ -158,9 +158,9 @@ GROUPS = (
     ),
     Section(
         "",
-        "Pictures of the largest groups",
-        "The nearest twenty members, at most three steps from the head, each once. The number on a line is the stake. "
-        "Dashed: we hold no accounts of this member.",
+        "Charts of the largest groups",
+        "Up to twenty members within three steps of the head. The number on a line is the stake. We hold no accounts "
+        "of members with a dashed border.",
         TREE.format(heads=_LARGEST, steps=3, is_asked="false", first=""),
         draw=draw_groups,
     ),

@@ -23,17 +23,20 @@ MOVERS = (
     Section(
         "Movers",
         "Grew most",
-        "Annual revenue against the period before. Accounts whose figures do not compare (see `quality`) and leaps by "
-        "a factor of 300 to 3,000 (see `leaps`) are left out.",
+        "Annual revenue against the period before. Accounts that cannot be compared (view `quality`) and jumps by a "
+        "factor of 300 to 3,000 (view `leaps`) are left out.",
         _GROWTH.format("> 0", "DESC"),
     ),
     Section(
-        "", "Shrank most", "Annual revenue against the period before, in the same terms.", _GROWTH.format("< 0", "")
+        "",
+        "Shrank most",
+        "Annual revenue against the period before. The same accounts are left out.",
+        _GROWTH.format("< 0", ""),
     ),
     Section(
         "",
         "Negative equity",
-        "Debts exceed what the company owns: the deepest first. Doubtful figures are left out.",
+        "Debts exceed total assets. The lowest equity ratio first; doubtful figures are left out.",
         f"""
         SELECT name AS company, {_NUMBER}, equity_fraction, equity AS equity_eur,
             total_assets AS total_assets_eur, end_date AS accounts_to
@@ -43,7 +46,7 @@ MOVERS = (
     Section(
         "",
         "Losses in a row",
-        "Two periods or more, back from the newest.",
+        "Companies that made a loss in at least their two newest periods.",
         f"""
         SELECT name AS company, {_NUMBER}, loss_period_count AS losses, net_profit AS last_result_eur,
             equity AS equity_eur, end_date AS accounts_to
@@ -54,7 +57,7 @@ MOVERS = (
     Section(
         "",
         "Late accounts",
-        "Accounts that were due, by the company's usual filing date, before this warehouse was published.",
+        "Companies whose next accounts were overdue, by their usual filing date, when this generation was published.",
         f"""
         SELECT name AS company, {_NUMBER}, overdue_days AS days_late, expected_date AS expected,
             end_date AS newest_accounts
@@ -65,8 +68,8 @@ MOVERS = (
     Section(
         "",
         "Figures left out as doubtful",
-        "Newest accounts that do not compare with the company's others. Nothing is corrected: see `quality` and "
-        "`unit_errors`.",
+        "Newest accounts that cannot be compared with the company's others. Nothing is corrected; see the views "
+        "`quality` and `unit_errors`.",
         f"""
         SELECT name AS company, {_NUMBER}, end_date AS accounts_to, incomparable_because AS because,
             total_assets AS total_assets_eur

@@ -56,7 +56,7 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         *(each.next_step for each in status.undelivered),
         *filter(None, [status.refresh_off]),
     ]
-    return next(iter(steps), "Nothing is open")
+    return next(iter(steps), "Nothing to do")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,16 @@ __all__ = ["MINUS", "heading", "is_number", "shown_change", "shown_number"]
 MINUS = "\N{MINUS SIGN}"
 _SHARE = re.compile(r"(fraction|growth|margin|return_on_\w+|share|percentile)$")
 _AMOUNT = re.compile(r"_eur$")
+_SCORE = re.compile(r"^score$")
 _RATIO = re.compile(r"(^z|ratio|_to_\w+)$")
+_HEADINGS = {
+    "direct_fraction": "direct stake",
+    "effective_fraction": "effective stake",
+    "equity_fraction": "equity ratio",
+    "is_ring": "ring of owners",
+    "loss_making_share": "made a loss",
+    "stake_fraction": "stake",
+}
 _UNITS = ((1e9, "bn"), (1e6, "M"), (1e3, "k"))
 
 
@@ -20,7 +29,8 @@ def shown_number(name: str, value: Any) -> str:
 
     Args:
         name: Name of its column. An ending such as fraction, growth or margin makes it a percentage, `_eur` an amount
-            (1.2 M), and ratio or health a number with two decimals; anything else is a count with thousand separators.
+            (1.2 M), score a number with three decimals and ratio one with two; anything else is a count with thousand
+            separators.
         value: The number.
     """
     number = float(value)
@@ -28,6 +38,8 @@ def shown_number(name: str, value: Any) -> str:
         return f"{number:,.1%}"
     if _AMOUNT.search(name):
         return _amount(number)
+    if _SCORE.search(name):
+        return f"{number:.3f}"
     return f"{number:,.2f}" if _RATIO.search(name) else f"{value:,.0f}"
 
 
@@ -42,6 +54,8 @@ def shown_change(name: str, before: Any, now: Any) -> str:
 
 def heading(name: str) -> str:
     """Write the heading of a column."""
+    if name in _HEADINGS:
+        return _HEADINGS[name]
     is_amount = _AMOUNT.search(name)
     words = _AMOUNT.sub("", name).replace("_", " ").replace("ebitda", "EBITDA")
     return f"{words}{', EUR' if is_amount else ''}"

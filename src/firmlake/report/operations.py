@@ -29,9 +29,9 @@ def _due(frame: pl.DataFrame) -> alt.Chart:
 
 OPERATIONS = (
     Section(
-        "What we hold",
+        "Coverage",
         "Coverage and freshness",
-        "Companies by dataset and status. The age is that of the answers held, in days.",
+        "Companies by dataset and status. The age of answers is in days.",
         """
         SELECT dataset, status, company_count AS companies, oldest_at::TIMESTAMP_S AS oldest_answer,
             median_age_days AS median_age
@@ -39,8 +39,8 @@ OPERATIONS = (
         """,
     ),
     Section(
-        "What the runs did",
-        "The last run, and credits",
+        "Runs and cost",
+        "Last run and credits",
         "",
         """
         SELECT
@@ -57,8 +57,8 @@ OPERATIONS = (
     Section(
         "",
         "Unexplained bills",
-        "Runs for which the service charged more or less than our ledger expects. It charges less if somebody else, or "
-        "a killed run, bought companies before; if it charges more, ask it before the next run.",
+        "Runs for which the service charged more or less than our ledger expects. It charges less if another user or a "
+        "killed run bought companies before. If it charges more, ask the service before the next run.",
         """
         SELECT started_at::TIMESTAMP_S AS started, run_id AS run, credit_count AS credits,
             expected_credit_count AS expected_credits, bill, count(*) OVER () AS total
@@ -81,8 +81,8 @@ OPERATIONS = (
         "",
         "The next four weeks",
         "Credits by the day on which they fall due, and companies refreshed for free in the last days of their paid "
-        "window. A schedule that runs less often than daily pays on its next run. Due today: what an unfinished run "
-        "still has to buy, and companies on a list that a budget left out.",
+        "window. If no run is due that day, the next one pays. Due today: what an unfinished run still has to buy, and "
+        "companies of a list that a budget left out.",
         """
         SELECT strftime(day, '%d %b') AS day, part, count FROM (
             SELECT day, 'credits' AS part, credits AS count FROM due
@@ -99,10 +99,10 @@ OPERATIONS = (
         SELECT dataset, reason, count(*) AS companies, min(country || ' ' || company_number) AS for_example,
             count(*) OVER () AS total,
             CASE
-                WHEN any_value(status) = 'forbidden' THEN 'Get a token that may, then redrive; or leave out what is '
-                    'forbidden: the dataset (run.datasets), or the companies'
-                WHEN reason = 'neither data nor message' THEN 'The answer says nothing and would fail again: ask the '
-                    'service what it means'
+                WHEN any_value(status) = 'forbidden' THEN 'Get a token that may ask for them, then redrive; or leave '
+                    'out the dataset (run.datasets) or the companies'
+                WHEN reason = 'neither data nor message' THEN 'The service would answer the same again: ask it what '
+                    'such an answer means'
                 WHEN regexp_matches(reason, 'status 4[0-9][0-9]') THEN 'The service refuses the request: look at its '
                     'message, correct the list or the names in api.names, then redrive'
                 WHEN regexp_matches(reason, 'answer has another shape|not a JSON array|body') THEN 'The answer could '
@@ -135,7 +135,7 @@ OPERATIONS = (
     ),
     Section(
         "",
-        "Differences between answers and the known contract",
+        "Differences between the answers and the specification",
         "",
         "SELECT dataset, kind, path, example, record_count AS records, count(*) OVER () AS total "
         "FROM drift JOIN last_run USING (run_id) ORDER BY ALL LIMIT 10",

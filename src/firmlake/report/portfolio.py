@@ -86,7 +86,7 @@ PORTFOLIO = (
     Section(
         "The portfolio",
         "Revenue growth by year",
-        "Median, and the middle half of the companies. By the year in which accounts end.",
+        "The median, and the middle half of the companies, by the year in which accounts end.",
         "SELECT year, growth[1] AS p25, growth[2] AS p50, growth[3] AS p75 FROM years "
         "WHERE growth IS NOT NULL ORDER BY year",
         chart=lambda frame: charts.quartiles(frame, "year"),
@@ -94,7 +94,7 @@ PORTFOLIO = (
     Section(
         "",
         "Altman's Z'' by year",
-        "Share of the companies in each zone, by the last accounts that end in the year. An indication, not a rating.",
+        "Share of companies in each zone, by their last accounts that end in the year. An indication, not a rating.",
         f"""
         SELECT year, part, count(*) AS companies
         FROM (
@@ -109,7 +109,7 @@ PORTFOLIO = (
     Section(
         "",
         "Zones a year before and today",
-        "Companies by the zone of their newest accounts, and of those that had ended a year before.",
+        "Companies by Altman zone: of their newest accounts (columns), and of those newest a year before (rows).",
         """
         WITH counts AS (
             FROM zone_migration(
@@ -164,7 +164,7 @@ PORTFOLIO = (
     ),
     Section(
         "",
-        "Growth by margin",
+        "Growth and margin",
         f"One point for each company, newest accounts; doubtful figures are left out. {_EDGE}",
         f"""
         SELECT
@@ -180,7 +180,7 @@ PORTFOLIO = (
     ),
     Section(
         "",
-        "Size by health",
+        "Size and health",
         "One point for each company, newest accounts.",
         f"""
         SELECT total_assets::DOUBLE AS assets, health_indicator::DOUBLE AS health, coalesce(zone, 'no score') AS part,
@@ -202,8 +202,8 @@ PORTFOLIO = (
     Section(
         "",
         "The portfolio by year",
-        "Sums and medians over the accounts that end in a year, of each company the last; doubtful figures are left "
-        "out. Later accounts of the newest years may still come.",
+        "Sums and medians over the last accounts of each company that end in the year, without doubtful figures. "
+        "Accounts of the newest years may still be filed.",
         """
         SELECT year, companies, revenue AS revenue_eur, net_profit AS net_profit_eur, total_assets AS total_assets_eur,
             employees, growth[2] AS median_growth, losses AS loss_making_share

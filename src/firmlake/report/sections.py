@@ -59,9 +59,9 @@ COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
 
 CHANGED = (
     Section(
-        "What changed",
+        "Changes",
         "Events of the last run",
-        "`firmlake changes` lists all of them, also since a given day, and as CSV or JSON.",
+        "`firmlake changes` lists them all, also since a given day, and as CSV or JSON.",
         """
         SELECT replace(kind, '_', ' ') AS event, count(*) AS events,
             count(DISTINCT country || company_number) AS companies
@@ -70,8 +70,8 @@ CHANGED = (
     ),
     Section(
         "",
-        "The most telling of them",
-        "The three largest changes of each kind, without new companies and lookalikes.",
+        "Largest changes",
+        "Up to three of each kind, without new companies and lookalikes.",
         """
         SELECT
             coalesce(m.name, c.country || ' ' || c.company_number) AS company,
@@ -111,9 +111,9 @@ CHANGED = (
 )
 
 FINDINGS = Section(
-    "What is odd",
+    "Data quality",
     "Findings",
-    "What the checks of the data found. Nothing is corrected; the view `findings` has each with its evidence.",
+    "Problems that checks of the data found. Nothing is corrected; the view `findings` has the evidence.",
     f"""
     SELECT severity, check_name AS check, found, what FROM found
     WHERE found IS DISTINCT FROM 0 ORDER BY {GRAVITY}, found DESC NULLS FIRST, check_name

@@ -31,7 +31,7 @@ CONTACT_COLUMNS: Final[Synonyms] = {
 
 _EXAMPLES: Final = 3
 _LONGEST: Final = 64
-_EMPTY: Final = "no contact id: fill it in, or take the line out"
+_EMPTY: Final = "no contact id: fill it in, or remove the line"
 _ROUNDED: Final = "a contact id that a spreadsheet has rounded: format the column as text and export the list again"
 _NO_ID: Final = "a date, a truth value or several values instead of a contact id: write the id as text"
 _UNPRINTABLE: Final = (

@@ -120,7 +120,7 @@ def find_service_list(settings: Settings, client: Client, list_id: int, now: Cal
     if seen is None:
         raise UsageError(
             f"The service has no list {list_id} among its {len(overview.lists)}",
-            "Run `firmlake service-lists` to see all of them",
+            "Run `firmlake service-lists` to see the lists",
         )
     entry = seen.listed.entry
     if entry.type.upper() != "STATIC":

@@ -55,7 +55,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     if planned.whole:
         count, whole = planned.whole
         yield (
-            f"A sample: the whole list is {count_of(count, 'company')}, "
+            f"The whole list, without a sample: {count_of(count, 'company')} to fetch, "
             f"about {count_of(sum(whole.request_counts.values()), 'request')}, "
             f"at most {count_of(whole.credit_count, 'credit')}, {duration(whole.minutes * 60)} at the allowance"
         )
