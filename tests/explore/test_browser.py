@@ -100,7 +100,7 @@ def test_a_company_is_searched_and_shown_with_its_peers(page):
     heading = page.frame_locator("iframe").locator("h1")
     heading.wait_for()
     assert heading.inner_text() == HOSTILE
-    page.get_by_text("The companies that it is compared with").wait_for()
+    page.get_by_text("The companies with which this company is compared").wait_for()
 
 
 def test_a_click_on_a_bar_filters_figures_and_table(page):
