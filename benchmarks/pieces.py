@@ -45,11 +45,11 @@ def run(job: Job, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
     from firmlake.enrich.observer import Observer
     from firmlake.enrich.run import enrich
-    from firmlake.landing import send
+    from firmlake.landing import shard
     from firmlake.landing.fetch import Fetcher
     from firmlake.landing.progress import Progress
     from firmlake.landing.segments import SegmentWriter
-    from firmlake.landing.send import Sender
+    from firmlake.landing.shard import Sender
 
     class Clocked(Observer):
         def step(self, name: str, work: Callable[[], Any], describe: Callable[[Any], str] | None = None) -> Any:  # noqa: ARG002
@@ -62,7 +62,7 @@ def run(job: Job, stages: Stages) -> None:
         patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
         patch.object(Sender, "send", stages.wrapped(Sender.send, "receive", "stage", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
-        patch.object(send, "check_answer", stages.wrapped(send.check_answer, "check", "receive", thread)),
+        patch.object(shard, "check_answer", stages.wrapped(shard.check_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
     ):
         enrich(_settings(job), job.company_list, "a benchmark", Clocked())
@@ -244,7 +244,7 @@ def _staging(stages: Stages, clock: Callable[[], float] = time.process_time) -> 
 def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
     """Tell apart loading, making what queries read (derived tables, views), and the rest of making a generation."""
     from firmlake.enrich import finish as pipeline
-    from firmlake.rebuild import reload
+    from firmlake.rebuild import replay as rebuilding
     from firmlake.warehouse.publish import publish as whole
     from firmlake.warehouse.views import create_views
 
@@ -253,11 +253,11 @@ def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
     queries = stages.wrapped(create_views, "queries", "publish")
     with (
         patch.object(pipeline, "create_views", queries),
-        patch.object(reload, "create_views", queries),
+        patch.object(rebuilding, "create_views", queries),
         patch.object(pipeline, "load_run", load),
-        patch.object(reload, "load_run", load),
+        patch.object(rebuilding, "load_run", load),
         patch.object(pipeline, "publish", publish),
-        patch.object(reload, "publish", publish),
+        patch.object(rebuilding, "publish", publish),
     ):
         yield
 

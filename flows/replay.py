@@ -30,8 +30,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.exports.destination import Destination, open_destination
 from firmlake.forget.forget import clean_merged
-from firmlake.rebuild.archived import stage_archived
-from firmlake.rebuild.union import StagedShard, list_shards, replay_archive
+from firmlake.rebuild.archive import StagedShard, list_shards, replay_archive, stage_archived
 from job import end, in_one_line, name_damaged, read_settings, step, tell
 from names import run_name
 

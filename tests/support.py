@@ -19,8 +19,7 @@ import pytest
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
-from firmlake.core.freeze import freeze_again, freeze_run
-from firmlake.core.run import Outcome, Run, RunPlan
+from firmlake.core.run import Outcome, Run, RunPlan, freeze_again, freeze_run
 from firmlake.core.sql import quote_text
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter

@@ -13,7 +13,7 @@ import pytest
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.runs import list_runs
+from firmlake.core.run import list_runs
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.report.status import read_status

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MODULE_LINES, FUNCTION_LINES, LOOSE_MODULES = 300, 60, 6
+MODULE_LINES, FUNCTION_LINES, LOOSE_MODULES = 600, 60, 6
 
 
-def test_modules_have_at_most_300_lines_and_functions_60():
+def test_modules_have_at_most_600_lines_and_functions_60():
     too_long = []
     for path in (path for folder in ("src", "flows") for path in (ROOT / folder).rglob("*.py")):
         text = path.read_text()

@@ -109,7 +109,7 @@ def test_one_place_prints():
     allowed = {
         "terminal/echo.py": {"echo", "secho", "stdout.write"},
         "intake/sheet.py": {"stdout.write", "stderr.write"},  # to the process that started it
-        "enrich/watch.py": {"stderr.write"},  # a text of our own, just before it ends a process that hangs
+        "enrich/shards.py": {"stderr.write"},  # a text of our own, just before it ends a process that hangs
     }
     found = []
     for path in sorted((ROOT / "src/firmlake").rglob("*.py")):

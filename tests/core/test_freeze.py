@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from firmlake.core.files import sha256_of
-from firmlake.core.freeze import freeze_again
+from firmlake.core.run import freeze_again
 from support import ACME, make_run
 
 

@@ -10,9 +10,7 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sha256_of
-from firmlake.core.freeze import freeze_run
-from firmlake.core.run import new_run_id, open_run
-from firmlake.core.runs import list_runs
+from firmlake.core.run import freeze_run, list_runs, new_run_id, open_run
 from support import ACME, BOLT, NOON, make_run
 
 

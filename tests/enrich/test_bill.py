@@ -14,7 +14,7 @@ from firmlake.check.finding import Finding
 from firmlake.core.company import Company
 from firmlake.core.errors import DriftError, FirmlakeError, ServiceError, Stopped, UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.runs import list_runs
+from firmlake.core.run import list_runs
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.plan import forecast, plan
 from firmlake.enrich.run import enrich, shortfall

@@ -6,9 +6,8 @@ import polars as pl
 import pytest
 
 from firmlake.core.settings import ContractSettings, RunSettings, Settings
-from firmlake.enrich.causes import find_causes, left_out
-from firmlake.enrich.finish import decide_outcome
-from firmlake.landing.track import EMPTY, OTHER_MESSAGE, WRONG_PAGE
+from firmlake.enrich.finish import decide_outcome, find_causes, left_out
+from firmlake.landing.progress import EMPTY, OTHER_MESSAGE, WRONG_PAGE
 from firmlake.tables.schemas import TABLES, polars_schema
 from support import ACME, NOON, answer, found, land, lookalike, make_run, period, stage
 

@@ -8,8 +8,8 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.settings import Settings
-from firmlake.enrich.budget import budget_of
 from firmlake.enrich.expand import neighbours, open_steps
+from firmlake.enrich.plan import budget_of
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, CIRC, answer, found, land, lookalike, make_run, party, publish_landed
 

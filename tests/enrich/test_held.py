@@ -10,9 +10,9 @@ import pytest
 from firmlake.core.company import Company
 from firmlake.core.errors import AuthorizationError, DamagedError
 from firmlake.core.lock import lock
-from firmlake.core.runs import list_runs
+from firmlake.core.run import list_runs
 from firmlake.enrich.held import read_held
-from firmlake.landing.track import LEFT_OUT
+from firmlake.landing.progress import LEFT_OUT
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise
 from firmlake.terminal.status import show_status

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import InterruptedRunError, Stopped
-from firmlake.enrich.shards import _one_by_one
-from firmlake.enrich.watch import Watch
+from firmlake.enrich.shards import Watch, _one_by_one
 
 
 class Clock:

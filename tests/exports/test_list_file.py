@@ -23,8 +23,8 @@ import firmlake_sandbox
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.freeze import freeze_again
 from firmlake.core.guard import guard
+from firmlake.core.run import freeze_again
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.run import enrich

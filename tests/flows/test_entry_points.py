@@ -15,8 +15,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich import run as runner
 from firmlake.exports.destination import open_destination
-from firmlake.rebuild.archive import archive
-from firmlake.rebuild.union import replay_archive
+from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.service_lists.operations import read_service_lists
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse

@@ -24,8 +24,7 @@ from firmlake.forget.reach import Copies
 from firmlake.forget.versioned import VersionedTable
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, read_register
-from firmlake.rebuild.archive import archive
-from firmlake.rebuild.union import replay_archive
+from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
 from support import BOLT, DAY, make_run, publish_landed, query

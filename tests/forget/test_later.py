@@ -13,7 +13,7 @@ from firmlake.cli import firmlake
 from firmlake.core.company import Company
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
-from firmlake.core.runs import list_runs
+from firmlake.core.run import list_runs
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.lookup import fetch_company
 from firmlake.enrich.run import enrich
@@ -22,9 +22,8 @@ from firmlake.forget.forget import clean_merged, clean_restored, forget
 from firmlake.forget.retention import is_lookup
 from firmlake.forget.subjects import read_subjects
 from firmlake.privacy.tombstones import Subject
-from firmlake.rebuild.archive import archive
+from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.prune import find_removable
-from firmlake.rebuild.union import replay_archive
 from support import BOLT, DAY, query
 
 from .everything import places_of

@@ -21,7 +21,7 @@ from firmlake.core.company import normal_form
 from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, ServiceError, Stopped
 from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher
-from firmlake.landing.landed import load_progress, read_landed
+from firmlake.landing.progress import load_progress, read_landed
 from firmlake.tables.flatten import flatten_shard
 from other_service import start_other_service
 from support import DATASETS, NOON, make_run, slow

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
-from firmlake.landing.progress import Progress, check_answer
-from firmlake.landing.track import MISSES_MAX
+from firmlake.landing.progress import MISSES_MAX, Progress, check_answer
 from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, header, lookalike, not_found, party, period
 
 EVERYBODY = (ACME, BOLT, CIRC)

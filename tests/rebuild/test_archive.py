@@ -11,11 +11,9 @@ from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, RunSettings, Settings
 from firmlake.exports.destination import open_destination
-from firmlake.rebuild import archived
-from firmlake.rebuild.archive import archive
-from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived
+from firmlake.rebuild import archive as archiving
+from firmlake.rebuild.archive import archive, collect_staged, fetch_runs, replay_archive, stage_archived
 from firmlake.rebuild.replay import replay
-from firmlake.rebuild.union import replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import NameChange, log_name_change
@@ -103,7 +101,7 @@ def test_what_is_there_is_neither_archived_nor_staged_again(portfolios, target, 
     assert done.file_count == len(target.sizes("runs")) + len(target.sizes("landing"))
     assert archive(portfolios[0], target) == ([], 0, 0, {})
     load(target, Folders(tmp_path / "first"))
-    monkeypatch.delattr(archived, "stage_shard")
+    monkeypatch.delattr(archiving, "stage_shard")
     load(target, Folders(tmp_path / "second"))
 
 

@@ -16,7 +16,7 @@ from firmlake.core.files import sha256_of, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
 from firmlake.rebuild import verify as verify_module
-from firmlake.rebuild.finished import finished_runs
+from firmlake.rebuild.replay import finished_runs
 from firmlake.rebuild.replay import replay as _replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.tables.schemas import WAREHOUSE_TABLES

@@ -10,7 +10,7 @@ import pytest
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.rebuild.prune import find_removable, prune
-from firmlake.rebuild.unchanged import check_unchanged
+from firmlake.rebuild.verify import check_unchanged
 from firmlake.warehouse.generations import newest
 from support import ACME, DATASETS, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
 

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 HANGS = """
 import threading
 from firmlake.cli import main
-from firmlake.enrich import shards, watch
+from firmlake.enrich import shards
 
-watch._GRACE_SECONDS = 0.1
+shards._GRACE_SECONDS = 0.1
 shards.stage_shard = lambda *arguments: threading.Event().wait()  # as a disk that no longer answers
 main()
 """

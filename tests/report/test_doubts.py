@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
-from firmlake.landing.track import LEFT_OUT
+from firmlake.landing.progress import LEFT_OUT
 from firmlake.report.doubts import find_doubts
 from firmlake.report.page import make_report
 from firmlake.warehouse.generations import open_warehouse

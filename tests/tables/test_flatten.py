@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
-from firmlake.landing.track import Part
+from firmlake.landing.progress import Part
 from firmlake.tables.answered import gather
 from firmlake.tables.drift import merge_drift
 from firmlake.tables.flatten import FLATTEN, payload_hash

@@ -118,7 +118,7 @@ def _check_files(call: Call) -> int:
     """Compare files with their checksums."""
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.rebuild.unchanged import check_unchanged
+    from firmlake.rebuild.verify import check_unchanged
     from firmlake.terminal.status import show_unchanged
 
     settings = call.settings()

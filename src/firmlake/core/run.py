@@ -1,8 +1,10 @@
-"""A run on disk: its name, its frozen plan and targets, and its outcome."""
+"""The runs of a data folder: their frozen plans and targets, how they ended, and which of them are unfinished."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -15,21 +17,9 @@ import polars as pl
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
-from firmlake.core.files import read_json, sha256_of, write_json
+from firmlake.core.files import read_json, sha256_of, write_file, write_json, write_parquet
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings, NameSettings
-
-__all__ = [
-    "OUTCOME_LOST",
-    "REDRIVE",
-    "Outcome",
-    "Run",
-    "RunPlan",
-    "new_run_id",
-    "open_run",
-    "plan_lost",
-]
-
 
 REDRIVE = "redrive"
 """The list name of a run that asks again for companies that failed."""
@@ -218,7 +208,7 @@ class Run(msgspec.Struct, frozen=True):
             DamagedError: The file is missing or does not match its checksum.
         """
         path = self.folder / self.plan.files.get(name, f"{name}.parquet")
-        if not path.exists() or _hash(path, *_LOOK(path.stat())) != self.plan.sha256.get(name):
+        if not path.exists() or _sha256_of_file(path, *_LOOK(path.stat())) != self.plan.sha256.get(name):
             is_of_list = self.plan.company_list and name != "targets"
             next_step = (_list_lost if is_of_list else plan_lost)(self.folders, self.run_id)
             raise DamagedError(f"{path} is missing or does not match its checksum", next_step)
@@ -229,7 +219,7 @@ _LOOK = attrgetter("st_ino", "st_size", "st_mtime_ns")
 
 
 @lru_cache(maxsize=64)
-def _hash(path: Path, *_: int) -> str:
+def _sha256_of_file(path: Path, *_: int) -> str:
     """Hash a file. Cached while inode, size and time stay the same, because every shard checks the same file."""
     return sha256_of(path)
 
@@ -285,3 +275,122 @@ def _if_published(folders: Folders, run_id: str) -> str:
 
 def _own(folders: Folders, run_id: str) -> str:
     return f"{folders.run(run_id)} and {folders.landing(run_id)}"
+
+
+def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
+    """List the runs with a frozen plan, oldest first.
+
+    Args:
+        folders: The data folder.
+        published: Names of published runs; these are left out if they cannot be read.
+
+    Raises:
+        DamagedError: The plan or outcome of an unpublished run cannot be read.
+    """
+    runs, damaged = read_runs(folders)
+    for run_id, error in damaged.items():
+        if run_id not in published:
+            raise error
+    return runs
+
+
+def read_runs(folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+    """Return the runs with a frozen plan, oldest first, and the errors of those that cannot be read, by name."""
+    runs, damaged = [], {}
+    for path in sorted(folders.runs.glob("*/plan.json")):
+        try:
+            run = open_run(folders, path.parent.name)
+            run.outcome()
+            runs.append(run)
+        except DamagedError as error:
+            damaged[path.parent.name] = error
+    return sorted(runs, key=lambda run: run.plan.started_at), damaged  # names hold whole seconds only
+
+
+def restore_outcome(folders: Folders, known: Outcome) -> None:
+    """Write a known outcome again if the run's folder exists and its outcome cannot be read."""
+    path = folders.run(known.run_id) / "outcome.json"
+    try:
+        read_json(path, Outcome)
+    except DamagedError:
+        if path.parent.exists():
+            write_json(path, known)
+
+
+def unfinished_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
+    """List the unpublished runs that no later run of the same subject has replaced, oldest first.
+
+    Args:
+        runs: The result of `list_runs`.
+        loaded: Names of the runs in the warehouse.
+    """
+    replaced: set[tuple[object, ...]] = set()
+    found = []
+    for run in reversed(runs):
+        if run.run_id in loaded:
+            replaced.add(run.plan.subject)
+        elif run.plan.subject not in replaced:
+            found.append(run)
+    return found[::-1]
+
+
+Frozen = pl.DataFrame | Callable[[Path], object]
+"""A table to freeze, or a function that writes its file."""
+
+
+def freeze_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
+    """Freeze a plan and its tables; `plan.json` is written last, so a run is complete or does not exist."""
+    _remove_never_started(folders)
+    return _freeze(Run(folders, plan), {**tables, "targets": targets})
+
+
+def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
+    """Replace some frozen tables of a run.
+
+    New tables get new file names, so after a crash the run is complete with either the old tables or the new ones.
+
+    Args:
+        run: The run.
+        plan: The run's plan with any other changes.
+        tables: The new tables, by name.
+    """
+    mark = secrets.token_hex(3)
+    files = {name: f"{name}-{mark}.parquet" for name in tables}
+    again = _freeze(Run(run.folders, msgspec.structs.replace(plan, files={**run.plan.files, **files})), tables)
+    remove_rests(again)
+    return again
+
+
+def remove_rests(run: Run) -> None:
+    """Remove frozen tables that the plan does not name: replaced ones, and whole or partial files left by a crash."""
+    named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
+    for path in run.folder.iterdir():
+        if path.suffix in (".parquet", ".part") and path.name not in named:
+            path.unlink()
+
+
+def remove_run(run: Run) -> None:
+    """Remove a run without landed answers; its plan goes last, because landed files without a plan look like a loss."""
+    shutil.rmtree(run.folders.landing(run.run_id), ignore_errors=True)
+    shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def _freeze(run: Run, tables: Mapping[str, Frozen]) -> Run:
+    sha256 = dict(run.plan.sha256)
+    for name, table in tables.items():
+        path = run.folder / run.plan.files.get(name, f"{name}.parquet")
+        if isinstance(table, pl.DataFrame):
+            write_parquet(path, table)
+        else:
+            write_file(path, table)
+        sha256[name] = sha256_of(path)
+    plan = msgspec.structs.replace(run.plan, sha256=sha256)
+    write_json(run.folder / "plan.json", plan)
+    return Run(run.folders, plan)
+
+
+def _remove_never_started(folders: Folders) -> None:
+    """Remove folders without a plan, left by a crash before a run started; nothing can have landed for them."""
+    for folder in folders.runs.glob("*"):
+        if not (folder / "plan.json").exists() and not folders.landing(folder.name).exists():
+            shutil.rmtree(folder, ignore_errors=True)

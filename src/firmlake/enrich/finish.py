@@ -1,30 +1,44 @@
-"""Finish a staged run: decide its outcome, then publish it as the next generation of the warehouse."""
+"""Finish a staged run: decide its outcome and its causes, then publish it as the next generation of the warehouse.
+
+The last line of a run, `firmlake status`, the report, Prefect's page and a webhook show the sentences of these causes.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
+from typing import Final, NamedTuple
 
 import duckdb
 import polars as pl
 
-from firmlake.core.errors import Stopped
+from firmlake.api.contract import DATASETS
+from firmlake.api.element import NOTHING_SAID
+from firmlake.core.errors import DriftError, Stopped
 from firmlake.core.memory import give_back
-from firmlake.core.run import Outcome, Run
+from firmlake.core.run import Outcome, Run, RunPlan
 from firmlake.core.settings import Settings
-from firmlake.enrich.causes import Cause, find_causes, find_cut, join_causes, left_out
-from firmlake.enrich.fields import find_unread
-from firmlake.enrich.lost import find_lost
-from firmlake.enrich.refuse_drift import refuse_unwanted, refuse_vanished
+from firmlake.core.text import count_of
+from firmlake.enrich.plan import tell_before
+from firmlake.landing.progress import EMPTY, OTHER_MESSAGE, WRONG_PAGE
+from firmlake.landing.standing import NOT_REQUESTED, PARTLY
+from firmlake.report.doubts import count_read, step_for
+from firmlake.report.next_step import REJECTED
+from firmlake.tables.leaves import setting_of
+from firmlake.tables.notes import NOT_THERE
+from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
-from firmlake.warehouse.generations import newest
+from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
 from firmlake.warehouse.publish import publish
+from firmlake.warehouse.vanished import Vanished
 from firmlake.warehouse.views import create_views
-
-__all__ = ["decide_outcome", "publish_run"]
 
 
 def decide_outcome(
@@ -100,3 +114,340 @@ def _staged(run: Run, manifest: Manifest, table: str) -> pl.LazyFrame:
     if not files:
         return pl.LazyFrame(schema=polars_schema(TABLES[table]))
     return pl.scan_parquet(files, glob=False, hive_partitioning=False)
+
+
+_ALWAYS = 2.0
+"""A share above every allowed setting, so that this run is never published and the next run asks again."""
+
+
+def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: datetime) -> None:
+    """Refuse to publish a run with a value or field that `contract.values` or `contract.new_fields` forbids.
+
+    Args:
+        run: The run. If it is refused, its outcome is recorded as refused.
+        rejects: Its staged rejects.
+        drift: Its staged differences from the contract.
+        now: UTC.
+
+    Raises:
+        DriftError: The run holds such a value or field. The message names it and the setting to change. Nothing was
+            published.
+    """
+    stopping = rejects.filter(pl.col("effect") == "stop").select("dataset", "path", "reason").first().collect()
+    seen = drift.filter(pl.col("kind") == "new_field").select("dataset", "path").unique().sort(pl.all()).collect()
+    frozen = run.plan.contract.new_fields
+    new = [(dataset, path) for dataset, path in seen.iter_rows() if setting_of(frozen, dataset, path) == "freeze"]
+    if stopping.height:
+        dataset, path, what = stopping.row(0)
+        setting, helps = "contract.values", "discard_value"
+    elif new:
+        (dataset, path), what, setting = new[0], "a field that the contract does not know", "contract.new_fields"
+        helps = "keep"
+    else:
+        return
+    reason = f"{dataset} {path}: {what}"
+    # A pattern cannot spell the brackets of parents[].
+    pattern = f"{dataset}.{path.replace('[]', '*')}"
+    next_step = (
+        f'Add "{pattern}" = "{helps}" at the end of {setting}, or remove the entry that covers it, and '
+        f"{run.plan.again}; within the paid window no company is charged twice"
+    )
+    run.finish("refused", reason, now, vanished_share=_ALWAYS, next_step=next_step)
+    raise DriftError(f"{reason}; {setting} stops the run, so nothing was published", next_step)
+
+
+def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:
+    """Make the check that a load calls before it replaces rows by rows that lack a field.
+
+    Args:
+        settings: The share and the number of records that may lose a field.
+        run: The run. If it is refused, its outcome is recorded as refused, so that the next run asks again.
+        now: UTC.
+
+    Returns:
+        A function that raises `DriftError` if more records lost a field. Then nothing is published and old rows stay.
+    """
+
+    def check(found: Sequence[Vanished]) -> None:
+        most, least = settings.run.vanished_share_max, settings.run.vanished_records_min
+        refused = [each for each in found if each.share > most and each.lost >= least]
+        if not refused:
+            return
+        worst = refused[0]
+        more = f" (and {len(refused) - 1} more fields)" if len(refused) > 1 else ""
+        again = run.plan.again
+        helps = "the service sends the field again"
+        if worst.reason:
+            helps = "a setting under contract makes the values fit, or the service sends them as before"
+        step = (
+            f"{again[0].upper()}{again[1:]} once {helps}; within the paid window no "
+            f"company is charged twice; --set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes "
+            f"run {run.run_id} as it is"
+        )
+        run.finish("refused", f"{worst}{more}", now, vanished_share=worst.share, next_step=step)
+        raise DriftError(f"{worst}{more}: nothing was published, and the rows in the warehouse stay as they are", step)
+
+    return check
+
+
+_REDRIVE = "`firmlake redrive` asks again"
+_REASON_MAX = 300
+_LACKING = "`firmlake redrive` asks again once the service sends what is missing"
+_CHOSEN = "to keep such records, remove discard_record from contract.values, then run `firmlake replay`"
+_REQUIRED = [field.path for each in DATASETS.values() for field in each.fields.values() if field.required]
+
+_SETTINGS = {
+    WRONG_PAGE: "Set api.names.limit and api.names.offset to the service's paging parameters; `firmlake check` finds "
+    "them",
+    OTHER_MESSAGE: "If the message means that the company is unknown, set api.names.not_found_message to it; if it "
+    "means success, set api.names.success_message",
+    NOT_REQUESTED: "Run `firmlake check LIST` with companies of that country; it finds the spelling of company numbers "
+    "that the service expects",
+    EMPTY: "If the service leaves out companies that it does not know, run the whole list again with --refresh: beside "
+    "companies that it knows, they are told from failed ones",
+}
+"""What to do first, by a part of the reason in dead_letters."""
+_UNSAID = (
+    "`firmlake check` shows how answers differ from our assumptions; ask the service what an element without data, "
+    "message and name means, because such answers will fail again"
+)
+
+
+class Cause(NamedTuple):
+    """Why a run is not complete, and what to do about it."""
+
+    text: str
+    next_step: str
+
+
+def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
+    """Return the cause for companies that the budget leaves out."""
+    if plan.budget:
+        step = f"To fetch them, raise run.max_credits_per_month or wait for the next month, and {plan.again}"
+        return Cause(f"{plan.budget} leaves out {count_of(count, 'company')}", step)
+    limit, step = f"run.max_credits = {settings.run.max_credits}", f"To go on, {plan.again}"
+    if settings.run.max_credits < 0:  # resumed without the budget that the run was planned with
+        limit = "The budget that the run began with"
+    elif settings.run.max_credits == 0:
+        step = f"To fetch them, set run.max_credits higher and {plan.again}"
+    return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", step)
+
+
+def find_causes(
+    settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters: pl.LazyFrame, rejects: pl.LazyFrame
+) -> list[Cause]:
+    """List the causes why companies of a run have no complete data.
+
+    Args:
+        settings: `run.fail_on` sets how many companies may fail before the run is not done.
+        plan: The plan of the run.
+        states: The staged rows of company_state.
+        letters: The staged rows of dead_letters.
+        rejects: The staged rows of rejects.
+
+    Returns:
+        Datasets that were given up first, then companies that failed, then companies with rejected records.
+    """
+    causes = [*_given_up(states, letters)]
+    has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
+    if _count(states, has_failed | is_unfit) > settings.run.fail_share * plan.company_count:
+        if count := _count(states, has_failed):
+            causes.append(Cause(f"{count_of(count, 'company')} failed", _help(states.filter(has_failed), letters)))
+        if count := _count(states, is_unfit):
+            has = "has" if count == 1 else "have"
+            text = f"{count_of(count, 'company')} {has} records that do not fit{_most_rejected(rejects)}"
+            causes.append(Cause(text, _help_rejected(rejects)))
+    return causes
+
+
+def find_cut(drift: pl.LazyFrame) -> list[Cause]:
+    """Find the datasets without pages for which the service sent fewer records than it says it has.
+
+    Args:
+        drift: The staged rows of drift.
+    """
+    cut = drift.filter((pl.col("kind") == "other_count") & (pl.col("path") == "[].pagination.total"))
+    found = cut.group_by("dataset").agg(pl.col("record_count").sum(), pl.col("example").first()).sort("dataset")
+    return [
+        Cause(
+            f"{dataset} are incomplete for {count_of(count, 'company')} (such as {example})",
+            f"Ask the service how to get all {dataset} at once: its specification has no pages for them",
+        )
+        for dataset, count, example in found.collect().iter_rows()
+    ]
+
+
+def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
+    """Join causes into one reason and one next step."""
+    causes = list(causes)
+    steps = dict.fromkeys(step for cause in causes for step in cause.next_step.split("; "))
+    return "; ".join(cause.text for cause in causes), "; ".join(steps)
+
+
+def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
+    """Yield a cause for each dataset, or part of its companies, that the run gave up, with the service's reason."""
+    given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
+    key = ["country", "company_number", "dataset"]
+    is_part = pl.col("reason").str.starts_with(PARTLY).fill_null(value=False)
+    part = pl.when(is_part).then(pl.col("reason").str.split(" (").list.first())  # without the words of the service
+    found = (
+        given_up.join(letters.select(*key, "reason"), on=key, how="left")
+        .group_by(part.alias("part"), pl.when(~is_part).then("dataset").alias("whole"), "status")
+        .agg(
+            pl.col("dataset").cast(pl.String).unique().sort(),
+            pl.struct("country", "company_number").n_unique().alias("company_count"),
+            pl.col("reason").drop_nulls().min(),
+        )
+        .sort("dataset", "part")
+    )
+    for part_of, _, status, datasets, count, reason in found.collect().iter_rows():
+        said = (reason or "no reason recorded")[:_REASON_MAX]
+        names = " and ".join(filter(None, [", ".join(datasets[:-1]), datasets[-1]]))
+        step = f"once the service answers, {_REDRIVE}"
+        if part_of:
+            step = f"get a token that may ask about them, then {_REDRIVE}, or leave them out of the list"
+        elif status == "forbidden":
+            step = f"get a token that may use {names}, then {_REDRIVE}, or leave {names} out of run.datasets"
+        are = "is" if len(datasets) == 1 else "are"
+        yield Cause(f"{names} {are} {status} for {count_of(count, 'company')} ({said})", step[0].upper() + step[1:])
+
+
+def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
+    """Return the next steps for failed companies: correct a setting if it is the reason, then ask again."""
+    reasons = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason").unique().collect()
+    steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.contains(sign, literal=True).any()]
+    is_unsaid = reasons["reason"] == NOTHING_SAID
+    steps += [_UNSAID] * is_unsaid.any() + [_REDRIVE] * (not is_unsaid.all() or reasons.is_empty())
+    return "; ".join([*steps, "dead_letters says why they failed"])
+
+
+def _help_rejected(rejects: pl.LazyFrame) -> str:
+    """Return the next steps for rejected records. Asking again helps only once the service has corrected them."""
+    is_lacking, is_whole = pl.col("reason") == NOT_THERE, pl.col("path").str.contains(r"^$|\[\]$")
+    is_unread = is_whole | pl.col("path").is_in(_REQUIRED)
+    steps = pl.when(is_lacking).then(pl.lit(_LACKING)).when(is_unread).then(pl.lit(REJECTED)).otherwise(pl.lit(_CHOSEN))
+    found = rejects.filter(pl.col("effect") == "record").select(steps.alias("step")).unique().collect()["step"]
+    return "; ".join(["rejects says what does not fit", *sorted(found)])
+
+
+def _most_rejected(rejects: pl.LazyFrame) -> str:
+    """Return the field that most of the rejected records lack, in brackets; empty if none is the reason."""
+    fields = rejects.filter((pl.col("effect") == "record") & (pl.col("path") != ""))
+    counts = fields.group_by("dataset", "path").len()
+    found = counts.sort("len", "dataset", "path", descending=[True, False, False]).head(1).collect()
+    return "".join(f" ({dataset}: {path})" for dataset, path, _ in found.iter_rows())
+
+
+def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
+    """Count the companies whose rows meet a condition."""
+    return states.filter(condition).select("country", "company_number").unique().collect().height
+
+
+_LOST_SHARE_MAX: Final = 0.1
+"""Ignore fewer lost lines or companies than this share of the list: single ones come and go."""
+_FEWEST_REFUSED: Final = 3
+"""Ignore fewer newly refused lines than this: in a short list, one or two lines exceed the share."""
+_FEWEST_GONE: Final = 10
+"""Ignore fewer companies than this that are gone: they leave a short list on purpose more often than by mistake."""
+
+
+def find_lost(settings: Settings, run: Run) -> list[Cause]:
+    """Find out whether many more lines are refused, or many fewer companies named, than in the held version of a list.
+
+    There is no cause for the first version of a list, for a sample, or for a list that always has many refused lines;
+    every run shows their number anyway.
+
+    Args:
+        settings: The memory for DuckDB, and whether the run is a sample.
+        run: The run, which is not in the warehouse yet.
+    """
+    plan, name = run.plan, held_name(run)
+    if not name or settings.run.sample or newest(run.folders) is None:
+        return []
+    with open_warehouse(run.folders, memory_limit=settings.run.duckdb_memory) as connection:
+        held = connection.execute(_HELD, [name]).fetchall()
+    if not held:
+        return []
+    [(company_count, refused_count)] = held
+    more, gone = plan.refused_count - refused_count, company_count - plan.company_count
+    if more >= _FEWEST_REFUSED and more > _LOST_SHARE_MAX * plan.line_count:
+        return [
+            Cause(
+                f"{plan.refused_count:,} of {plan.line_count:,} lines of {plan.list_name} were refused, but "
+                f"{refused_count:,} in the version before, so companies may be missing by mistake",
+                f"`firmlake list show {quote(name)}` shows the reasons; correct the file or map its columns (--map), "
+                "then run it again",
+            )
+        ]
+    if gone >= _FEWEST_GONE and gone > _LOST_SHARE_MAX * company_count:
+        return [
+            Cause(
+                f"{plan.list_name} names {plan.company_count:,} companies, and {company_count:,} in the version "
+                "before, so companies may be missing by mistake",
+                "Compare the file with its source, since it may have been read while it was written, then run it "
+                "again; if they left on purpose, do nothing",
+            )
+        ]
+    return []
+
+
+_HELD = """
+    SELECT company_count, (SELECT count(*) FROM list_members m WHERE m.list_name = l.list_name AND status = 'refused')
+    FROM company_lists l WHERE lower(list_name) = lower(?)
+"""
+
+
+_UNREAD_SHARE_MAX = 0.1
+"""Single odd values are rarer. If this share does not fit, such as all negatives, the service uses another form."""
+_AMBIGUOUS_SHARE_MIN = 0.5
+
+
+def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.LazyFrame]) -> list[Cause]:
+    """Find the fields in which more than a tenth of the values was discarded.
+
+    Fields that `contract.values` names are left out, because their values are discarded on purpose.
+
+    Args:
+        settings: `run.vanished_records_min` sets how many records may always lose a field.
+        plan: The plan of the run.
+        staged: Returns the staged rows of a table.
+
+    Returns:
+        One cause for each next step, with the field that lost most values and the number of other fields.
+    """
+    lost = _lost(staged("rejects")).filter(pl.col("count") >= settings.run.vanished_records_min)
+    by_step: dict[str, list[str]] = {}
+    for dataset, path, reason, count in lost.collect().iter_rows():
+        for column in _columns(dataset, path)[:1]:
+            chosen = setting_of(plan.contract.values, dataset, column, path)
+            values = f"SELECT {count_read(dataset, column, count)} FROM self"  # noqa: S608 - our own names
+            read = staged(dataset).sql(values).collect().item()
+            if chosen is None and count > _UNREAD_SHARE_MAX * (count + read):
+                text = f"{dataset}.{column} could not be read in {count:,} of {count + read:,} values"
+                by_step.setdefault(step_for(dataset, column, reason), []).append(text)
+    return [
+        Cause(texts[0] + (f", and many values of {len(texts) - 1} more fields" if texts[1:] else ""), step)
+        for step, texts in by_step.items()
+    ]
+
+
+def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:
+    """Count the discarded values of each field, with a reason that most of them have; the largest counts first."""
+    is_ambiguous = pl.col("reason").str.contains(AMBIGUOUS, literal=True)
+    ambiguous, others = pl.col("reason").filter(is_ambiguous).min(), pl.col("reason").filter(~is_ambiguous).min()
+    values = rejects.filter((pl.col("effect") == "value") & pl.col("value").is_not_null())
+    return (
+        values.with_columns(pl.col("path").str.replace(r"^.*\[\]\.", ""))
+        .group_by("dataset", "path")
+        .agg(
+            pl.when(is_ambiguous.mean() >= _AMBIGUOUS_SHARE_MIN).then(ambiguous).otherwise(others).alias("reason"),
+            pl.len().alias("count"),
+        )
+        .sort("count", "dataset", "path", descending=[True, False, False])
+    )
+
+
+def _columns(dataset: str, path: str) -> list[str]:
+    """Return the column of a field, or the columns of all fields inside an object."""
+    fields = DATASETS[dataset].fields
+    return [name for name, field in fields.items() if field.path == path or field.path.startswith(f"{path}.")]

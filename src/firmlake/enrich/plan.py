@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,21 +15,27 @@ import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
 from firmlake.api.throttle.forecast import Forecast
+from firmlake.core.company import Company
+from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
-from firmlake.core.run import REDRIVE, Run
-from firmlake.core.runs import list_runs
-from firmlake.core.settings import Settings
-from firmlake.enrich.budget import Budget, budget_of
-from firmlake.enrich.held import Held, read_held
-from firmlake.enrich.other_list import OtherList, find_other_list
-from firmlake.enrich.sample import Whole, take_sample
+from firmlake.core.run import REDRIVE, Run, list_runs
+from firmlake.core.settings import RunSettings, Settings
+from firmlake.enrich.held import (
+    Held,
+    find_others,
+    find_replaced,
+    find_unfinished,
+    read_held,
+    spent_before,
+    targets_left,
+)
 from firmlake.enrich.targets import FAILED, Estimate, count_companies, estimate, find_targets
-from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, spent_before, targets_left
-from firmlake.enrich.without_forgotten import without_forgotten
-from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
-from firmlake.intake.key import names_of
+from firmlake.intake.company_list import CompanyList, choose_from, known_companies, read_company_list
+from firmlake.intake.key import KEY_SQL, company_key, names_of
+from firmlake.intake.members import Members, list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
-from firmlake.privacy.forgotten import open_forgotten
+from firmlake.privacy.forgotten import Forgotten, open_forgotten
+from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 from firmlake.report.bill import Bill, month_start, read_bill, spent_this_month
 from firmlake.tables.leaves import check_contract
 from firmlake.tables.underway import is_recent, read_underway
@@ -36,7 +43,175 @@ from firmlake.warehouse.generations import lost_warehouse, newest, open_warehous
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import read_rules
 
-__all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]
+_WARN_SHARE = 0.8
+
+
+class Budget(NamedTuple):
+    """The credits that a run may spend.
+
+    Attributes:
+        credits: The most credits; -1 for any number.
+        limit: The setting that limits the credits, with its value; empty if that is `run.max_credits`.
+        spent: Credits spent in this calendar month.
+        of_month: `run.max_credits_per_month`.
+        before: Credits that earlier attempts of the run spent; they count towards `run.max_credits`.
+    """
+
+    credits: int
+    limit: str
+    spent: int
+    of_month: int
+    before: int = 0
+
+    def tell(self, credit_count: int) -> str:
+        """Describe the month's budget after a run of this cost, as a warning from 80 %; empty without such a budget."""
+        if self.of_month < 0:
+            return ""
+        after = self.spent + credit_count
+        share = after / self.of_month if self.of_month else 1.0
+        warning = "Warning: " if share >= _WARN_SHARE else ""
+        return (
+            f"{warning}{self.spent:,} of {self.of_month:,} credits of this month are spent, "
+            f"{after:,} ({share:.0%}) after this run"
+        )
+
+
+def budget_of(run: RunSettings, spent: int, before: int = 0) -> Budget:
+    """Return the credits that a run may still spend.
+
+    Args:
+        run: The budgets.
+        spent: Credits spent in this calendar month.
+        before: Credits that earlier attempts of the run spent.
+    """
+    of_month = run.max_credits_per_month
+    left = max(0, of_month - spent)
+    own = max(0, run.max_credits - before) if run.max_credits >= 0 else -1
+    if of_month < 0 or 0 <= own <= left:
+        return Budget(own, "", spent, of_month, before)
+    limit = f"run.max_credits_per_month = {of_month} ({spent:,} spent this month)"
+    return Budget(left, limit, spent, of_month, before)
+
+
+def tell_before(credit_count: int) -> str:
+    """Describe what earlier attempts of a run spent, to follow the name of its budget; empty if they spent nothing."""
+    return f" ({credit_count:,} spent by earlier attempts)" if credit_count else ""
+
+
+def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> CompanyList:
+    """Refuse the lines of a list that name a forgotten company, and clean the kept columns of all other lines.
+
+    Raises:
+        CompanyListError: All companies of the list are forgotten.
+    """
+    if forgotten is None:
+        return companies
+    gone = [
+        line
+        for country, number, line in companies.companies.select("country", "company_number", "line").iter_rows()
+        if forgotten.has_company(Company(country, number))
+    ]
+    if gone and len(gone) == companies.companies.height:
+        raise CompanyListError(
+            f"{companies.path}: every company on the list was forgotten",
+            "To fetch one again, name it with `firmlake company`",
+        )
+    if gone:
+        companies = choose_from(companies, companies.companies.filter(~pl.col("line").is_in(gone)))
+    lines = pl.DataFrame({"line": gone}, schema={"line": companies.refused.schema["line"]})
+    refused = lines.with_columns(given=pl.lit(None, pl.String), reason=pl.lit(LINE_FORGOTTEN))
+    return replace(
+        companies,
+        repaired=clean_frame(companies.repaired, forgotten),
+        refused=clean_frame(pl.concat([companies.refused, refused]).sort("line"), forgotten),
+    )
+
+
+def clean_members(members: Members, forgotten: Forgotten | None) -> Members:
+    """Clean the lines of a list while they are read."""
+    if forgotten is None:
+        return members
+    return members._replace(batches=(clean_frame(batch, forgotten) for batch in members.batches))
+
+
+class OtherList(NamedTuple):
+    """The held version of a list that has little in common with the file about to replace it.
+
+    Attributes:
+        name: The name of the list.
+        run_id: The run that read the held version.
+        company_count: The companies of the held version.
+        shared_count: The companies that the file has too.
+    """
+
+    name: str
+    run_id: str
+    company_count: int
+    shared_count: int
+
+
+def find_other_list(settings: Settings, companies: CompanyList) -> OtherList | None:
+    """Find the list that a file would replace although the file seems to be a different list.
+
+    Returns:
+        The list; None if no list has that name, or if both share at least half the companies of the smaller one.
+    """
+    folders, name = Folders.of(settings), settings.run.list_name or list_name_of(companies.path)
+    if newest(folders) is None:
+        return None
+    with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
+        connection.register("given", companies.companies.select(company_key().alias("company")).to_arrow())
+        rows = connection.execute(_HELD, [name]).fetchall()
+    found = OtherList(*rows[0]) if rows else None
+    if found is None or 2 * found.shared_count >= min(found.company_count, companies.companies.height):
+        return None
+    return found
+
+
+_HELD = f"""
+    SELECT list_name, run_id, company_count, (
+        SELECT count(*) FROM given SEMI JOIN (
+            SELECT {KEY_SQL} AS company FROM list_members m
+            WHERE m.list_name = l.list_name AND company_number IS NOT NULL
+        ) USING (company)
+    )
+    FROM company_lists l WHERE lower(list_name) = lower(?)
+"""  # noqa: S608 - constants of this module only
+
+
+_KEY = ("country", "company_number")
+
+
+class Whole(NamedTuple):
+    """What a run over the whole list would do, including the sample.
+
+    Attributes:
+        target_count: Companies that the run would ask for.
+    """
+
+    target_count: int
+    estimate: Estimate
+
+
+def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Whole]:
+    """Choose the first `run.sample` companies of a list for which a dataset is missing or stale.
+
+    Returns:
+        A list of these companies, with the refused lines of the whole list; and what the whole list would cost without
+        budgets.
+    """
+    targets = find_targets(
+        companies.companies,
+        settings.run.datasets,
+        held.state,
+        held.paid,
+        max_credits=-1,
+        shard_companies=settings.run.shard_companies,
+    )
+    whole = Whole(count_companies(targets), estimate(settings.api, targets, held.totals))
+    chosen = targets.lazy().select(pl.col(_KEY).cast(pl.String)).unique(maintain_order=True).head(settings.run.sample)
+    return choose_from(companies, chosen.collect()), whole
+
 
 _OVERTAKEN_AFTER = timedelta(days=1)
 """A run that was interrupted less than this ago is resumed even if other companies have fallen due since."""

@@ -11,36 +11,41 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 import polars as pl
 
+from firmlake import __version__
 from firmlake.api import service
+from firmlake.api.service import service_name
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import DriftError, FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.failure import about_run
 from firmlake.core.folders import Folders
-from firmlake.core.freeze import remove_run
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
-from firmlake.core.run import Outcome, Run
+from firmlake.core.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
 from firmlake.core.settings import Settings
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.enrich.observer import Observer, Published
+from firmlake.enrich.plan import Planned, clean_members
 from firmlake.enrich.shards import fetch_shards
-from firmlake.enrich.start import start_or_resume
+from firmlake.enrich.targets import count_companies
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
+from firmlake.intake.company_list import CompanyList
+from firmlake.intake.members import list_name_of, open_members, write_members
 from firmlake.landing.segments import list_segments
+from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.generations import LINK, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.publish import check_room
-
-__all__ = ["carry_out", "enrich", "redrive", "shortfall"]
+from firmlake.warehouse.rules import read_rules
 
 _FAILED_MAX = 10
 _KEY = ("country", "company_number")
@@ -147,9 +152,6 @@ def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
         elif outcome.outcome == "some_failed":
             found.append(SomeFailedError(f"Published, but {outcome.reason}", outcome.next_step))
     return max(found, key=lambda error: error.exit_code, default=None)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _fetch_and_publish(
@@ -281,3 +283,95 @@ def _publish(
     made = publish_run(settings, run, manifest, outcome, now())
     log("published", run=run.run_id, warehouse=made)
     return outcome
+
+
+def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
+    """Start a new run by freezing its plan, or resume the unfinished run of the same list.
+
+    Raises:
+        SettingsError: A rule of `paths.alert_rules` is wrong.
+    """
+    if planned.unfinished:
+        return _renew_list(settings, planned, planned.unfinished)
+    folders = Folders.of(settings)
+    companies, targets = planned.companies, planned.targets
+    asked = count_companies(targets)
+    frozen = RunPlan(
+        run_id=new_run_id(now),
+        started_at=now,
+        list_name=companies.path.name,
+        list_sha256=companies.sha256,
+        service=service_name(settings),
+        language=settings.api.language,
+        datasets=settings.run.datasets,
+        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
+        company_count=companies.companies.height,
+        refused_count=companies.refused.height,
+        repeated_count=companies.repeated_count,
+        fresh_count=companies.companies.height - asked,
+        target_count=asked,
+        shard_count=int(targets["shard"].max() or 0),  # type: ignore[arg-type]
+        firmlake_version=__version__,
+        refresh_after_days=settings.run.refresh_after_days,
+        credit_window_days=settings.run.credit_window_days,
+        lookalikes_watched=settings.run.lookalikes_watched,
+        refresh_count=planned.estimate.refresh_count,
+        budget=planned.budget.limit,
+        credits_before=planned.budget.before,
+        doubts_totals=True,
+        names=settings.api.names,
+        contract=settings.contract,
+        alert_rules=read_rules(settings.paths.alert_rules),
+        resume=_how_to_resume(folders, planned),
+    )
+    frozen, tables = _list_tables(settings, companies, frozen)
+    return freeze_run(folders, frozen, targets, tables)
+
+
+def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> tuple[RunPlan, dict[str, Frozen]]:
+    """Collect the tables of a list to freeze, and add the list's name and columns to the plan."""
+    tables: dict[str, Frozen] = {
+        "companies": companies.companies,
+        "repaired": companies.repaired,
+        "refused_lines": companies.refused,
+    }
+    if not companies.is_file:
+        return plan, tables
+    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
+    members = clean_members(open_members(companies, settings.intake), forgotten)
+    line_count = companies.line_count - companies.header_count
+    tables["members"] = lambda path: write_members(path, members, line_count)
+    if not settings.intake.keeps_all:
+        tables["refused_lines"] = companies.refused.with_columns(given=pl.lit(None, pl.String))
+    name = settings.run.list_name or list_name_of(companies.path)
+    plan = msgspec.structs.replace(
+        plan,
+        company_list=name,
+        list_columns=members.columns,
+        list_delimiter=members.delimiter,
+        list_types=members.types,
+        list_formats=members.formats,
+    )
+    return plan, tables
+
+
+def _how_to_resume(folders: Folders, planned: Planned) -> str:
+    """Return how to resume, as in `RunPlan`; a list from a pipe, a query or a store is resumed from its copy."""
+    path = planned.companies.path
+    is_copy = planned.companies.is_file and folders.inputs in path.parents
+    return f"run `firmlake run {quote(str(path.absolute()))}` again" if is_copy else planned.resume
+
+
+def _renew_list(settings: Settings, planned: Planned, unfinished: Run) -> Run:
+    """Resume an unfinished run with the current list, which has the same companies, but maybe other lines and cells."""
+    companies = planned.companies
+    changed = msgspec.structs.replace(
+        unfinished.plan,
+        list_name=companies.path.name,
+        resume=_how_to_resume(unfinished.folders, planned),
+        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
+        refused_count=companies.refused.height,
+        repeated_count=companies.repeated_count,
+    )
+    plan, tables = _list_tables(settings, companies, changed)
+    return freeze_again(unfinished, plan, tables) if "members" in tables else unfinished

@@ -1,35 +1,35 @@
-"""Fetch the shards of a run, one after the other, and stage each as soon as it is fetched.
+"""Fetch the shards of a run one after the other and stage each at once; end a run that gets no answer for a long time.
 
 Fetching one while staging another would take a tenth more CPU and be no faster: both need the interpreter's lock.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from firmlake.api import service
 from firmlake.api.client import Answer, Client
-from firmlake.core.errors import InterruptedRunError, RequestRefusedError, Stopped
-from firmlake.core.freeze import remove_run
+from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedError, Stopped
+from firmlake.core.failure import record_failure
 from firmlake.core.memory import collecting_rarely
-from firmlake.core.run import Run
+from firmlake.core.run import Run, remove_run
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.enrich.observer import Observer
-from firmlake.enrich.watch import Watch
 from firmlake.landing.fetch import Fetcher
-from firmlake.landing.landed import read_landed
-from firmlake.landing.progress import Progress
+from firmlake.landing.progress import Progress, read_landed
 from firmlake.tables.stage import Manifest, stage_shard
-
-__all__ = ["fetch_shards"]
 
 T = TypeVar("T")
 
@@ -148,3 +148,52 @@ def _one_by_one(
                 stop.set()
                 raise
     return stopped
+
+
+_GRACE_SECONDS = 60.0
+"""Time left for the requests in flight. Then the process is ended, because a hanging thread would keep it alive."""
+
+
+class Watch:
+    """Notices that a run has stalled.
+
+    Args:
+        minutes: The longest time without a sign of life; 0 watches nothing.
+        state: The folder where the failure is recorded if the process has to be ended.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(self, minutes: float, state: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._minutes, self._state, self._clock = minutes, state, clock
+        self._last = clock()
+        self.error: Stopped | None = None
+
+    def note(self) -> None:
+        """Note a sign of life: an answer, a staged shard, or the start or end of a wait."""
+        self._last = self._clock()
+
+    def check(self, stop: threading.Event) -> None:
+        """If the run has stalled, ask its threads to stop. If they do not, the process ends a minute later."""
+        if self.error or not self._minutes or self._clock() - self._last < 60 * self._minutes:
+            return
+        self.error = Stopped(
+            f"The run stalled: nothing arrived for {self._minutes:g} minutes (run.stuck_after_minutes)",
+            RUN_AGAIN,
+        )
+        stop.set()
+        timer = threading.Timer(_GRACE_SECONDS, self._end_process)
+        timer.daemon = True
+        timer.start()
+        self._timer = timer
+
+    def close(self) -> None:
+        """Cancel the end of the process, because the threads have stopped."""
+        if self.error:
+            self._timer.cancel()
+
+    def _end_process(self) -> None:
+        assert self.error
+        record_failure(self._state, "a run that stalled", self.error)
+        sys.stderr.write(f"firmlake: {self.error}\n")
+        sys.stderr.flush()
+        os._exit(self.error.exit_code)

@@ -24,7 +24,7 @@ from firmlake.forget.sources import check_sources, clean_sources
 from firmlake.forget.staged import clean_staged
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
-from firmlake.rebuild.finished import finished_runs
+from firmlake.rebuild.replay import finished_runs
 from firmlake.report.page import write_report
 from firmlake.warehouse.generations import newest
 

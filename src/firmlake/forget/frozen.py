@@ -11,9 +11,7 @@ import polars as pl
 
 from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.freeze import freeze_again, remove_rests
-from firmlake.core.run import Run, RunPlan
-from firmlake.core.runs import list_runs
+from firmlake.core.run import Run, RunPlan, freeze_again, list_runs, remove_rests
 from firmlake.forget.packed import decode_line, may_name
 from firmlake.forget.place import Place, count_changed
 from firmlake.intake.company_list import identity_of

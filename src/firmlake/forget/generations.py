@@ -16,8 +16,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.forget.place import Place, count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
-from firmlake.rebuild.finished import finished_runs
-from firmlake.rebuild.restage import read_pruned
+from firmlake.rebuild.replay import finished_runs, read_pruned
 from firmlake.service_lists.load import load_additions, load_overview
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shards

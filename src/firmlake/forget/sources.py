@@ -8,7 +8,7 @@ import msgspec
 
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
-from firmlake.core.runs import list_runs
+from firmlake.core.run import list_runs
 from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, documents
 from firmlake.forget.landed import clean_landing, segments
 from firmlake.forget.place import Place

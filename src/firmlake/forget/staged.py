@@ -11,8 +11,7 @@ import polars as pl
 
 from firmlake.core.files import sha256_of, write_json, write_parquet
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
-from firmlake.core.runs import list_runs
+from firmlake.core.run import Run, list_runs
 from firmlake.forget.place import Place, count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame

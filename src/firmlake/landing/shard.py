@@ -1,15 +1,23 @@
-"""A shard while it is fetched: what has landed, which of its companies need care, and the decisions about them."""
+"""A shard while it is fetched: its requests, what has landed, which companies need care, and decisions about them."""
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
 
+from firmlake.api import requests
+from firmlake.api.answers import read_answer
+from firmlake.api.client import Answer, Client
+from firmlake.api.element import Element
+from firmlake.api.judge import NO_SUCH_PLACE
+from firmlake.api.unknown import NOT_FOUND, is_about, says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     CountryRefusedError,
@@ -17,18 +25,88 @@ from firmlake.core.errors import (
     FirmlakeError,
     ForbiddenError,
     OutOfCreditsError,
+    RequestFailedError,
+    RequestRefusedError,
+    ServiceError,
     UnavailableError,
+    UnusableAnswerError,
 )
+from firmlake.core.log import log
 from firmlake.core.run import Run
+from firmlake.core.settings import ApiSettings
 from firmlake.landing.charged import Account
-from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page, request_id
-from firmlake.landing.segments import LIMITS, PROVEN, Header, SegmentWriter
-from firmlake.landing.sent import Sent
+from firmlake.landing.progress import MISSES_MAX, Track, check_answer, load_progress
+from firmlake.landing.segments import LIMITS, PROVEN, Header, SegmentWriter, answered
 from firmlake.landing.standing import Scope, Standing
-from firmlake.landing.track import MISSES_MAX, Track
 
-__all__ = ["Shard"]
+TRIES_ALONE = 2
+"""Tries for a single company before it is given up: one failure may be the fault of the service."""
+
+Record = tuple[Header, bytes, list[Element] | None]
+"""A landed answer, with its elements if they were read."""
+
+
+class Ask(NamedTuple):
+    """A page to send.
+
+    Attributes:
+        page: The page.
+        tries: How often to try before the request counts as failed.
+        is_patient: Whether to wait while the service fails on every request.
+    """
+
+    page: Page
+    tries: int
+    is_patient: bool = True
+
+
+class Sent(NamedTuple):
+    """The result of sending a page: the landed answers, and the final error."""
+
+    ask: Ask
+    landed: list[Record]
+    error: FirmlakeError | None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the service refused the request and would refuse it again."""
+        return isinstance(self.error, RequestRefusedError)
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether the request failed and one of its companies may be the reason."""
+        return isinstance(self.error, RequestRefusedError | RequestFailedError)
+
+    @property
+    def is_no_such_place(self) -> bool:
+        """Whether the request was refused because the endpoint does not exist; other datasets may still be offered."""
+        return self.is_refused and self.landed[-1][0].status in NO_SUCH_PLACE
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the last answer was an empty array."""
+        return bool(self.landed) and self.landed[-1][0].is_success and b"".join(self.landed[-1][1].split()) == b"[]"
+
+    def names_unknown(self, api: ApiSettings) -> bool:
+        """Return whether the request was refused because the service does not know its only company.
+
+        A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company.
+        """
+        error, companies = self.error, self.ask.page.companies
+        if not isinstance(error, RequestRefusedError) or self.landed[-1][0].status != NOT_FOUND:
+            return False
+        return len(companies) == 1 and is_about(api, companies[0], error.said)
+
+
+def halve(page: Page) -> list[Ask]:
+    """Split a page into halves; return none for a page of one company."""
+    if len(page.companies) == 1:
+        return []
+    middle = (len(page.companies) + 1) // 2
+    halves = (page.companies[:middle], page.companies[middle:])
+    return [Ask(page._replace(companies=half), 1 if len(half) > 1 else TRIES_ALONE) for half in halves]
+
 
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
@@ -221,3 +299,120 @@ def _of_datasets(targets: pl.DataFrame, mark: str) -> defaultdict[str, set[Compa
     for country, number, dataset in targets.filter(mark).select("country", "company_number", "dataset").iter_rows():
         found[dataset].add(Company(country, number))
     return found
+
+
+_ABOUT_PAGE = (
+    RequestFailedError,
+    RequestRefusedError,
+    ForbiddenError,
+    EndpointPausedError,
+    UnavailableError,
+    OutOfCreditsError,
+)
+"""Errors after which other requests may still be answered; any other error ends the run."""
+
+
+class Sender:
+    """Sends the pages of a run, from any thread.
+
+    Args:
+        client: Client of the service.
+        api: Limits and names of the service.
+        on_answer: Called after each answer has landed.
+        clean: Removes from an answer what must not land; see `privacy.persons.answer_filter`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        api: ApiSettings,
+        on_answer: Callable[[Answer], object],
+        clean: Callable[[bytes], bytes],
+    ) -> None:
+        self._client = client
+        self._api = api
+        self._on_answer = on_answer
+        self._clean = clean
+        self._in_turn = threading.Lock()
+        self._has_met_others = False
+
+    def send(self, ask: Ask, shard: Shard) -> Sent:
+        """Send one page; every answer lands before anything acts on it."""
+        with self._in_turn if shard.account.is_tight else nullcontext():
+            return self._send(ask, shard)
+
+    def _send(self, ask: Ask, shard: Shard) -> Sent:
+        page, standing, account = ask.page, shard.standing, shard.account
+        due = sum(not shard.progress.is_paid(company) for company in page.companies)
+        ended = next(filter(None, map(standing.refusal, shard.scopes(page))), account.end or account.refusal(due))
+        if ended:
+            return Sent(ask, [], ended)
+        request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
+        base = shard.header(page)
+        is_apart, is_refresh = shard.is_apart(page), shard.is_refresh(page)
+        account.expect(due)
+        landed: list[Record] = []
+
+        def land(answer: Answer) -> None:
+            header = answered(base, answer)
+            if answer.request is not request:
+                header = msgspec.structs.replace(header, kind="probe", companies=())
+            content = self._clean(answer.body)
+            header = shard.writer.append(header, content)
+            landed.append((header, content, None))
+            account.note(header, due, is_free=is_refresh)
+            _log_answer(header)
+            self._on_answer(answer)
+
+        def check(body: bytes) -> None:
+            if not (standing.is_understood or is_apart):
+                self._recognise(page, read_answer(page.dataset, body), shard)
+            elements = check_answer(page.dataset, body)
+            if landed[-1][1] is body:  # false if the body was cleaned, or if the last answer was to a probe
+                landed[-1] = (landed[-1][0], body, elements)
+
+        is_patient = ask.is_patient and not is_apart
+        try:
+            self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
+        except _ABOUT_PAGE as error:
+            return Sent(ask, landed, error)
+        return Sent(ask, landed, None)
+
+    def _recognise(self, page: Page, elements: list[Element], shard: Shard) -> None:
+        """Check that the first answers are about companies that were requested.
+
+        Raises:
+            UnusableAnswerError: The answer is about several other companies instead. Ask again.
+            ServiceError: A second answer is, too. Stop: further requests would cost credits for nothing.
+        """
+        names = shard.run.plan.names
+        asked = [(element.company, element) for element in elements if element.company in page.companies]
+        others = [element for element in elements if element.company not in page.companies]
+        if any(company and not says_unknown(names, company, element.message or "") for company, element in asked):
+            shard.standing.is_understood = True
+        elif len(others) > 1:
+            what = others[0].problem or f"{others[0].company} was not asked for"
+            count = len(page.companies)
+            message = f"The answer for {page.dataset} covers none of the {count} companies requested: {what}"
+            if not self._has_met_others:
+                self._has_met_others = True
+                raise UnusableAnswerError(message)
+            raise ServiceError(
+                message, "Run `firmlake check LIST` to see how the service writes the identifiers of companies"
+            )
+
+
+def _log_answer(header: Header) -> None:
+    log(
+        "landed",
+        run=header.run_id,
+        shard=header.shard,
+        request=header.request_id,
+        dataset=header.dataset,
+        companies=len(header.companies),
+        offset=header.offset,
+        attempt=header.attempt,
+        status=header.status,
+        error=header.error,
+        seconds=header.duration_seconds,
+    )

@@ -1,38 +1,34 @@
-"""Archive the landed answers of one or several data folders in an object store, where any machine can flatten them.
-
-    runs/<run>/plan.json                          written first: reserves the name
-    landing/run=<run>/shard=00001/00001.zst       segments, byte for byte
-    runs/<run>/*.parquet                          the frozen tables
-    runs/<run>/outcome.json                       written last: marks the run as archived
-    landing/service_lists/... contacts/...        answers about service lists, byte for byte
-    state/list_names/<sha256>.json                one for each company list that was renamed or removed
-    staged/<replay>/run=<run>/<table>/shard=00001.<sha256>.parquet
-    staged/<replay>/run=<run>/shard=00001.json    written last: marks the shard as staged
-
-Every object is created once and never changed: the store refuses a second object with the same name. A second worker,
-after a crash or in parallel, uses the object of the first.
-"""
+"""The archive: add runs to it, and build one warehouse from those that several data folders added."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
-from collections.abc import Callable, Iterator
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
 from pathlib import Path
+from shutil import rmtree
 from typing import NamedTuple
 
 import msgspec
 
-from firmlake.core.errors import DamagedError
+from firmlake.core.clock import utc_now
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
-from firmlake.exports.destination import Destination
-from firmlake.rebuild.finished import read_finished
-from firmlake.tables.stage import check_landed, read_manifest
+from firmlake.core.lock import lock
+from firmlake.core.run import Run, list_runs, open_run, read_runs
+from firmlake.core.settings import Settings
+from firmlake.exports.destination import Destination, open_destination
+from firmlake.rebuild.replay import load_staged, read_finished
+from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse
-from firmlake.warehouse.list_names import read_name_changes
+from firmlake.warehouse.list_names import NameChange, read_name_changes, write_name_changes
 from firmlake.warehouse.loads import loaded_runs
-
-__all__ = ["LISTS", "LIST_NAMES", "WRITTEN_LAST", "archive", "object_differs", "read_object"]
 
 LISTS = ("landing/service_lists", "landing/contacts")
 LIST_NAMES = "state/list_names"
@@ -86,9 +82,6 @@ def archive(folders: Folders, destination: Destination, tell: Callable[[str], ob
         sizes += _add(folders, destination, _files_below(folders.data / folder), there)
     sizes += _add_list_names(folders, destination)
     return Archived(runs, len(sizes), sum(sizes), damaged)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _published(folders: Folders) -> list[str]:
@@ -166,3 +159,269 @@ def object_differs(destination: Destination, name: str) -> DamagedError:
         f"{destination.url}/{name} differs from the file of the same name in the data folder",
         "Find out which of the two is intact. An archive holds data folders of one service, and each run once",
     )
+
+
+def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+    """Fetch everything but staged tables that a load into the warehouse needs: plans, outcomes, answers about lists.
+
+    Args:
+        destination: The archive.
+        folders: A data folder for this purpose only. Its runs count as pruned, because the archive has their answers.
+
+    Returns:
+        The runs, oldest first; and, by name, the runs whose plan, outcome or targets were changed in the archive. A
+        damaged run leaves nothing in the data folder.
+
+    Raises:
+        UsageError: The data folder has its own runs, or the archive has no run or runs of several services. The message
+            says which, and what to do.
+    """
+    if own := next(folders.landed.glob("run=*"), None):
+        raise UsageError(
+            f"{own}: this data folder already has its own runs", "Name an empty folder for the replay in paths.data"
+        )
+    there = destination.sizes("runs")
+    for name in {path.split("/")[1] for path in there if path.endswith(f"/{WRITTEN_LAST}")}:
+        _fetch(destination, folders, [path for path in there if path.startswith(f"runs/{name}/")], last=WRITTEN_LAST)
+    for folder in LISTS:
+        _fetch(destination, folders, list(destination.sizes(folder)))
+    write_name_changes(folders, (_name_change(destination, path) for path in destination.sizes(LIST_NAMES)))
+    runs, damaged = _read_fetched(destination, folders)
+    if not (runs or damaged):
+        raise UsageError(f"{destination.url} holds no run", "Add runs with `firmlake archive`")
+    if len(services := sorted({run.plan.service for run in runs})) > 1:
+        raise UsageError(
+            f"{destination.url} holds answers of {' and '.join(services)}", "Keep an archive for each service"
+        )
+    for run in runs:
+        run.mark_pruned()
+    return runs, damaged
+
+
+def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manifest:
+    """Flatten a shard of an archived run into the archive, unless it is already staged there. Safe on any machine.
+
+    Args:
+        address: The address of the archive, as given to `open_destination`.
+        replay: A name for one replay with one version of the code. Shards staged under this name are reused.
+        run_id: The run.
+        shard: The number of the shard.
+
+    Raises:
+        DamagedError: A landed answer was changed; restore it in the archive.
+    """
+    destination = open_destination(address)
+    folder = f"staged/{replay}/run={run_id}"
+    marker = f"{folder}/shard={shard:05}.json"
+    if staged := destination.read(marker):
+        return msgspec.json.decode(staged.content, type=Manifest)
+    with _fetched(destination, run_id, shard) as run:
+        try:
+            manifest = stage_shard(run, shard)
+        except DamagedError as error:
+            raise _in_archive(destination, run.folders, error) from None
+        for file in manifest.files:
+            content = (run.folders.staged(run_id) / file.path).read_bytes()
+            # An existing object has this content, since its name holds the hash.
+            destination.create(_staged_path(folder, file), content)
+    if not destination.create(marker, msgspec.json.encode(manifest)):
+        return stage_archived(address, replay, run_id, shard)  # another worker was first
+    return manifest
+
+
+def collect_staged(destination: Destination, replay: str, run: Run, shards: Sequence[Manifest]) -> Manifest:
+    """Fetch the staged tables of a run from the archive, and finish its staging in the data folder.
+
+    Raises:
+        DamagedError: A file was changed; restore it in the archive.
+    """
+    folder = f"staged/{replay}/run={run.run_id}"
+    for file in (file for manifest in shards for file in manifest.files):
+        path = run.folders.staged(run.run_id) / file.path
+        if not path.exists() or sha256_of(path) != file.sha256:
+            content = read_object(destination, _staged_path(folder, file))
+            if hashlib.sha256(content).hexdigest() != file.sha256:
+                raise object_differs(destination, _staged_path(folder, file))
+            _write(path, content)
+    return finish_stage(run, shards)
+
+
+def _read_fetched(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+    """Read the fetched runs. The folder of a damaged run is removed, so that the run is fetched again once restored."""
+    runs, damaged = read_runs(folders)
+    for run in runs:
+        try:
+            for name in run.plan.sha256:
+                run.checked(name)
+        except DamagedError as error:
+            damaged[run.run_id] = error
+    for run_id in damaged:
+        damaged[run_id] = _in_archive(destination, folders, damaged[run_id])
+        rmtree(folders.run(run_id))
+    return [run for run in runs if run.run_id not in damaged], damaged
+
+
+def _fetch(destination: Destination, folders: Folders, names: list[str], last: str = "") -> None:
+    for name in sorted(names, key=lambda name: name.endswith(f"/{last}")):
+        path = folders.data / name
+        if not path.exists():  # an existing file is complete, since files are renamed into place
+            _write(path, read_object(destination, name))
+
+
+def _name_change(destination: Destination, path: str) -> NameChange:
+    try:
+        return msgspec.json.decode(read_object(destination, path), type=NameChange)
+    except msgspec.DecodeError as error:
+        raise DamagedError(f"{destination.url}/{path} is damaged: {error}", "Restore it in the archive") from error
+
+
+@contextmanager
+def _fetched(destination: Destination, run_id: str, shard: int) -> Iterator[Run]:
+    """Fetch a shard of a run while the context is open. Files of the whole run are kept for its next shard."""
+    run = _fetch_run(destination.url, run_id)
+    folders = run.folders
+    landing = folders.landing(run_id, shard)
+    try:
+        _fetch(destination, folders, list(destination.sizes(landing.relative_to(folders.data).as_posix())))
+        yield run
+    finally:
+        rmtree(landing, ignore_errors=True)
+        for path in folders.staged(run_id).rglob(f"shard={shard:05}.*"):
+            path.unlink()
+
+
+@cache
+def _fetch_run(address: str, run_id: str) -> Run:
+    """Fetch the plan and targets of a run, once for all shards that this process works on."""
+    folders = Folders(Path(tempfile.mkdtemp(prefix="firmlake-")))
+    atexit.register(rmtree, folders.data, ignore_errors=True)
+    destination = open_destination(address)
+    _fetch(destination, folders, [f"runs/{run_id}/plan.json"])
+    run = open_run(folders, run_id)
+    _fetch(destination, folders, [f"runs/{run_id}/{run.plan.files.get('targets', 'targets.parquet')}"])
+    return run
+
+
+def _staged_path(folder: str, file: StagedFile) -> str:
+    """Name a file by its content, so that files of two workers never get mixed up."""
+    return f"{folder}/{file.path.removesuffix('.parquet')}.{file.sha256}.parquet"
+
+
+def _write(path: Path, content: bytes) -> None:
+    write_file(path, lambda aside: aside.write_bytes(content))
+
+
+def _in_archive(destination: Destination, folders: Folders, error: DamagedError) -> DamagedError:
+    """Return the error with the file in the archive instead of its local copy."""
+    where = error.message.replace(str(folders.data), destination.url)
+    return DamagedError(where, "Restore it in the archive, from the data folder or a copy")
+
+
+class StagedShard(NamedTuple):
+    """A shard of an archived run, with its staged files or the error that ended its staging."""
+
+    run_id: str
+    shard: int
+    result: Manifest | Exception
+
+
+class Replayed(NamedTuple):
+    """The warehouse built from an archive.
+
+    Attributes:
+        damaged: The runs that were skipped, by name.
+    """
+
+    warehouse: Path
+    run_count: int
+    damaged: dict[str, DamagedError]
+
+    def __str__(self) -> str:
+        return f"{self.run_count} {'run' if self.run_count == 1 else 'runs'} replayed into {self.warehouse}"
+
+
+def list_shards(folders: Folders) -> list[tuple[str, int]]:
+    """List the shards to stage, as (run, shard), after `fetch_runs` has fetched the runs into a data folder."""
+    return [(run.run_id, shard) for run in list_runs(folders) for shard in run.shards()]
+
+
+def stage_here(destination: Destination, name: str, folders: Folders) -> list[StagedShard]:
+    """Stage all shards of an archive in this process, one by one."""
+    staged: list[StagedShard] = []
+    for run_id, shard in list_shards(folders):
+        try:
+            staged.append(StagedShard(run_id, shard, stage_archived(destination.url, name, run_id, shard)))
+        except DamagedError as error:
+            staged.append(StagedShard(run_id, shard, error))
+    return staged
+
+
+def replay_archive(
+    settings: Settings,
+    destination: Destination,
+    name: str,
+    holder: str,
+    stage_all: Callable[[Destination, str, Folders], Iterable[StagedShard]] = stage_here,
+    now: Callable[[], datetime] = utc_now,
+    clean: Callable[[Folders], object] = lambda folders: None,
+) -> Replayed:
+    """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are skipped.
+
+    Args:
+        settings: The data folder, which has no runs of its own, and the limits of the warehouse.
+        destination: The archive.
+        name: The name of this replay. The same name, with the same code, resumes an interrupted replay.
+        holder: The text that others see if they find the data folder locked.
+        stage_all: Stages all shards, on any number of machines. Called with the archive, the name and the data folder.
+        now: The clock, UTC.
+        clean: Removes forgotten subjects from the fetched and staged files before they are loaded; see
+            `firmlake.forget.forget.clean_merged`.
+
+    Raises:
+        UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
+            message says which, and what to do.
+        DamagedError: Every run is damaged. Restore the archive.
+        FirmlakeError: A shard could not be staged. Nothing was published. Run again with the same name to resume.
+    """
+    folders = Folders.of(settings)
+    with lock(folders, holder):
+        runs, damaged = fetch_runs(destination, folders)
+        staged, unstaged = _sort(stage_all(destination, name, folders))
+        damaged |= unstaged
+        for run in (run for run in runs if run.run_id not in damaged):
+            try:
+                collect_staged(destination, name, run, staged[run.run_id])
+            except DamagedError as error:
+                damaged[run.run_id] = error
+        clean(folders)
+        count = sum(run.run_id not in damaged for run in runs)
+        if not count:
+            raise next(iter(damaged.values()))
+        made = load_staged(
+            folders,
+            now,
+            memory_limit=settings.run.duckdb_memory,
+            keep=settings.run.keep_generations,
+            without=damaged,
+            storage_version=settings.run.storage_version,
+        )
+    return Replayed(made, count, damaged)
+
+
+def _sort(shards: Iterable[StagedShard]) -> tuple[dict[str, list[Manifest]], dict[str, DamagedError]]:
+    """Group the staged shards by run, in order, and the errors of damaged runs by name."""
+    staged: defaultdict[str, list[Manifest]] = defaultdict(list)
+    damaged: dict[str, DamagedError] = {}
+    for run_id, shard, result in shards:
+        if isinstance(result, Manifest):
+            staged[run_id].append(result)
+        elif isinstance(result, DamagedError):
+            damaged.setdefault(run_id, result)
+        elif isinstance(result, FirmlakeError):
+            raise result
+        else:
+            raise FirmlakeError(
+                f"Shard {shard} of run {run_id} was not staged: {type(result).__name__}: {result}",
+                "Check the workers, first of all their memory; then run again with the same name",
+            ) from result
+    return staged, damaged

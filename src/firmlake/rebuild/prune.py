@@ -23,8 +23,7 @@ from typing import NamedTuple
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sync_folder
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, open_run
-from firmlake.core.runs import read_runs
+from firmlake.core.run import Run, open_run, read_runs
 from firmlake.tables.stage import check_landed, check_staged, read_manifest
 from firmlake.warehouse.exported import export_record, exported_generations, last_exports
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse

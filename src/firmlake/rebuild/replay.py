@@ -1,28 +1,226 @@
-"""Replay: rebuild tables and warehouse from the landed answers, without sending requests."""
+"""Replay: rebuild tables and warehouse from the landed answers of all runs that ended, without sending requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.parts import fetch_dicts
-from firmlake.core.run import Outcome, Run
-from firmlake.core.runs import restore_outcome
+from firmlake.core.run import OUTCOME_LOST, Outcome, Run, plan_lost, read_runs, restore_outcome
 from firmlake.core.settings import ContractSettings
-from firmlake.rebuild.finished import finished_runs
-from firmlake.rebuild.reload import Content, find_overviews, publish_content
-from firmlake.rebuild.restage import restage
-from firmlake.service_lists.load import newest_applied
+from firmlake.service_lists.load import load_additions, load_overview, newest_applied
+from firmlake.service_lists.overview import Overview, list_overviews
+from firmlake.tables.stage import (
+    SCHEMA_VERSION,
+    Manifest,
+    answers_lost,
+    check_landed,
+    check_staged,
+    finish_stage,
+    read_manifest,
+    stage_shards,
+)
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, loaded_runs, read_loads
+from firmlake.warehouse.publish import publish
+from firmlake.warehouse.views import create_views
 
-__all__ = ["replay"]
+
+def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Run, Outcome]]:
+    """List the runs that have ended: first the loaded runs in the order of loading, then the others by their end.
+
+    Raises:
+        DamagedError: A run that was loaded or has landed answers has lost its plan or outcome, so its answers would be
+            missing unnoticed. The message says how to restore the file.
+    """
+    runs, damaged = read_finished(folders, loaded)
+    for error in damaged.values():
+        raise error
+    return runs
+
+
+def read_finished(
+    folders: Folders, loaded: Sequence[str] = ()
+) -> tuple[list[tuple[Run, Outcome]], dict[str, DamagedError]]:
+    """List the runs as `finished_runs` does, but return errors of damaged runs by name instead of raising them."""
+    runs, unreadable = read_runs(folders)
+    landed = {path.name.removeprefix("run=") for path in folders.landed.glob("run=*")}
+    damaged: dict[str, DamagedError] = {}
+    for run_id in sorted(landed | set(loaded)):
+        needed = {"plan.json": plan_lost(folders, run_id)}
+        if run_id in loaded:
+            needed["outcome.json"] = OUTCOME_LOST
+        for name, next_step in needed.items():
+            if not (path := folders.run(run_id) / name).exists():
+                damaged.setdefault(run_id, DamagedError(f"{path} is missing", next_step))
+    ended = [
+        (run, outcome)
+        for run in runs
+        if run.run_id not in damaged and (outcome := run.outcome()) and not outcome.is_refused
+    ]
+    order = {run_id: position for position, run_id in enumerate(loaded)}
+    ended.sort(key=lambda pair: (order.get(pair[0].run_id, len(order)), pair[1].finished_at, pair[0].run_id))
+    return ended, damaged | unreadable
+
+
+def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:
+    """Stage a run again from its landed answers, even if it is already staged.
+
+    Args:
+        run: The run. If its landed answers were pruned, its staged tables are returned instead.
+        on_run: Called with the run before it is staged.
+        processes: The number of processes that stage shards in parallel.
+
+    Raises:
+        DamagedError: Landed answers that were staged before are missing or changed. Nothing was removed. The message
+            says what to restore.
+    """
+    on_run(run)
+    if run.is_pruned:
+        return read_pruned(run)
+    if recorded := read_manifest(run):
+        check_landed(run, recorded)
+    for name in run.plan.sha256:  # checked first, because staged tables are removed only if they can be made again
+        run.table(name)
+    for marker in run.folders.staged(run.run_id).glob("*.json"):
+        marker.unlink()
+    try:
+        return finish_stage(run, stage_shards(run, processes))
+    except DamagedError as error:  # it must be a landed answer, because everything else was checked above
+        raise DamagedError(error.message, answers_lost(run)) from None
+
+
+def read_pruned(run: Run) -> Manifest:
+    """Read the staged tables of a run whose landed answers were pruned.
+
+    Raises:
+        DamagedError: A file is missing or changed, or an earlier version staged the tables. The message says what to
+            restore.
+    """
+    recorded = read_manifest(run)
+    if recorded is None or recorded.schema_version != SCHEMA_VERSION:
+        raise DamagedError(
+            f"Run {run.run_id} cannot be staged again, because its landed answers were pruned",
+            f"Restore {run.folders.landed} from a copy and remove {run.folder / 'pruned.json'}",
+        )
+    check_staged(run, recorded)
+    return recorded
+
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class Content(NamedTuple):
+    """The content of a new generation.
+
+    Attributes:
+        staged: The staged runs.
+        overviews: Overviews of the service lists.
+        loads: Earlier loads, whose order is kept. Other runs and overviews follow, ordered by their end.
+    """
+
+    staged: list[tuple[Run, Outcome, Manifest]]
+    overviews: list[Overview]
+    loads: Sequence[Load]
+
+
+def load_staged(
+    folders: Folders,
+    now: Callable[[], datetime],
+    *,
+    memory_limit: str,
+    keep: int,
+    without: Collection[str] = (),
+    storage_version: str = "latest",
+) -> Path:
+    """Build a warehouse from runs that are already staged, in the order in which they ended.
+
+    Args:
+        folders: The data folder.
+        now: The clock, UTC.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        keep: The number of generations to keep, including the new one.
+        without: The names of runs to leave out.
+        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
+
+    Returns:
+        The new generation.
+
+    Raises:
+        DamagedError: A staged file is missing or was changed. Nothing was published. Restore the file.
+    """
+    runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
+    staged = [(run, outcome, read_pruned(run)) for run, outcome in runs]
+    content = Content(staged, find_overviews(folders, (), only_loaded=False), ())
+    return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
+
+
+def find_overviews(folders: Folders, loads: Sequence[Load], *, only_loaded: bool) -> list[Overview]:
+    """List the overviews to load: those loaded before, and later ones. Older ones would overwrite newer state."""
+    landed, names = list_overviews(folders), {load.name for load in loads}
+    last = max((one.finished_at for one in landed if one.plan.overview_id in names), default=NEVER)
+    return [
+        one
+        for one in landed
+        if one.plan.overview_id in names or not (only_loaded or one.plan.is_look or one.finished_at < last)
+    ]
+
+
+def publish_content(
+    folders: Folders,
+    content: Content,
+    now: Callable[[], datetime],
+    memory_limit: str,
+    keep: int,
+    until: datetime | None = None,
+    storage_version: str = "latest",
+) -> Path:
+    """Load runs and overviews into an empty generation in their original order, then the additions.
+
+    Args:
+        folders: The data folder.
+        content: The runs and overviews.
+        now: The clock, UTC.
+        memory_limit: Memory limit of DuckDB.
+        keep: The number of generations to keep.
+        until: Load only additions that had landed by this time; None loads all.
+        storage_version: The oldest DuckDB that can read the file.
+    """
+    order = {load.name: position for position, load in enumerate(content.loads)}
+    loaded_at = {load.name: load.loaded_at for load in content.loads}
+    steps: list[tuple[datetime, str, Callable[..., None]]] = [
+        *(
+            (outcome.finished_at, run.run_id, partial(load_run, run=run, manifest=manifest, outcome=outcome))
+            for run, outcome, manifest in content.staged
+        ),
+        *((one.finished_at, one.plan.overview_id, partial(load_overview, overview=one)) for one in content.overviews),
+    ]
+    steps.sort(key=lambda step: (order.get(step[1], len(order)), *step[:2]))
+    applied = newest_applied(folders)
+
+    def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        create_tables(connection)
+        last = number - (applied is not None)
+        for position, (_, name, step) in enumerate(steps, 1 - len(steps)):
+            moment = now()
+            step(connection, load=Load(last + position, name, moment, loaded_at.get(name, moment)))
+        if applied is not None:
+            moment = now()
+            load_additions(connection, folders, Load(number, applied, moment, moment), until)
+        if until is None:  # a verification compares only tables, so it needs no views
+            create_views(connection)
+
+    return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)
 
 
 def replay(
@@ -66,9 +264,6 @@ def replay(
     if not (staged or content.overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "Fetch a list first with `firmlake run LIST`")
     return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _loaded(folders: Folders) -> tuple[list[str], list[Load]]:

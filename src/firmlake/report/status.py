@@ -16,8 +16,7 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.failure import LastFailure, failed_deliveries, last_failure
 from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
-from firmlake.core.run import Outcome, Run
-from firmlake.core.runs import read_runs, unfinished_runs
+from firmlake.core.run import Outcome, Run, read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.tombstones import is_forget_open

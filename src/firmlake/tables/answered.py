@@ -12,7 +12,7 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings
-from firmlake.landing.track import Part
+from firmlake.landing.progress import Part
 from firmlake.tables.drift import DRIFT, find_drift
 from firmlake.tables.leaves import AS_IT_IS
 from firmlake.tables.records import read_records

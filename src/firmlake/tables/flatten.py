@@ -11,9 +11,7 @@ from xxhash import xxh3_128_hexdigest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.run import Run
-from firmlake.landing.landed import load_progress
-from firmlake.landing.progress import Progress
-from firmlake.landing.track import Part
+from firmlake.landing.progress import Part, Progress, load_progress
 from firmlake.tables.answered import Gathered, gather
 from firmlake.tables.drift import merge_drift
 from firmlake.tables.financials import flatten_financials

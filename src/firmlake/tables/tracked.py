@@ -10,9 +10,8 @@ from typing import Any
 import polars as pl
 
 from firmlake.core.run import Run
-from firmlake.landing.progress import Progress
+from firmlake.landing.progress import LEFT_OUT, Progress, Track
 from firmlake.landing.segments import DECISIONS, GIVEN_UP, Header, credits_in
-from firmlake.landing.track import LEFT_OUT, Track
 from firmlake.tables.answered import moments
 from firmlake.tables.drift import DRIFT
 from firmlake.tables.schemas import TABLES, polars_schema

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from firmlake.core.text import count_of, one_line, shown
-from firmlake.enrich.budget import tell_before
-from firmlake.enrich.plan import Planned
-from firmlake.enrich.sample import Whole
+from firmlake.enrich.plan import Planned, Whole, tell_before
 from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
 from firmlake.terminal.echo import echo

@@ -9,8 +9,7 @@ from firmlake.core.run import Run
 from firmlake.core.text import count_of
 from firmlake.forget.retention import Expired
 from firmlake.rebuild.prune import Pinned, Removable
-from firmlake.rebuild.unchanged import Unchanged
-from firmlake.rebuild.verify import TableCheck
+from firmlake.rebuild.verify import TableCheck, Unchanged
 from firmlake.report.alerts import describe_counts
 from firmlake.report.state import Status
 from firmlake.report.summary import RunSummary, shown_statuses

@@ -20,8 +20,7 @@ import duckdb
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_line, from_system
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
-from firmlake.core.runs import read_runs
+from firmlake.core.run import Run, read_runs
 from firmlake.warehouse.named_list import restrict
 from firmlake.warehouse.rejected import explain_rejected
 from firmlake.warehouse.version import check_version
