@@ -95,8 +95,8 @@ def plan(job: Job, stages: Stages) -> Any:
 def export(job: Job, stages: Stages) -> Path:
     """Export the warehouse to Parquet files in a folder."""
     from firmlake.core.folders import Folders
-    from firmlake.exports.destination import open_destination
-    from firmlake.exports.export import export, request_of
+    from firmlake.delivery.destination import open_destination
+    from firmlake.delivery.export import export, request_of
 
     folder = job.data / "export"
     with stages.clock("export"):
@@ -107,7 +107,7 @@ def export(job: Job, stages: Stages) -> Path:
 def list_back(job: Job, stages: Stages, ending: str) -> Path:
     """Write the list back with the figures of its companies: what `firmlake list export` does."""
     from firmlake.core.folders import Folders
-    from firmlake.exports.list_file import FileBack, write_list
+    from firmlake.delivery.list_file import FileBack, write_list
 
     with stages.clock("export"):
         wanted = FileBack(job.data / f"back{ending}")
@@ -117,8 +117,8 @@ def list_back(job: Job, stages: Stages, ending: str) -> Path:
 def load(job: Job, stages: Stages, target: str) -> str:
     """Load all tables into an empty schema of another database: what `firmlake load` does first."""
     from firmlake.core.folders import Folders
+    from firmlake.delivery.load import LoadRequest
     from firmlake.delivery.load import load as carry_out
-    from firmlake.delivery.request import LoadRequest
 
     address = target.format(data=job.data)
     with stages.clock("load"):

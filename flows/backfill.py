@@ -52,8 +52,8 @@ from firmlake.core.errors import (
 )
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
+from firmlake.delivery.destination import open_destination
 from firmlake.enrich.portfolios import Portfolio, divide
-from firmlake.exports.destination import open_destination
 from firmlake.rebuild.archive import archive as add_to_archive
 from job import EXIT_CODE_LABEL, end, in_one_line, name_damaged, read_settings, step, tell
 from names import run_name

@@ -31,11 +31,11 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ApiSettings, DatasetName, Settings
+from firmlake.delivery.list_file import FileBack, Written
 from firmlake.enrich import run as runner
 from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.run import shortfall
-from firmlake.exports.list_file import FileBack, Written
 from firmlake.intake.source import local_list
 from firmlake.report.page import write_report
 from firmlake.terminal.company_lists import describe_written

@@ -11,8 +11,8 @@ from prefect import flow
 
 from artifacts import show_table
 from firmlake import __version__
-from firmlake.exports.export import Exported, export_as_set
-from firmlake.exports.manifest import describe_rows
+from firmlake.delivery.export import Exported, export_as_set
+from firmlake.delivery.manifest import describe_rows
 from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 

@@ -14,7 +14,7 @@ from firmlake import __version__
 from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
 from firmlake.delivery.load import load as carry_out
-from firmlake.delivery.request import request_of
+from firmlake.delivery.load import request_of
 from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 

@@ -28,7 +28,7 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
-from firmlake.exports.destination import Destination, open_destination
+from firmlake.delivery.destination import Destination, open_destination
 from firmlake.forget.forget import clean_merged
 from firmlake.rebuild.archive import StagedShard, list_shards, replay_archive, stage_archived
 from job import end, in_one_line, name_damaged, read_settings, step, tell

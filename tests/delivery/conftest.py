@@ -1,20 +1,118 @@
-"""Targets of loads: a DuckDB file, and a PostgreSQL server for tests marked slow."""
+"""A warehouse of three weeks in which rows come, change, move and go; object stores on loopback; targets of loads."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import os
+import re
+import shutil
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import httpx
 import pytest
 
-from exports.conftest import add_week
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import open_target
-from firmlake.delivery.request import LoadRequest
-from firmlake.delivery.target import LoadTarget
+from firmlake.delivery.database import LoadTarget
+from firmlake.delivery.load import LoadRequest, open_target
 from postgres import Postgres, serve_postgres
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DATASETS,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    land,
+    lookalike,
+    make_run,
+    party,
+    period,
+)
+from support import publish_landed as publish
+
+AZURE_KEY = base64.b64encode(b"a key for loopback").decode()
+RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
+ODD = ["=1+1", "+31 6", "-x", "@y", "'z", "\ttab", 'plain, "quoted"', "é\nline"]
+_STORY = [
+    {
+        ACME: ([period(2023), period(2024)], [lookalike(BOLT, 0.9)], [party(BOLT, name=name) for name in ODD]),
+        BOLT: ([period(2024, profitability__revenue=12345678901234.56)], [], []),
+    },
+    {
+        ACME: ([period(2024, profitability__revenue=5), period(2023)], [], [party(None, name="N"), party(BOLT)]),
+        CIRC: ([period(2022)], [lookalike(ACME, 0.1), lookalike(BOLT, 0.05)], []),
+    },
+    {ACME: ([period(2025), period(2024, profitability__revenue=5)], [lookalike(BOLT, 0.9)], [])},
+]
+
+
+def add_week(folders: Folders, week: int, keep: int = 5) -> None:
+    """Fetch and publish a week of the story."""
+    at = NOON + week * DAY
+    run = make_run(folders, list(_STORY[week]), run_id=RUNS[week], at=at)
+    for place, dataset in enumerate(DATASETS):
+        elements = [found(company, dataset, *records[place]) for company, records in _STORY[week].items()]
+        land(run, answer(dataset, *elements, at=at, offset=0))
+    publish(run, at=at + MINUTE, keep=keep)
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """Three weeks, three generations; nobody writes to it."""
+    folders = Folders(tmp_path_factory.mktemp("lake") / "data")
+    for week in range(3):
+        add_week(folders, week)
+    return folders
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[str]:
+    """Azurite, an Azure Blob server; gives the address of its account `lake`, whose key is `AZURE_KEY`."""
+    program = shutil.which("azurite-blob")
+    if program is None:
+        pytest.skip("npm install -g azurite")
+    command = [program, "--blobHost", "127.0.0.1", "--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry"]
+    environment = {**os.environ, "AZURITE_ACCOUNTS": f"lake:{AZURE_KEY}"}
+    with subprocess.Popen(
+        [*command, "--skipApiVersionCheck"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout
+        address = next(found[0] for line in server.stdout if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+        threading.Thread(target=server.stdout.read, daemon=True).start()
+        yield f"{address}/lake"
+        server.terminate()
+
+
+@pytest.fixture
+def container(azure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address in a container of its own, with credentials as the environment has them."""
+    for name, value in {
+        "AZURE_STORAGE_ACCOUNT_NAME": "lake",
+        "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
+        "AZURE_STORAGE_ENDPOINT": azure,
+        "AZURE_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = re.sub(r"[^a-z0-9]+", "-", tmp_path.name.lower()).strip("-")
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2023-11-03"}
+    lines = [f"{key}:{value}" for key, value in headers.items()]
+    text = "\n".join(["PUT", *[""] * 11, *lines, f"/lake/lake/{name}", "restype:container"])
+    signature = hmac.digest(base64.b64decode(AZURE_KEY), text.encode(), hashlib.sha256)
+    headers["Authorization"] = f"SharedKey lake:{base64.b64encode(signature).decode()}"
+    httpx.put(f"{azure}/{name}?restype=container", headers=headers, trust_env=False).raise_for_status()
+    return f"az://{name}/some/prefix"
 
 
 class Place:

@@ -13,8 +13,8 @@ import pytest
 
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
+from firmlake.delivery.destination import open_destination
 from firmlake.enrich import run as runner
-from firmlake.exports.destination import open_destination
 from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.service_lists.operations import read_service_lists
 from firmlake.tables.schemas import WAREHOUSE_TABLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from exports.conftest import add_week
+from delivery.conftest import add_week
 
 from .support import FLOWS
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.exports.destination import open_destination
+from firmlake.delivery.destination import open_destination
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse

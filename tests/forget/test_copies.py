@@ -15,8 +15,8 @@ import zstandard
 from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
-from firmlake.exports.destination import Folder, open_destination
-from firmlake.exports.export import ExportRequest, export
+from firmlake.delivery.destination import Folder, open_destination
+from firmlake.delivery.export import ExportRequest, export
 from firmlake.forget.copies import note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove

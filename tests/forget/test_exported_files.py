@@ -12,11 +12,11 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError
-from firmlake.exports.destination import Folder
-from firmlake.exports.export import ExportRequest, export
-from firmlake.exports.manifest import ColumnShape, ExportedFile, ExportedTable
-from firmlake.exports.selection import Selected, exported_type
-from firmlake.exports.table_files import FORMATS, Source
+from firmlake.delivery.destination import Folder
+from firmlake.delivery.export import ExportRequest, export
+from firmlake.delivery.manifest import ColumnShape, ExportedFile, ExportedTable
+from firmlake.delivery.selection import Selected, exported_type
+from firmlake.delivery.table_files import FORMATS, Source
 from firmlake.forget.exported_files import clean_file
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
@@ -108,7 +108,7 @@ def test_every_sheet_of_a_workbook_is_cleaned(forgetting, tmp_path, monkeypatch)
     def sheets(content: bytes) -> list[pl.DataFrame]:
         return list(pl.read_excel(io.BytesIO(content), sheet_id=0, infer_schema_length=0).values())
 
-    monkeypatch.setattr("firmlake.exports.table_files._SHEET_ROWS", 2)
+    monkeypatch.setattr("firmlake.delivery.table_files._SHEET_ROWS", 2)
     person, gone = ("0200000105", f"'{NAME}'", NULLS), (BOLT.company_number, "'Bolt BV'", NULLS)
     others = [(f"020000010{n}", f"'Company {n}'", NULLS) for n in range(4)]
     before, file = written([*others, person, gone], "xlsx", tmp_path)

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import load
-from firmlake.delivery.request import LoadRequest
-from firmlake.exports.destination import Folder
-from firmlake.exports.export import ExportRequest, export
+from firmlake.delivery.destination import Folder
+from firmlake.delivery.export import ExportRequest, export
+from firmlake.delivery.load import LoadRequest, load
 from firmlake.forget.copies import note_archive
 from firmlake.rebuild.archive import archive
 from support import DAY

@@ -15,9 +15,9 @@ from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
 from firmlake.core.run import list_runs
 from firmlake.core.settings_layers import load_settings
+from firmlake.delivery.destination import Folder
 from firmlake.enrich.lookup import fetch_company
 from firmlake.enrich.run import enrich
-from firmlake.exports.destination import Folder
 from firmlake.forget.forget import clean_merged, clean_restored, forget
 from firmlake.forget.retention import is_lookup
 from firmlake.forget.subjects import read_subjects

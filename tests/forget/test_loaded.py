@@ -13,8 +13,7 @@ from click.testing import CliRunner
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import load
-from firmlake.delivery.request import LoadRequest
+from firmlake.delivery.load import LoadRequest, load
 from firmlake.forget.copies import known_archives, note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.reach import drop_copy

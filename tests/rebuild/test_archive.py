@@ -10,7 +10,7 @@ import pytest
 from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, RunSettings, Settings
-from firmlake.exports.destination import open_destination
+from firmlake.delivery.destination import open_destination
 from firmlake.rebuild import archive as archiving
 from firmlake.rebuild.archive import archive, collect_staged, fetch_runs, replay_archive, stage_archived
 from firmlake.rebuild.replay import replay

@@ -9,8 +9,8 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.exports.destination import Folder
-from firmlake.exports.export import ExportRequest, export
+from firmlake.delivery.destination import Folder
+from firmlake.delivery.export import ExportRequest, export
 from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from exports.conftest import add_week
-from exports.reading import follow
+from delivery.conftest import add_week
+from delivery.reading import follow
 from firmlake.core.folders import Folders
-from firmlake.exports.destination import Folder
-from firmlake.exports.export import ExportRequest, export
+from firmlake.delivery.destination import Folder
+from firmlake.delivery.export import ExportRequest, export
 
 pytestmark = pytest.mark.reliability
 

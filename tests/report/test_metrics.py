@@ -7,8 +7,8 @@ import re
 import pytest
 
 from firmlake.core.lock import lock
-from firmlake.exports.destination import Folder
-from firmlake.exports.export import ExportRequest, export
+from firmlake.delivery.destination import Folder
+from firmlake.delivery.export import ExportRequest, export
 from firmlake.report.metrics import render_metrics
 from firmlake.report.status import read_status
 from support import ACME, BOLT, CIRC, NOON, answer, found, header, land, lookalike, make_run, publish_landed

@@ -21,7 +21,7 @@ def archive(call: Call, target: str) -> int:
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.exports.destination import open_destination
+    from firmlake.delivery.destination import open_destination
     from firmlake.forget.copies import note_archive
     from firmlake.rebuild.archive import archive as start
 

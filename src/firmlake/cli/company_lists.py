@@ -14,7 +14,7 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from firmlake.exports.list_file import FileBack
+    from firmlake.delivery.list_file import FileBack
 
 __all__ = ["company_list", "file_back", "file_options"]
 
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _help_columns(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """For `--columns help`, print the columns that can be added, and end the command."""
     if value == "help":
-        from firmlake.exports.list_columns import list_added
+        from firmlake.delivery.list_columns import list_added
         from firmlake.terminal.company_lists import show_addable
 
         show_addable(list_added())
@@ -52,7 +52,7 @@ def file_options(function: F) -> F:
 
 def file_back(out: Path | None, columns: str | None) -> FileBack | None:
     """Return the file that a list is written to, and the columns to add; None without `--out`."""
-    from firmlake.exports.list_file import FileBack
+    from firmlake.delivery.list_file import FileBack
 
     if out is None and columns:
         raise UsageError("--columns needs --out, because it chooses the columns of that file", "Add --out FILE")
@@ -95,7 +95,7 @@ def export(call: Call, name: str, file: Path | None, out: Path | None, columns: 
     FILE (or --out FILE) gets every line of list NAME, with the data of its company.
     """
     from firmlake.core.folders import Folders
-    from firmlake.exports.list_file import write_list
+    from firmlake.delivery.list_file import write_list
     from firmlake.terminal.company_lists import describe_written
 
     if file is not None and out is not None:

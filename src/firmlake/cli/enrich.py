@@ -14,9 +14,9 @@ from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from firmlake.core.settings import ApiSettings
+    from firmlake.delivery.list_file import Written
     from firmlake.enrich.observer import Published
     from firmlake.enrich.plan import Planned
-    from firmlake.exports.list_file import Written
 
 __all__ = ["OnTerminal", "answer"]
 

@@ -10,8 +10,8 @@ from firmlake.cli.call import Call, command
 from firmlake.terminal.echo import echo, echo_data
 
 if TYPE_CHECKING:
-    from firmlake.exports.destination import Destination
-    from firmlake.exports.export import Exported
+    from firmlake.delivery.destination import Destination
+    from firmlake.delivery.export import Exported
 
 __all__ = ["export"]
 
@@ -52,7 +52,7 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
     An export that TARGET already has is not written again. Readers follow TARGET/latest.json, which always
     names a complete export.
     """
-    from firmlake.exports.export import export_as_set
+    from firmlake.delivery.export import export_as_set
 
     settings = call.settings(
         export__target=options["target"],
@@ -63,11 +63,11 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
     done, place = export_as_set(settings, as_of or "", call.say, company_list)
     _say(call, done, place)
     if ddl:
-        from firmlake.exports.ddl import render_ddl
+        from firmlake.delivery.scripts import render_ddl
 
         echo_data(render_ddl(done.manifest, place.url, ddl))
     elif dbt:
-        from firmlake.exports.dbt import render_sources
+        from firmlake.delivery.dbt import render_sources
 
         echo_data(render_sources(done.manifest))
     else:
@@ -77,7 +77,7 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
 def _say(call: Call, done: Exported, place: Destination) -> None:
     if done.note:
         call.say(f"Exported whole: {done.note}")
-    from firmlake.exports.manifest import describe_rows
+    from firmlake.delivery.manifest import describe_rows
 
     made = done.manifest
     what = f"{describe_rows(made)}, up to {made.run_id}, generation {made.generation}"

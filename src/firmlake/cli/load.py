@@ -43,7 +43,7 @@ def load(
     """
     from firmlake.core.folders import Folders
     from firmlake.delivery.load import load as carry_out
-    from firmlake.delivery.request import request_of
+    from firmlake.delivery.load import request_of
 
     settings = call.settings(load__target=target, load__schema=schema, load__tables=",".join(tables) or None)
     request = request_of(settings, is_whole=whole, takes_over=take_over)

@@ -32,7 +32,7 @@ import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from firmlake.core.redaction import redact
 from firmlake.core.text import shown
@@ -42,6 +42,8 @@ RUN_AGAIN = "What was fetched is kept; run again to continue"
 
 _BY_RUST: Final = re.compile(r"\(os error ([0-9]+)\)")
 """How errors of Polars state their number, which is no attribute of theirs."""
+_QUERY: Final = re.compile(r"\?\S*")
+"""The query of an address, which may hold a signature."""
 _BY_DUCKDB: Final = "Query interrupted"
 """Text of the RuntimeError that DuckDB raises instead of what the handler of a signal raised."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -254,3 +256,54 @@ def _number_of(error: OSError) -> int | None:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error of a library, since later ones quote data, or its type if it has no text."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+class Translation(NamedTuple):
+    """What the user does about some errors of a library.
+
+    Attributes:
+        errors: Their types.
+        next_step: What the user can do.
+        message: Has `{where}`, `{kind}` of the error and `{reason}`, its first line.
+    """
+
+    errors: type[BaseException] | tuple[type[BaseException], ...]
+    next_step: str
+    message: str = "{where}: {reason}"
+
+
+@contextmanager
+def translated(where: str, *translations: Translation, secret: str = "") -> Iterator[None]:
+    """Turn errors of a library into one line: where it happened, the reason without queries of addresses, what to do.
+
+    Args:
+        where: The file, table, store or database.
+        translations: The first that fits an error is taken; other errors are not changed.
+        secret: A text to hide in reasons, such as a password.
+
+    Raises:
+        FirmlakeError: An error was translated.
+    """
+    try:
+        yield
+    except BaseException as error:
+        for errors, next_step, message in translations:
+            if isinstance(error, errors):
+                reason = _QUERY.sub("", first_line(error)).rstrip(".")
+                reason = reason.replace(secret, "***") if secret else reason
+                told = message.format(where=where, kind=type(error).__name__, reason=reason)
+                raise FirmlakeError(told, next_step) from None  # the library's own message may hold a secret
+        raise
+
+
+@contextmanager
+def needed(what: str, library: str, extra: str) -> Iterator[None]:
+    """Import optional libraries inside; if one is missing, say how to install it.
+
+    Raises:
+        UsageError: A library is missing.
+    """
+    try:
+        yield
+    except ImportError:
+        raise UsageError(f"{what} needs {library}", f"`pip install 'firmlake[{extra}]'`") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -17,10 +17,10 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firmlake.core.errors import FirmlakeError, UsageError, first_line
-from firmlake.delivery.statements import Dialect
-from firmlake.exports.selection import arrow_schema
-from firmlake.exports.table_files import row_groups
+from firmlake.core.errors import FirmlakeError, Translation, UsageError, needed, translated
+from firmlake.delivery.dialects import Dialect
+from firmlake.delivery.selection import arrow_schema
+from firmlake.delivery.table_files import row_groups
 from firmlake.tables.schemas import Table
 
 __all__ = ["open_bigquery"]
@@ -45,7 +45,7 @@ _LOGIN = "Check it, the login (GOOGLE_APPLICATION_CREDENTIALS or gcloud) and its
 
 
 class BigqueryConnection:
-    """A session that works on one dataset; see `firmlake.delivery.target.TargetConnection`."""
+    """A session that works on one dataset; see `firmlake.delivery.database.TargetConnection`."""
 
     dialect = Dialect(
         "bigquery",
@@ -66,7 +66,7 @@ class BigqueryConnection:
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows. It takes no values."""
         assert not values
-        with _explained(self.name):
+        with _translated(self.name):
             return [row.values() for row in self._start(statement).result()]
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
@@ -84,13 +84,13 @@ class BigqueryConnection:
                 how = LoadJobConfig(source_format="PARQUET", write_disposition="WRITE_APPEND")
                 how.create_disposition = "CREATE_NEVER"
                 place = f"{self._client.project}.{self.schema}.{name}"
-                with _explained(self.name):
+                with _translated(self.name):
                     self._client.load_table_from_file(file, place, rewind=True, job_config=how).result()
         return count
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts."""
-        with _explained(self.name):
+        with _translated(self.name):
             rows = (row.values() for row in self._start(statement).result(page_size=_ROWS))
             while part := list(islice(rows, _ROWS)):
                 yield part
@@ -113,7 +113,7 @@ class BigqueryConnection:
     def create_schema(self) -> None:
         """Create the dataset, in the location of the address, unless it exists."""
         if not self._exists:
-            with _explained(self.name):
+            with _translated(self.name):
                 self._client.create_dataset(self.schema, exists_ok=True)
             self._exists = True
 
@@ -162,13 +162,11 @@ def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
     project, dataset = parts.netloc, parts.path.strip("/") or schema
     if not project or "@" in project or not _NAME.fullmatch(dataset):
         raise UsageError("The address of BigQuery is invalid", "Write bigquery://PROJECT/DATASET?location=EU")
-    try:
+    with needed("BigQuery", "Google's client", "bigquery"):
         from google.api_core.exceptions import NotFound
         from google.cloud import bigquery
-    except ImportError:
-        raise UsageError("BigQuery needs Google's client", "`pip install 'firmlake[bigquery]'`") from None
     name, location = f"bigquery://{project}/{dataset}", dict(parse_qsl(parts.query)).get("location")
-    with _explained(name):
+    with _translated(name):
         client = bigquery.Client(project, location=location)
         try:
             held = client.get_dataset(dataset).location
@@ -191,15 +189,10 @@ def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn errors of the client into one line: where it happened, the reason, and the next step."""
+def _translated(name: str) -> AbstractContextManager[None]:
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
     from requests import RequestException
 
-    try:
-        yield
-    except (GoogleAPIError, GoogleAuthError, RequestException, ValueError) as error:  # ValueError: settings disagree
-        first = first_line(error).rstrip(".")
-        raise FirmlakeError(f"{name}: {first}", _LOGIN) from None
+    kinds = (GoogleAPIError, GoogleAuthError, RequestException, ValueError)  # ValueError: settings disagree
+    return translated(name, Translation(kinds, _LOGIN))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError, first_line
+from firmlake.core.errors import FirmlakeError, LockHeldError, Translation, UsageError, first_line, translated
 from firmlake.core.files import sync_folder
 from firmlake.core.sql import quote_name, quote_text
-from firmlake.delivery.statements import Dialect
-from firmlake.exports.selection import arrow_schema, exported_type
+from firmlake.delivery.dialects import Dialect
+from firmlake.delivery.selection import arrow_schema, exported_type
 from firmlake.tables.schemas import Column, Table
 
 __all__ = ["open_duckdb"]
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 
 class DuckdbConnection:
-    """A connection that works on one schema; see `firmlake.delivery.target.TargetConnection`."""
+    """A connection that works on one schema; see `firmlake.delivery.database.TargetConnection`."""
 
     # With a primary key, DuckDB rejects a row that is deleted and inserted again in one transaction.
     dialect = Dialect("duckdb", {kind: exported_type(Column("", kind, "")) for kind in (*_KINDS, "score")}, False)
@@ -48,7 +48,7 @@ class DuckdbConnection:
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with _explained(self.name):
+        with _translated(self.name):
             return self._connection.execute(statement, list(values)).fetchall()
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
@@ -57,7 +57,7 @@ class DuckdbConnection:
         This uses half the memory limit, because the warehouse sorts the rows at the same time, with its own limit.
         """
         rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches)
-        with _explained(self.name):
+        with _translated(self.name):
             self._connection.register("rows_to_load", rows)
             self._connection.execute(f"SET memory_limit = '{_half(self._memory_limit)}'")
             try:
@@ -70,7 +70,7 @@ class DuckdbConnection:
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts."""
-        with _explained(self.name):
+        with _translated(self.name):
             cursor = self._connection.cursor().execute(statement)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
@@ -151,7 +151,7 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     """Copy everything in a file, including what others made there, into a new file, which replaces it."""
     aside = path.with_name(f".{path.name}.part")
     aside.unlink(missing_ok=True)
-    with _explained(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
+    with _translated(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
         connection.execute(f"ATTACH {quote_text(path)} AS held (READ_ONLY)")
         ((version,),) = connection.execute(_VERSION).fetchall()
         connection.execute(
@@ -162,11 +162,10 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     sync_folder(path.parent)
 
 
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    try:
-        yield
-    except duckdb.Error as error:
-        is_passing = isinstance(error, duckdb.OperationalError | duckdb.InterruptException)
-        mend = "Load again to resume" if is_passing else "Fix this in the database, then load again"
-        raise FirmlakeError(f"{name}: {first_line(error)}", f"The tables are unchanged. {mend}") from error
+def _translated(name: str) -> AbstractContextManager[None]:
+    passing = (duckdb.OperationalError, duckdb.InterruptException)
+    return translated(
+        name,
+        Translation(passing, "The tables are unchanged. Load again to resume"),
+        Translation(duckdb.Error, "The tables are unchanged. Fix this in the database, then load again"),
+    )

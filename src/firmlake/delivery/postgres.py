@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError, first_line
+from firmlake.core.errors import LockHeldError, Translation, UsageError, needed, translated
 from firmlake.core.sql import quote_name
-from firmlake.delivery.statements import Dialect
+from firmlake.delivery.dialects import Dialect
 from firmlake.tables.schemas import Table
 
 __all__ = ["open_postgres"]
@@ -41,7 +41,7 @@ _COLUMNS = """
 
 
 class PostgresConnection:
-    """A connection that works on one schema; see `firmlake.delivery.target.TargetConnection`."""
+    """A connection that works on one schema; see `firmlake.delivery.database.TargetConnection`."""
 
     dialect = Dialect("postgres", _TYPES)
 
@@ -53,7 +53,7 @@ class PostgresConnection:
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with _explained(self.name):
+        with _translated(self.name):
             cursor = self._connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 
@@ -62,7 +62,7 @@ class PostgresConnection:
         columns = ", ".join(f'"{column.name}"' for column in table.columns)
         count = 0
         with (
-            _explained(self.name),
+            _translated(self.name),
             self._connection.cursor() as cursor,
             cursor.copy(f"COPY {self.schema}.{name} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as copy,
         ):
@@ -73,7 +73,7 @@ class PostgresConnection:
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts, using a server-side cursor."""
-        with _explained(self.name), self._connection.transaction(), self._connection.cursor("firmlake_rows") as cursor:
+        with _translated(self.name), self._connection.transaction(), self._connection.cursor("firmlake_rows") as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
@@ -92,7 +92,7 @@ class PostgresConnection:
 
     def create_schema(self) -> None:
         """Create the schema unless it exists; look it up first, because the login may not be allowed to create it."""
-        with _explained(self.name):
+        with _translated(self.name):
             sought = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
             if not self._connection.execute(sought, (self._schema,)).fetchone():
                 self._connection.execute(f"CREATE SCHEMA {self.schema}")
@@ -115,11 +115,9 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
         LockHeldError: Another load into the schema is running. Wait until it ends.
         FirmlakeError: The server cannot be reached. Check the address and the login.
     """
-    try:
+    with needed("PostgreSQL", "the library psycopg", "load"):
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
-    except ImportError:
-        raise UsageError("PostgreSQL needs the library psycopg", "`pip install 'firmlake[load]'`") from None
     try:
         parts = conninfo_to_dict(address)
     except psycopg.ProgrammingError:
@@ -131,7 +129,7 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
         )
     port = f":{parts['port']}" if parts.get("port") else ""
     name = f"postgres://{parts.get('host') or ''}{port}/{parts.get('dbname') or ''}"
-    with _explained(name):
+    with _translated(name):
         connection = psycopg.connect(address, autocommit=True, application_name="firmlake load")
     with connection:
         (is_free,) = connection.execute(
@@ -159,33 +157,27 @@ def _as_csv(batch: pa.RecordBatch) -> bytes:
     return written.getvalue()
 
 
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn errors of the database into one line: where it happened, the reason, and the next step."""
-    import psycopg
+def _translated(name: str) -> AbstractContextManager[None]:
+    from psycopg import Error, OperationalError, errors
 
-    try:
-        yield
-    except psycopg.errors.DependentObjectsStillExist as error:
-        raise FirmlakeError(
-            f"{name}: a table must be created again, but views or foreign keys depend on it: {first_line(error)}",
+    return translated(
+        name,
+        Translation(
+            errors.DependentObjectsStillExist,
             "Drop them, load again, then create them again",
-        ) from None
-    except psycopg.errors.IntegrityError as error:
-        raise FirmlakeError(
-            f"{name}: {first_line(error)}",
+            "{where}: a table must be created again, but views or foreign keys depend on it: {reason}",
+        ),
+        Translation(
+            errors.IntegrityError,
             "The tables are unchanged. Drop the constraint, or the rows that refer to this row, then load again",
-        ) from None
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise FirmlakeError(
-            f"{name}: {first_line(error)}", "Allow the login to create the schema, or make it the schema's owner"
-        ) from None
-    except psycopg.OperationalError as error:
-        raise FirmlakeError(
-            f"{name} cannot be used: {first_line(error)}",
+        ),
+        Translation(
+            errors.InsufficientPrivilege, "Allow the login to create the schema, or make it the schema's owner"
+        ),
+        Translation(
+            OperationalError,
             "Check the server and the login (PGUSER, ~/.pgpass), then load again to resume",
-        ) from None
-    except psycopg.Error as error:
-        raise FirmlakeError(
-            f"{name}: {first_line(error)}", "The tables are unchanged. Fix this in the database, then load again"
-        ) from None
+            "{where} cannot be used: {reason}",
+        ),
+        Translation(Error, "The tables are unchanged. Fix this in the database, then load again"),
+    )

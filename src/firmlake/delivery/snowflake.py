@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -16,9 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firmlake.core.errors import FirmlakeError, UsageError, first_line
-from firmlake.delivery.statements import Dialect
-from firmlake.exports.table_files import row_groups
+from firmlake.core.errors import Translation, UsageError, needed, translated
+from firmlake.delivery.dialects import Dialect
+from firmlake.delivery.table_files import row_groups
 from firmlake.tables.schemas import Table
 
 __all__ = ["open_snowflake"]
@@ -44,7 +44,7 @@ _OPTION = "adbc.snowflake.sql."
 
 
 class SnowflakeConnection:
-    """A connection that works on one schema; see `firmlake.delivery.target.TargetConnection`."""
+    """A connection that works on one schema; see `firmlake.delivery.database.TargetConnection`."""
 
     # Unquoted names let users write queries without quotes.
     dialect = Dialect("snowflake", _TYPES, has_keys=False, has_quotes=False, has_apart_ddl=True, has_backslashes=True)
@@ -56,7 +56,7 @@ class SnowflakeConnection:
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with _explained(self.name), self._connection.cursor() as cursor:
+        with _translated(self.name), self._connection.cursor() as cursor:
             cursor.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 
@@ -79,7 +79,7 @@ class SnowflakeConnection:
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts."""
-        with _explained(self.name), self._connection.cursor() as cursor:
+        with _translated(self.name), self._connection.cursor() as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
@@ -136,12 +136,10 @@ def open_snowflake(address: str, schema: str) -> Iterator[SnowflakeConnection]:
         raise UsageError("The address of Snowflake is incomplete", "Write snowflake://ACCOUNT/DATABASE?warehouse=NAME")
     if not schema.isidentifier():
         raise UsageError(f"{schema!r} is not a plain schema name", "Use letters, digits and underscores")
-    try:
+    with needed("Snowflake", "its ADBC driver", "snowflake"):
         import adbc_driver_snowflake.dbapi as driver
-    except ImportError:
-        raise UsageError("Snowflake needs its ADBC driver", "`pip install adbc-driver-snowflake`") from None
     name = f"snowflake://{parts.hostname}{parts.path}"
-    with _explained(name):
+    with _translated(name):
         # Statements begin and end the transactions.
         options = _options(parts.hostname, parts.path.strip("/"), parts.query, schema)
         connection = driver.connect(db_kwargs=options, autocommit=True)
@@ -174,18 +172,8 @@ def _options(account: str, database: str, query: str, schema: str) -> dict[str, 
     return options
 
 
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn errors of the driver into one line: where it happened, the reason, and the next step."""
+def _translated(name: str) -> AbstractContextManager[None]:
     from adbc_driver_manager import Error
 
-    try:
-        yield
-    except Error as error:
-        first = first_line(error)
-        secret = os.environ.get(_PASSWORD)
-        said = first.replace(secret, "***") if secret else first
-        raise FirmlakeError(
-            f"{name}: {said}",
-            "Check it, SNOWFLAKE_USER, its key or password, and its rights; then load again to resume",
-        ) from None
+    mend = "Check it, SNOWFLAKE_USER, its key or password, and its rights; then load again to resume"
+    return translated(name, Translation(Error, mend), secret=os.environ.get(_PASSWORD, ""))

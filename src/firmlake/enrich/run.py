@@ -28,6 +28,7 @@ from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
 from firmlake.core.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
 from firmlake.core.settings import Settings
+from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.finish import decide_outcome, publish_run
@@ -35,7 +36,6 @@ from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned, clean_members
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import count_companies
-from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.members import list_name_of, open_members, write_members
 from firmlake.landing.segments import list_segments

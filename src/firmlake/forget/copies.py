@@ -13,8 +13,8 @@ import msgspec
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import encode_json, read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.exports.destination import Destination
-from firmlake.exports.manifest import LATEST, ExportedFile, ExportManifest, Latest
+from firmlake.delivery.destination import Destination
+from firmlake.delivery.manifest import LATEST, ExportedFile, ExportManifest, Latest
 from firmlake.forget.exported_files import Cleaned, clean_file
 from firmlake.forget.place import Place
 from firmlake.forget.sources import clean_sources

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.guard import RISKY
-from firmlake.exports.manifest import ExportedFile, ExportedTable
-from firmlake.exports.table_files import put_csv, put_xlsx
+from firmlake.delivery.manifest import ExportedFile, ExportedTable
+from firmlake.delivery.table_files import put_csv, put_xlsx
 from firmlake.forget.place import count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame

@@ -12,10 +12,8 @@ import polars as pl
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
-from firmlake.delivery.load import load, open_target
-from firmlake.delivery.record import Shape
-from firmlake.delivery.request import LoadRequest
-from firmlake.delivery.target import LoadTarget
+from firmlake.delivery.database import LoadTarget, Shape
+from firmlake.delivery.load import LoadRequest, load, open_target
 from firmlake.forget.place import Place, count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame

@@ -14,8 +14,7 @@ from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
-from firmlake.exports.destination import Destination, Folder, open_destination
-from firmlake.exports.versions import delete_versions
+from firmlake.delivery.destination import Destination, Folder, delete_versions, open_destination
 from firmlake.forget.copies import clean_archive, clean_export, drop_archive, has_hashes, known_archives
 from firmlake.forget.loaded import clean_load
 from firmlake.forget.place import Place

@@ -9,9 +9,9 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from firmlake.exports import delta, iceberg
-from firmlake.exports.destination import Destination
-from firmlake.exports.manifest import ExportedTable, ExportManifest
+from firmlake.delivery import delta, iceberg
+from firmlake.delivery.destination import Destination
+from firmlake.delivery.manifest import ExportedTable, ExportManifest
 from firmlake.forget.place import count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame

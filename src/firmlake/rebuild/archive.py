@@ -23,7 +23,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.run import Run, list_runs, open_run, read_runs
 from firmlake.core.settings import Settings
-from firmlake.exports.destination import Destination, open_destination
+from firmlake.delivery.destination import Destination, open_destination
 from firmlake.rebuild.replay import load_staged, read_finished
 from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse

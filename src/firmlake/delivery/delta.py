@@ -1,0 +1,165 @@
+"""Write Delta Lake tables: each export adds a version.
+
+    delta/<table>              overwritten by each whole export
+    delta/<table>_changes      appended to by each export of changes
+
+The log of each table records, under our name, when the generation exported last was published. An export that was
+killed after its commit finds that record and does not commit again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from firmlake.core.errors import FirmlakeError, Translation, needed, translated
+from firmlake.delivery.destination import Destination
+from firmlake.delivery.selection import arrow_schema
+from firmlake.delivery.table_files import Source
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = ["commit", "drop_past", "overwrite", "read_batches"]
+
+_NAME = "firmlake"
+_MOMENT = "firmlake.published"
+_FORGOT = "firmlake.forgot"
+"""Marks a version that `firmlake forget` wrote, with the number of rows of the export before it."""
+
+
+class Committed(NamedTuple):
+    """A Delta Lake table at the version that holds an export: its path below the destination, and its rows."""
+
+    path: str
+    version: int
+    row_count: int
+
+
+def commit(source: Source, url: str, export_id: str, published_at: datetime, *, is_whole: bool) -> Committed:
+    """Commit the selected rows to the table below `url`, unless they are committed already.
+
+    Raises:
+        UsageError: The library deltalake is missing.
+        FirmlakeError: The table cannot be written.
+    """
+    path = f"delta/{source.table.name}" + ("" if is_whole else "_changes")
+    where = f"{url}/{path}"
+    with _translated(where):
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+        moment = int(published_at.replace(tzinfo=UTC).timestamp() * 1e6)
+        if DeltaTable.is_deltatable(where):
+            table = DeltaTable(where)
+            if table.transaction_version(_NAME) == moment:
+                return _committed(table, path, moment)
+        count = [0]
+        schema = arrow_schema(source.table)
+        properties = CommitProperties(
+            app_transactions=[Transaction(_NAME, moment)],
+            custom_metadata={_MOMENT: str(moment), "firmlake.export": export_id},
+        )
+        write_deltalake(
+            where,
+            pa.RecordBatchReader.from_batches(schema, _counted(source, count)),
+            partition_by=["country"] if source.selected.has_country else None,
+            mode="overwrite" if is_whole else "append",
+            schema_mode="overwrite" if is_whole else None,
+            description=source.table.meaning,
+            commit_properties=properties,
+        )
+        return Committed(path, DeltaTable(where).version(), count[0])
+
+
+def read_batches(where: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the newest version of a table.
+
+    Raises:
+        UsageError: The library deltalake is missing.
+        FirmlakeError: The table cannot be read.
+    """
+    with _translated(where):
+        from deltalake import DeltaTable
+
+        if DeltaTable.is_deltatable(where):
+            yield from DeltaTable(where).to_pyarrow_dataset().to_batches()
+
+
+def overwrite(where: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
+    """Replace all rows by the result of `clean`, and return the new version. `commit` still finds its record."""
+    with _translated(where):
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+        table = DeltaTable(where)
+        dataset, moment = table.to_pyarrow_dataset(), table.transaction_version(_NAME)
+        count = next(
+            (_row_count(entry) for entry in table.history() if moment and entry.get(_MOMENT) == str(moment)), 0
+        )
+        metadata = {_FORGOT: str(count), **({_MOMENT: str(moment)} if moment else {})}
+        write_deltalake(
+            where,
+            pa.RecordBatchReader.from_batches(dataset.schema, map(clean, dataset.to_batches())),
+            partition_by=table.metadata().partition_columns or None,
+            mode="overwrite",
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(_NAME, moment)] if moment else None, custom_metadata=metadata
+            ),
+        )
+        return DeltaTable(where).version()
+
+
+def drop_past(destination: Destination, path: str) -> None:
+    """Remove the versions before the last `overwrite`: their files, and their log, which holds column values."""
+    where = f"{destination.url}/{path}"
+    with _translated(where):
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(where):
+            return
+        table = DeltaTable(where)
+        last = next((int(entry["version"]) for entry in table.history() if _FORGOT in entry), 0)
+        log = destination.sizes(f"{path}/_delta_log")
+        old = {file: number for file in log if (number := file.rpartition("/")[2][:20]).isdecimal()}
+        if not any(int(number) < last for number in old.values()):
+            return
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+        table = DeltaTable(where)
+        table.create_checkpoint()
+        for file, number in old.items():
+            if int(number) < last:
+                destination.remove(file)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _translated(where: str) -> AbstractContextManager[None]:
+    with needed("Delta Lake", "the library deltalake", "delta"):
+        from deltalake.exceptions import DeltaError
+    mend = "Check the address and the store's credentials, then run again"
+    return translated(where, Translation((DeltaError, OSError), mend))
+
+
+def _counted(source: Source, count: list[int]) -> Iterator[pa.RecordBatch]:
+    for batch in source.batches(source.table):
+        count[0] += batch.num_rows
+        yield batch
+
+
+def _committed(table: DeltaTable, path: str, moment: int) -> Committed:
+    """Find the version that holds a generation's rows, and count these rows."""
+    for entry in table.history():
+        if entry.get(_MOMENT) == str(moment):
+            return Committed(path, int(entry["version"]), _row_count(entry))
+    raise FirmlakeError(
+        f"{path}: the log of the table no longer says which version holds the generation", "Export to another folder"
+    )
+
+
+def _row_count(entry: dict[str, Any]) -> int:
+    """Return the number of rows of the export that a version holds."""
+    return int(entry.get(_FORGOT) or entry["operationMetrics"]["num_added_rows"])

@@ -1,0 +1,274 @@
+"""The destination of an export or archive: a local folder or a bucket of an object store, behind one interface.
+
+s3://bucket/prefix, gs://bucket/prefix, az://container/prefix     credentials from the store's usual environment
+anything else                                                     a folder
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from firmlake.core.errors import FirmlakeError, Translation, UsageError, translated
+from firmlake.core.files import make_folder, sync_folder, write_file
+from firmlake.core.stores import check_address
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+
+_MEND = "Check the address and the store's credentials, then run again"
+_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
+_S3 = ("s3", "s3a")
+_RULE = "delete them with a lifecycle rule for noncurrent versions"
+_RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+
+
+class StoredFile(NamedTuple):
+    """A small file and its version, which shows whether somebody has replaced the file since."""
+
+    content: bytes
+    version: Any
+
+
+def open_destination(address: str, readers: int | None = None) -> Destination:
+    """Open the destination that an address names.
+
+    Args:
+        address: A folder, or s3://, gs:// or az://.
+        readers: Id of the group that may read files in a folder; None means only the owner.
+
+    Raises:
+        UsageError: The address has an unknown scheme, or holds credentials.
+        FirmlakeError: The store cannot be reached with the credentials of the environment.
+    """
+    scheme, separator, _ = address.partition("://")
+    if not separator or scheme == "file":
+        return Folder(Path(address.removeprefix("file://")).absolute(), readers)
+    if scheme not in _SCHEMES:
+        raise UsageError(f"{scheme}:// is not a supported target", "Name a folder, or s3://, gs:// or az://")
+    check_address(address)
+    from obstore.store import from_url  # here, because importing it takes a tenth of a second
+
+    address = address.rstrip("/")
+    open_store = cast("Callable[..., ObjectStore]", from_url)
+    return Bucket(address, _tried(address, lambda: open_store(address, retry_config=_RETRIES)))
+
+
+class Folder:
+    """A folder of this machine, which a group may read. Paths are relative and use `/`."""
+
+    def __init__(self, path: Path, readers: int | None = None) -> None:
+        self.path = path
+        self._readers = readers
+
+    @property
+    def url(self) -> str:
+        """Its address, without a `/` at the end."""
+        return str(self.path)
+
+    def put(self, path: str, file: IO[bytes]) -> None:
+        """Write a file atomically, replacing an earlier one."""
+
+        def copy(aside: Path) -> None:
+            with aside.open("wb") as copied:
+                shutil.copyfileobj(file, copied, 1 << 20)
+
+        write_file(self.path / path, copy, self._readers)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file atomically unless it exists; return whether it was written."""
+        aside = self.path / f"{path}.{uuid4().hex}.part"
+        write_file(aside, lambda written: written.write_bytes(content), self._readers)
+        try:
+            (self.path / path).hardlink_to(aside)
+        except FileExistsError:
+            return False
+        finally:
+            aside.unlink()
+        sync_folder(aside.parent)
+        return True
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """List the files below a folder: path to size in bytes, sorted by path."""
+        found = (path for path in sorted((self.path / folder).rglob("*")) if path.is_file() and path.suffix != ".part")
+        return {path.relative_to(self.path).as_posix(): path.stat().st_size for path in found}
+
+    def read(self, path: str) -> StoredFile | None:
+        """Read a small file; None if it does not exist."""
+        with suppress(FileNotFoundError):
+            content = (self.path / path).read_bytes()
+            return StoredFile(content, hashlib.sha256(content).digest())
+        return None
+
+    def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
+        """Replace a small file if it has not changed since it was read as `known` (None: it did not exist).
+
+        Raises:
+            FirmlakeError: Somebody else has replaced the file since.
+        """
+        make_folder(self.path, self._readers)
+        (self.path / ".lock").touch(mode=0o600)
+        with (self.path / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = self.read(path)
+            if (found and found.version) != (known and known.version):
+                raise _replaced(f"{self.url}/{path}")
+            write_file(self.path / path, lambda aside: aside.write_bytes(content), self._readers)
+
+    def clear(self, folder: str) -> None:
+        """Remove all files below a folder."""
+        shutil.rmtree(self.path / folder, ignore_errors=True)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        (self.path / path).unlink(missing_ok=True)
+
+
+class Bucket:
+    """A prefix in a bucket of an object store, with the methods of `Folder`."""
+
+    def __init__(self, url: str, store: ObjectStore) -> None:
+        self.url = url
+        self._store = store
+
+    def put(self, path: str, file: IO[bytes]) -> None:
+        """Write an object. A large object is written in parts, which become visible together."""
+        import obstore
+
+        _tried(self._at(path), lambda: obstore.put(self._store, path, file))
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write an object unless it exists; the store itself decides who was first."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        def put() -> bool:
+            try:
+                obstore.put(self._store, path, content, mode="create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                return False
+            return True
+
+        return _tried(self._at(path), put)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """List the objects below a folder."""
+        import obstore
+
+        def find() -> dict[str, int]:
+            pages = obstore.list(self._store, folder)
+            return dict(sorted((found["path"], found["size"]) for page in pages for found in page))
+
+        return _tried(self._at(folder), find)
+
+    def read(self, path: str) -> StoredFile | None:
+        """Read a small object."""
+        import obstore
+
+        def get() -> StoredFile | None:
+            with suppress(FileNotFoundError):
+                found = obstore.get(self._store, path)
+                version = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
+                return StoredFile(bytes(found.bytes()), version)
+            return None
+
+        return _tried(self._at(path), get)
+
+    def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
+        """Replace a small object that was read before; the store itself refuses if the object has changed."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        def put() -> None:
+            try:
+                obstore.put(self._store, path, content, mode=known.version if known else "create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                raise _replaced(self._at(path)) from None
+
+        _tried(self._at(path), put)
+
+    def clear(self, folder: str) -> None:
+        """Remove all objects below a folder."""
+        import obstore
+
+        def remove() -> None:
+            for found in obstore.list(self._store, folder):
+                obstore.delete(self._store, [each["path"] for each in found])
+
+        _tried(self._at(folder), remove)
+
+    def remove(self, path: str) -> None:
+        """Remove an object."""
+        import obstore
+
+        _tried(self._at(path), lambda: obstore.delete(self._store, path))
+
+    def _at(self, path: str) -> str:
+        return f"{self.url}/{path}"
+
+
+Destination = Folder | Bucket
+
+
+def delete_versions(url: str) -> str:
+    """Delete all versions below an address except the current ones, and the markers of deleted objects.
+
+    Args:
+        url: An address in an object store, or a folder, which keeps no versions.
+
+    Returns:
+        A sentence about versions that may be left; an empty text if there are none.
+
+    Raises:
+        FirmlakeError: The store refuses to list or delete versions.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        return ""
+    if scheme not in _S3:
+        return f"If the bucket of {url} keeps old versions or deleted objects, {_RULE}"
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        install = "`pip install 'firmlake[versions]'` and run `firmlake forget` again"
+        return f"If the bucket of {url} keeps old versions: {install}, or {_RULE}"
+    parts = urlsplit(url)
+    refused = Translation(
+        (BotoCoreError, ClientError),
+        f"Allow s3:ListBucketVersions and s3:DeleteObjectVersion, or {_RULE}",
+        "Old versions in {where} cannot be deleted: {reason}",
+    )
+    with translated(url, refused):
+        client = boto3.client("s3")
+        pages = client.get_paginator("list_object_versions").paginate(
+            Bucket=parts.netloc, Prefix=f"{parts.path.strip('/')}/".lstrip("/")
+        )
+        for page in pages:
+            for each in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+                if each in page.get("DeleteMarkers", ()) or not each["IsLatest"]:
+                    client.delete_object(Bucket=parts.netloc, Key=each["Key"], VersionId=each["VersionId"])
+    return ""
+
+
+def _tried(where: str, action: Callable[[], T]) -> T:
+    """Call a store, and turn its errors into one line without the signature that an address may contain."""
+    from obstore.exceptions import BaseError
+
+    with translated(where, Translation((BaseError, OSError), _MEND, "{where}: {kind}: {reason}")):
+        return action()
+
+
+def _replaced(where: str) -> FirmlakeError:
+    return FirmlakeError(f"Another export has replaced {where} in the meantime", "Run again")

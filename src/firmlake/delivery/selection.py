@@ -1,0 +1,276 @@
+"""Select the rows to deliver, as queries: whole tables, tables as of a run, or the changes between two generations.
+
+Changes are found by comparing the two generations key by key. So applying them to the first generation always gives
+the second, whatever a load, a replay or a later version of firmlake did in between. Columns can be dropped or hashed,
+as set by `export.mask`.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names, never from data
+# ruff: noqa: S608 - statements are put together from our own names of tables and columns, never from data
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from firmlake.core.errors import FirmlakeError, SettingsError, UsageError
+from firmlake.core.sql import quote_text
+from firmlake.privacy.key import keyed_hash
+from firmlake.tables.schemas import (
+    COMPANY_TABLES,
+    PRIVACY,
+    TABLES,
+    WAREHOUSE_TABLES,
+    Column,
+    Table,
+    duckdb_type,
+    polars_schema,
+)
+from firmlake.warehouse.macros import as_of_columns
+
+BASE = "base"
+"""Name under which the earlier generation is attached."""
+
+CHANGE = Column("change_type", "text", "insert, update or delete; a deleted row has its last values")
+
+EXPORTED_TABLES = (
+    "companies",
+    *(table for tables in COMPANY_TABLES.values() for table in tables),
+    "company_state",
+    "runs",
+)
+"""The tables exported by default: the data, the state of each company, and the runs that they come from."""
+
+
+class Selected(NamedTuple):
+    """A table as it is exported: its columns, and the query that selects them."""
+
+    table: Table
+    query: str
+
+    @property
+    def has_country(self) -> bool:
+        """Whether each row belongs to a country."""
+        return any(column.name == "country" for column in self.table.columns)
+
+
+class LastLoad(NamedTuple):
+    """The last load of a generation."""
+
+    generation: int
+    run_id: str
+    published_at: datetime
+
+
+def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> LastLoad:
+    """Read the last load of a generation.
+
+    Raises:
+        FirmlakeError: Nothing was loaded yet.
+    """
+    prefix = f"{database}." if database else ""
+    rows = connection.execute(
+        f"SELECT generation, run_id, published_at FROM {prefix}loads ORDER BY generation DESC LIMIT 1"
+    ).fetchall()
+    if not rows:
+        raise FirmlakeError("The warehouse holds no run yet", "Start one with `firmlake run LIST`")
+    return LastLoad(*rows[0])
+
+
+def select_whole(names: Iterable[str]) -> list[Selected]:
+    """Select whole tables of the newest generation.
+
+    Raises:
+        UsageError: There is no such table.
+    """
+    return [Selected(table, f"SELECT {_columns(table)} FROM {table.name}") for table in map(_table, names)]
+
+
+def select_as_of(names: Iterable[str], run_id: str, known: Iterable[str]) -> list[Selected]:
+    """Select tables as they were after a run, without the columns whose earlier values are not kept.
+
+    Raises:
+        UsageError: There is no such run or table.
+    """
+    if run_id not in known:
+        raise UsageError(f"There is no run {run_id} in the warehouse", 'List them with `firmlake query "FROM runs"`')
+    return [_as_of(_table(name), run_id) for name in names]
+
+
+def select_changes(names: Iterable[str]) -> list[Selected]:
+    """Select the rows in which the newest generation differs from the one attached as `base`.
+
+    A key that only one of the two has is an insert or a delete; any other difference is an update.
+    """
+    return [_changes(_table(name)) for name in names]
+
+
+def as_held(connection: duckdb.DuckDBPyConnection, selected: Selected) -> Selected:
+    """Cast a selection to the types of the warehouse: `contract.types` may have made an integer a decimal."""
+    described = connection.execute(f"DESCRIBE {selected.query}").fetchall()
+    columns = tuple(
+        column._replace(type="decimal") if duckdb_type(column) == "BIGINT" and kind.startswith("DECIMAL") else column
+        for column, (_, kind, *_) in zip(selected.table.columns, described, strict=True)
+    )
+    return selected._replace(table=selected.table._replace(columns=columns))
+
+
+def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach an earlier generation as `base`."""
+    connection.execute(f"ATTACH {quote_text(path)} AS {BASE} (READ_ONLY)")
+
+
+def exported_type(column: Column) -> str:
+    """Return the exported type of a column, in DuckDB's spelling: times carry their zone (UTC), JSON is text."""
+    return {"timestamp": "TIMESTAMPTZ", "json": "VARCHAR"}.get(column.type) or duckdb_type(column)
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """Return the Arrow schema of an exported table, with a comment on each column; times are in UTC."""
+    return pa.schema(
+        [
+            pa.field(column.name, _arrow_type(kind), bool(column.null), {"comment": column.comment})
+            for column, kind in zip(table.columns, polars_schema(table).values(), strict=True)
+        ]
+    )
+
+
+def _table(name: str) -> Table:
+    if name not in WAREHOUSE_TABLES:
+        raise UsageError(f"There is no table {name}", f"Choose one of {', '.join(WAREHOUSE_TABLES)}")
+    return WAREHOUSE_TABLES[name]
+
+
+def _as_of(table: Table, run_id: str) -> Selected:
+    if table.name not in TABLES:
+        raise UsageError(f"{table.name} holds superseded rows and cannot be exported as of a run", "Export it whole")
+    keeps = TABLES[table.name].volatile is not None
+    names = {*as_of_columns(TABLES[table.name]), "valid_from_run"} if keeps else {c.name for c in table.columns}
+    key = table.key if names.issuperset(table.key) else ()
+    shape = table._replace(columns=tuple(c for c in table.columns if c.name in names), key=key)
+    moment = quote_text(run_id)
+    source = (
+        f"{table.name}_as_of({moment})"
+        if keeps
+        else f"{table.name} WHERE run_id IN (SELECT run_id FROM runs_as_of({moment}))"
+    )
+    return Selected(shape, f"SELECT {_columns(shape)} FROM {source}")
+
+
+def _changes(table: Table) -> Selected:
+    same_key = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in table.key)
+    old = f"{BASE}.{table.name}"
+    query = f"""
+        SELECT if(o.{table.key[0]} IS NULL, 'insert', 'update') AS {CHANGE.name}, {_columns(table, "n.")}
+        FROM {table.name} n LEFT JOIN {old} o ON {same_key} WHERE n IS DISTINCT FROM o
+        UNION ALL
+        SELECT 'delete' AS {CHANGE.name}, {_columns(table, "o.")} FROM {old} o ANTI JOIN {table.name} n ON {same_key}
+    """
+    return Selected(table._replace(columns=(CHANGE, *table.columns)), query)
+
+
+def _columns(table: Table, prefix: str = "") -> str:
+    return ", ".join(_value(column, prefix) for column in table.columns)
+
+
+def _value(column: Column, prefix: str) -> str:
+    name = prefix + column.name
+    if column.type == "timestamp":
+        return f"{name} AT TIME ZONE 'UTC' AS {column.name}"
+    return f"{name}::VARCHAR AS {column.name}" if column.type == "json" else f"{name} AS {column.name}"
+
+
+_ARROW = {
+    pl.String: pa.string(),
+    pl.Int64: pa.int64(),
+    pl.Float64: pa.float64(),
+    pl.Boolean: pa.bool_(),
+    pl.Date: pa.date32(),
+}
+
+
+def _arrow_type(kind: pl.DataType) -> pa.DataType:
+    if isinstance(kind, pl.Decimal):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, pl.Datetime):
+        return pa.timestamp("us", "UTC")
+    return _ARROW[type(kind)]
+
+
+_FUNCTION = "keyed"
+_HASHES = 262_144
+
+
+def check_mask(mask: Mapping[str, str]) -> None:
+    """Check that each pattern names a kind of personal data or a column of some table.
+
+    Raises:
+        SettingsError: A pattern names nothing. Correct it, because a misspelt mask would mask nothing.
+    """
+    for pattern in mask:
+        if not any(_fits(pattern, table, column) for table in WAREHOUSE_TABLES.values() for column in table.columns):
+            kinds = ", ".join(kind for kind in PRIVACY if kind)
+            raise SettingsError(
+                f"export.mask: {pattern} names no column",
+                f"Give TABLE.COLUMN, *.COLUMN, or a kind of personal data: {kinds}",
+            )
+
+
+def mask_columns(
+    connection: duckdb.DuckDBPyConnection, selected: Selected, mask: Mapping[str, str], key: bytes
+) -> Selected:
+    """Return a table without its dropped columns and with keyed hashes in its hashed ones.
+
+    Equal values have equal hashes in all tables, so hashed columns can still be joined. If a column of the key is
+    dropped, the table has no key.
+
+    Args:
+        connection: The connection that will run the query.
+        selected: The table as it would be exported.
+        mask: "drop" or "hash" by pattern. If several patterns fit a column, "drop" wins.
+        key: The key of the hashes.
+    """
+    actions = {column.name: _action(mask, selected.table, column) for column in selected.table.columns}
+    if not any(actions.values()):
+        return selected
+    if "hash" in actions.values():
+        _create_function(connection, key)
+    kept = [column for column in selected.table.columns if actions[column.name] != "drop"]
+    names = (
+        f"{_FUNCTION}({column.name}::VARCHAR) AS {column.name}" if actions[column.name] == "hash" else column.name
+        for column in kept
+    )
+    columns = tuple(_hashed(column) if actions[column.name] == "hash" else column for column in kept)
+    is_whole = all(actions.get(name) != "drop" for name in selected.table.key)
+    table = selected.table._replace(columns=columns, key=selected.table.key if is_whole else ())
+    return Selected(table, f"SELECT {', '.join(names)} FROM ({selected.query})")
+
+
+def _action(mask: Mapping[str, str], table: Table, column: Column) -> str:
+    if column is CHANGE or column.name == "country":  # files are divided by country
+        return ""
+    found = {action for pattern, action in mask.items() if _fits(pattern, table, column)}
+    return "drop" if "drop" in found else next(iter(found), "")
+
+
+def _fits(pattern: str, table: Table, column: Column) -> bool:
+    return pattern == column.privacy or fnmatchcase(f"{table.name}.{column.name}", pattern)
+
+
+def _hashed(column: Column) -> Column:
+    return column._replace(type="text", meaning=f"Keyed hash, by export.mask. {column.meaning}")
+
+
+def _create_function(connection: duckdb.DuckDBPyConnection, key: bytes) -> None:
+    hashed = lru_cache(maxsize=_HASHES)(lambda value: keyed_hash(key, "export", value))
+    known = connection.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", [_FUNCTION]).fetchall()
+    if not known:
+        connection.create_function(_FUNCTION, hashed, ["VARCHAR"], "VARCHAR")

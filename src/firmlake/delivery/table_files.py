@@ -1,0 +1,255 @@
+"""Write the files of a table: Parquet for machines, CSV and XLSX for people. Each format yields its files one by one.
+
+Parquet is split by country, and only the path names the country. It is written with pyarrow because DuckDB's COPY keeps
+neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV and XLSX, text that a
+spreadsheet would run as a formula is made harmless; numbers are unchanged. The character NUL, which neither databases
+nor spreadsheets accept, becomes U+FFFD.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from decimal import Decimal
+from operator import methodcaller
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from firmlake.core.guard import HARMLESS, RISKY, is_risky
+from firmlake.core.open_workbook import open_workbook
+from firmlake.delivery.selection import Selected, arrow_schema
+from firmlake.tables.schemas import Table
+
+__all__ = ["FORMATS", "Source", "TableFile", "guarded", "put_csv", "put_xlsx", "row_groups"]
+
+_UNKNOWN = "\ufffd"
+_BATCH_ROWS = 100_000
+_READ_ROWS = 10_000  # DuckDB takes up to twice a batch while it fills it
+_SHEET_ROWS = 1_048_575  # a sheet has one more, for the header
+_EXACT_DIGITS = 15  # of a number in a sheet
+
+
+class TableFile(NamedTuple):
+    """A file, open at its start, and its number of rows; the receiver closes it.
+
+    Attributes:
+        path: Path below the export's folder.
+        country: The country of all its rows; empty if they are mixed.
+    """
+
+    path: str
+    file: IO[bytes]
+    row_count: int
+    country: str = ""
+
+
+class Source(NamedTuple):
+    """Selected rows and the connection that reads them.
+
+    Attributes:
+        scratch: Folder for unfinished files. They have no name there, so that a kill leaves nothing behind.
+        file_bytes: Approximate size of a Parquet file.
+        batch_rows: Rows written at once.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    selected: Selected
+    scratch: Path
+    file_bytes: int
+    batch_rows: int = _BATCH_ROWS
+
+    @property
+    def table(self) -> Table:
+        """The table as it is exported."""
+        return self.selected.table
+
+    def batches(self, table: Table, where: str = "") -> Iterator[pa.RecordBatch]:
+        """Read the rows in the order of their key, so that equal rows make equal files."""
+        names = ", ".join(column.name for column in table.columns)
+        order = ", ".join(self.table.key) or "ALL"
+        query = f"SELECT {names} FROM ({self.selected.query}) {where} ORDER BY {order}"  # noqa: S608 - our own names
+        schema = arrow_schema(table)
+        # A loop would hold each batch while the next one is read.
+        rows = min(self.batch_rows, _READ_ROWS)
+        return map(methodcaller("cast", schema), self.connection.sql(query).to_arrow_reader(rows))
+
+    def counts(self, by: str) -> list[tuple[str, int]]:
+        """Count the rows for each value of a column."""
+        query = f"SELECT {by}, count(*) FROM ({self.selected.query}) GROUP BY 1 ORDER BY 1"  # noqa: S608 - our names
+        return self.connection.execute(query).fetchall()
+
+    @contextmanager
+    def scratch_file(self) -> Iterator[IO[bytes]]:
+        """Open a file without a name; leave it open at its start, or close it if something fails."""
+        with ExitStack() as stack:
+            file = stack.enter_context(tempfile.TemporaryFile(dir=self.scratch))
+            yield file
+            file.seek(0)
+            stack.pop_all()
+
+
+def write_parquet(source: Source) -> Iterator[TableFile]:
+    """Write Parquet, compressed with zstd, in files of similar size; split by country if the rows have one.
+
+    A table without rows becomes one empty file, so that readers of its folder find the columns.
+    """
+    counts = source.counts("country") if source.selected.has_country else []
+    if not counts:
+        yield from _parquet_files(source, source.table, "", "", None)
+        return
+    apart = source.table._replace(columns=tuple(c for c in source.table.columns if c.name != "country"))
+    for country, count in counts:
+        yield from _parquet_files(source, apart, f"WHERE country = '{country}'", country, count)
+
+
+def write_csv(source: Source) -> Iterator[TableFile]:
+    """Write one CSV file."""
+    with source.scratch_file() as file:
+        count = put_csv(file, arrow_schema(source.table), source.batches(source.table))
+    yield TableFile(f"{source.table.name}.csv", file, count)
+
+
+def put_csv(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write rows as CSV, and count them: UTF-8, text in quotes, null as an empty field, numbers plain."""
+    count = 0
+    with pyarrow.csv.CSVWriter(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(guarded(batch))
+            count += batch.num_rows
+    return count
+
+
+def write_xlsx(source: Source) -> Iterator[TableFile]:
+    """Write one workbook."""
+    table = source.table
+    with source.scratch_file() as file:
+        count = put_xlsx(file, source.scratch, table.name, arrow_schema(table), source.batches(table))
+    yield TableFile(f"{table.name}.xlsx", file, count)
+
+
+def put_xlsx(file: IO[bytes], scratch: Path, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write rows as a workbook, and count them; rows that do not fit into a sheet continue in the next one."""
+    count = 0
+    with open_workbook(file, scratch) as book:
+        cell = _cells(book)
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if count % _SHEET_ROWS == 0:
+                    sheet = _add_sheet(book, name, schema.names)
+                for place, value in enumerate(row):
+                    cell(sheet, count % _SHEET_ROWS + 1, place, value)
+                count += 1
+        if count == 0:
+            _add_sheet(book, name, schema.names)
+    return count
+
+
+def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> Iterator[pa.Table]:
+    """Gather batches into tables of at least `rows` rows; the last table may have fewer."""
+    rest = iter(batches)
+
+    def gather() -> list[pa.RecordBatch]:
+        group: list[pa.RecordBatch] = []
+        count = 0
+        while count < rows and (batch := next(rest, None)):
+            group.append(batch)
+            count += batch.num_rows
+        return group
+
+    # A loop would hold each table while the next one is gathered.
+    return map(pa.Table.from_batches, iter(gather, []))
+
+
+FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "xlsx": write_xlsx,
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _parquet_files(source: Source, table: Table, where: str, country: str, total: int | None) -> Iterator[TableFile]:
+    folder = f"{table.name}/country={country}" if country else table.name
+    schema, batches = arrow_schema(table), source.batches(table, where)
+    written = part = 0
+    groups = row_groups(batches, source.batch_rows)
+    group = next(groups, None)
+    while group or part == 0:
+        part, count = part + 1, 0
+        with source.scratch_file() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            while group:
+                writer.write_table(group)
+                count += group.num_rows
+                group = None  # memory for the next one
+                group = next(groups, None)
+                if _is_full(file.tell(), count, source.file_bytes, total and total - written - count):
+                    break
+        written += count
+        yield TableFile(f"{folder}/part-{part:05}.parquet", file, count, country)
+
+
+def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:
+    """Return whether to start another file: this one is large enough, and the rest fills at least half a file."""
+    return size >= wanted and (rest is None or size / count * rest >= wanted / 2)
+
+
+def guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Make all text of a batch harmless in a spreadsheet, as `firmlake.core.guard` does."""
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_string(column.type):
+            is_harmless = pc.match_substring_regex(column, HARMLESS)
+            risky = pc.and_not(pc.match_substring_regex(column, RISKY), is_harmless)
+            column = pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
+            column = pc.replace_substring(column, "\x00", _UNKNOWN)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _add_sheet(book: Any, name: str, columns: Iterable[str]) -> Any:
+    number = len(book.worksheets()) + 1
+    sheet = book.add_worksheet(name[:31] if number == 1 else f"{name[:26]} {number}")
+    for place, column in enumerate(columns):
+        sheet.write_string(0, place, column)
+    sheet.freeze_panes(1, 0)
+    return sheet
+
+
+def _cells(book: Any) -> Callable[[Any, int, int, Any], None]:
+    """Return a function that writes a value into a cell. A number that a sheet cannot hold exactly becomes text."""
+    day = book.add_format({"num_format": "yyyy-mm-dd"})
+    moment = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
+    quoted = book.add_format({"quote_prefix": True})
+
+    def write(sheet: Any, row: int, place: int, value: Any) -> None:
+        if value is None:
+            return
+        if isinstance(value, bool):
+            sheet.write_boolean(row, place, value)
+        elif isinstance(value, str):
+            text = value.replace("\x00", _UNKNOWN)
+            sheet.write_string(row, place, text, quoted if is_risky(text) else None)
+        elif isinstance(value, int | float | Decimal):
+            _write_number(sheet, row, place, value)
+        elif hasattr(value, "hour"):
+            sheet.write_datetime(row, place, value.replace(tzinfo=None), moment)
+        else:
+            sheet.write_datetime(row, place, value, day)
+
+    return write
+
+
+def _write_number(sheet: Any, row: int, place: int, value: float | Decimal) -> None:
+    digits = len(Decimal(value).as_tuple().digits) if not isinstance(value, float) else 0
+    if digits > _EXACT_DIGITS:
+        sheet.write_string(row, place, str(value))
+    else:
+        sheet.write_number(row, place, value)

@@ -1,0 +1,303 @@
+"""Exporting: what leaves is what the warehouse holds, and no moment shows half of it."""
+
+from __future__ import annotations
+
+import shutil
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.folders import Folders
+from firmlake.delivery.destination import Folder, open_destination
+from firmlake.delivery.export import ExportRequest, export
+from firmlake.delivery.manifest import folder_of
+from firmlake.delivery.selection import EXPORTED_TABLES
+from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.generations import open_warehouse
+from support import query
+
+from .conftest import RUNS, add_week
+from .reading import check, exported_rows, follow, rows, warehouse_rows
+
+ALL = tuple(WAREHOUSE_TABLES)
+CHANGES = ExportRequest(mode="changes")
+
+
+@pytest.fixture(scope="module")
+def whole(lake, tmp_path_factory):
+    """A whole export of every table, and its folder."""
+    target = tmp_path_factory.mktemp("whole")
+    done = export(lake, ExportRequest(tables=ALL), Folder(target))
+    return target / folder_of(done.manifest.export_id), done.manifest
+
+
+@pytest.mark.parametrize("table", ALL)
+def test_a_whole_table_comes_back_row_for_row(lake, whole, table):
+    folder, manifest = whole
+    expected = warehouse_rows(lake, table)
+    assert exported_rows(folder, table) == expected
+    assert next(each.row_count for each in manifest.tables if each.name == table) == len(expected)
+
+
+def test_polars_and_pyarrow_read_the_same_exact_amounts(lake, whole):
+    folder, _ = whole
+    expected = query(lake, "SELECT country, revenue FROM financials ORDER BY ALL")
+    assert ("NL", Decimal("12345678901234.56")) in expected
+    columns = ["country", "revenue"]
+    read = pl.read_parquet(folder / "financials/**/*.parquet", hive_partitioning=True).select(columns)
+    assert sorted(read.rows()) == expected
+    table = ds.dataset(folder / "financials", partitioning="hive").to_table(columns)
+    assert sorted(zip(*(column.to_pylist() for column in table.columns), strict=True)) == expected
+
+
+def test_parquet_files_are_plain_and_say_what_they_hold(whole):
+    folder, _ = whole
+    for path in folder.rglob("*.parquet"):
+        file = pq.ParquetFile(path)
+        group = file.metadata.row_group(0) if file.metadata.num_row_groups else None
+        assert group is None or group.column(0).compression == "ZSTD"
+        for field in file.schema_arrow:
+            assert field.name == field.name.lower()
+            assert field.metadata[b"comment"]
+            assert not pa.types.is_nested(field.type)
+            assert not pa.types.is_timestamp(field.type) or field.type == pa.timestamp("us", "UTC")
+    inside = pq.ParquetFile(next((folder / "financials/country=BE").iterdir())).schema_arrow
+    assert "country" not in inside.names
+    assert inside.field("revenue").type == pa.decimal128(18, 2)
+
+
+def test_the_manifest_states_every_file(whole):
+    check(*whole)
+
+
+def test_the_same_export_again_does_nothing(lake, tmp_path):
+    first = export(lake, ExportRequest(), Folder(tmp_path))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    again = export(lake, ExportRequest(), Folder(tmp_path))
+    assert (first.is_new, again.is_new, again.manifest) == (True, False, first.manifest)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_as_of_a_run_is_what_the_warehouse_held_then(lake, tmp_path):
+    done = export(lake, ExportRequest(mode="as_of", as_of=RUNS[0]), Folder(tmp_path))
+    folder = tmp_path / folder_of(done.manifest.export_id)
+    for table in ("companies", "financials", "lookalikes", "relationships", "company_state"):
+        with open_warehouse(lake) as connection:
+            expected = rows(connection, f"{table}_as_of('{RUNS[0]}')")
+        assert exported_rows(folder, table) == expected, table
+    assert [row[0] for row in duckdb.sql(f"SELECT run_id FROM '{folder}/runs/*.parquet'").fetchall()] == [RUNS[0]]
+    assert not (tmp_path / "latest.json").exists()
+    assert {table.name: table.key for table in done.manifest.tables}["relationships"] == ()
+
+
+def test_applying_the_changes_gives_the_newer_generation(tmp_path):
+    folders = Folders(tmp_path / "data")
+    add_week(folders, 0)
+    target = Folder(tmp_path / "out")
+    first = export(folders, CHANGES, target)
+    assert (first.manifest.mode, first.note) == ("whole", "nothing was exported before")
+    states = {table: exported_rows(*_of(target, first, table)) for table in EXPORTED_TABLES}
+    for week in (1, 2):
+        add_week(folders, week)
+        done = export(folders, CHANGES, target)
+        assert (done.manifest.mode, done.note) == ("changes", "")
+        for table in EXPORTED_TABLES:
+            states[table] = _applied(states[table], _of(target, done, table)[0], table)
+            assert states[table] == warehouse_rows(folders, table), (week, table)
+    changed = {table.name: table.changes for table in done.manifest.tables}
+    assert changed["financials"] == {"delete": 1, "insert": 1, "update": 1}  # 2024 moved down by one
+    assert changed["relationships"] == {"delete": 2}
+    again = export(folders, CHANGES, target)
+    assert (again.is_new, again.manifest) == (False, done.manifest)
+    assert follow(tmp_path / "out")[1].previous.startswith(RUNS[1])
+
+
+@pytest.mark.slow
+def test_changes_are_whole_where_their_start_is_no_longer_kept(tmp_path):
+    folders = Folders(tmp_path / "data")
+    add_week(folders, 0)
+    export(folders, CHANGES, Folder(tmp_path / "out"))
+    add_week(folders, 1, keep=1)
+    base = folders.warehouse / "gen_000001.duckdb"
+    assert base.exists()  # it is kept for exactly this, whatever the number of generations
+    base.unlink()
+    done = export(folders, CHANGES, Folder(tmp_path / "out"))
+    assert (done.manifest.mode, "no longer kept" in done.note) == ("whole", True)
+
+
+@pytest.mark.parametrize("other", [{"tables": ("companies",)}, {"format": "csv"}])
+def test_changes_are_whole_where_the_last_export_was_another(lake, tmp_path, other):
+    export(lake, msgspec.structs.replace(ExportRequest(), **other), Folder(tmp_path))
+    assert export(lake, CHANGES, Folder(tmp_path)).manifest.mode == "whole"
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+class Mortal(Folder):
+    """A folder whose process dies at its n-th change, before or after it is made."""
+
+    def __init__(self, path: Path, left: int, *, before: bool) -> None:
+        super().__init__(path)
+        self.left, self.before = left, before
+
+    def put(self, path, file):
+        self._step(lambda: Folder.put(self, path, file))
+
+    def replace(self, path, content, held):
+        self._step(lambda: Folder.replace(self, path, content, held))
+
+    def clear(self, folder):
+        self._step(lambda: Folder.clear(self, folder))
+
+    def _step(self, action):
+        self.left -= 1
+        if self.left == 0 and self.before:
+            raise KilledError
+        action()
+        if self.left == 0:
+            raise KilledError
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_killed_at_any_step_shows_the_export_before_or_the_new_one_and_goes_on(lake, tmp_path, before):
+    request = ExportRequest(tables=("companies", "runs"))
+    old = export(_before(lake, tmp_path), request, Folder(tmp_path / "old"))
+    undisturbed = export(lake, request, Folder(tmp_path / "undisturbed")).manifest
+    step = 0
+    while True:
+        step += 1
+        target = tmp_path / f"{step}-{before}"
+        shutil.copytree(tmp_path / "old", target)
+        try:
+            export(lake, request, Mortal(target, step, before=before))
+            break
+        except KilledError:
+            pass
+        shown = follow(target)[1]
+        assert shown.export_id in (old.manifest.export_id, undisturbed.export_id)
+        assert export(lake, request, Folder(target)).manifest == undisturbed
+        assert follow(target)[1] == undisturbed
+    assert step == 9  # clear, 3 countries and 1 file, manifest, _SUCCESS, latest.json; and one more that never comes
+
+
+def test_an_export_that_came_between_is_not_overwritten(lake, tmp_path):
+    elsewhere, target = Folders(tmp_path / "elsewhere"), tmp_path / "out"
+    shutil.copytree(lake.warehouse, elsewhere.warehouse, symlinks=True)
+
+    class Slow(Folder):
+        def replace(self, path, content, held):
+            export(elsewhere, ExportRequest(tables=("companies",)), Folder(target))
+            super().replace(path, content, held)
+
+    with pytest.raises(FirmlakeError, match="Another export has replaced"):
+        export(lake, ExportRequest(tables=("runs",)), Slow(target))
+    assert [table.name for table in follow(target)[1].tables] == ["companies"]
+
+
+def test_two_exports_to_one_place_at_once_do_not_clear_each_others_files(lake, tmp_path):
+    class Slow(Folder):
+        def put(self, path, file):
+            with pytest.raises(LockHeldError, match=f"an export to {tmp_path}, process"):
+                export(lake, ExportRequest(tables=("companies",)), Folder(tmp_path))
+            super().put(path, file)
+
+    done = export(lake, ExportRequest(tables=("companies",)), Slow(tmp_path))
+    assert follow(tmp_path)[1] == done.manifest
+
+
+def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):
+    newer = export(lake, ExportRequest(), Folder(tmp_path / "out"))
+    with pytest.raises(FirmlakeError, match="holds a newer export"):
+        export(_before(lake, tmp_path), ExportRequest(), Folder(tmp_path / "out"))
+    assert follow(tmp_path / "out")[1] == newer.manifest
+
+
+def test_an_export_of_another_data_folder_is_not_replaced(tmp_path):
+    """Each portfolio has a data folder of its own; readers of one place would see them in turn."""
+    first, second = Folders(tmp_path / "a"), Folders(tmp_path / "b")
+    add_week(first, 0)
+    add_week(second, 1)
+    done = export(first, ExportRequest(tables=("runs",)), Folder(tmp_path / "out"))
+    with pytest.raises(FirmlakeError, match=f"holds an export of run {RUNS[0]}, which is not in"):
+        export(second, ExportRequest(tables=("runs",)), Folder(tmp_path / "out"))
+    assert follow(tmp_path / "out")[1] == done.manifest
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"tables": ("companys",)}, "no table companys"),
+        ({"mode": "as_of", "as_of": "2020"}, "no run 2020"),
+        ({"mode": "as_of", "as_of": RUNS[0], "tables": ("financials_history",)}, "superseded"),
+        ({"mode": "as_of", "as_of": RUNS[0], "format": "delta"}, "keep their own history"),
+        ({"format": "orc"}, "no format orc"),
+    ],
+)
+def test_what_there_is_not_is_refused(lake, tmp_path, wanted, words):
+    with pytest.raises(UsageError, match=words):
+        export(lake, ExportRequest(**wanted), Folder(tmp_path))
+    assert follow(tmp_path) is None
+
+
+def test_nothing_published_is_told(folders, tmp_path):
+    with pytest.raises(FirmlakeError, match="does not exist yet"):
+        export(folders, ExportRequest(), Folder(tmp_path))
+
+
+@pytest.mark.parametrize("store", ["bucket", pytest.param("container", marks=pytest.mark.slow)])
+def test_an_export_to_a_store_is_that_to_a_folder(lake, tmp_path, store, request):
+    remote = open_destination(request.getfixturevalue(store))
+    request = ExportRequest(tables=("companies", "financials"))
+    local = export(lake, request, Folder(tmp_path))
+    for is_new in (True, False):
+        done = export(lake, request, remote)
+        assert (done.manifest, done.is_new) == (local.manifest, is_new)
+    for file in [file for table in local.manifest.tables for file in table.files]:
+        path = f"{folder_of(local.manifest.export_id)}/{file.path}"
+        assert remote.read(path).content == (tmp_path / path).read_bytes()
+
+
+def _of(target, done, table):
+    return target.path / folder_of(done.manifest.export_id), table
+
+
+def _applied(state, folder, table):
+    """Apply the changes of a table as a reader would: by key, deletes and updates away, inserts and updates in."""
+    names = sorted(column.name for column in WAREHOUSE_TABLES[table].columns)
+    place = sorted([*names, "change_type"]).index("change_type")
+    changes = [(row[place], row[:place] + row[place + 1 :]) for row in exported_rows(folder, table)]
+    key = [names.index(name) for name in WAREHOUSE_TABLES[table].key]
+
+    def keyed(found):
+        by_key = {tuple(row[i] for i in key): row for row in found}
+        assert len(by_key) == len(found)
+        return by_key
+
+    held = keyed(state)
+    for kind, row in changes:
+        name = tuple(row[i] for i in key)
+        assert (name in held) == (kind != "insert")
+        if kind == "delete":
+            assert held.pop(name) == row
+        else:
+            held[name] = row
+    return sorted(held.values(), key=lambda row: [(value is None, value) for value in row])
+
+
+def _before(lake, tmp_path):
+    """The data folder as it was two generations before."""
+    folders = Folders(tmp_path / "before")
+    folders.warehouse.mkdir(parents=True)
+    shutil.copyfile(lake.warehouse / "gen_000001.duckdb", folders.warehouse / "gen_000001.duckdb")
+    return folders

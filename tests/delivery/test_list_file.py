@@ -1,0 +1,453 @@
+"""A list comes back with every line once, in its order, with its own cells and what is held of its companies."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import partial
+
+import fastexcel
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xlsxwriter import Workbook
+
+import firmlake_sandbox
+from firmlake.cli import firmlake
+from firmlake.core.errors import UsageError
+from firmlake.core.folders import Folders
+from firmlake.core.guard import guard
+from firmlake.core.run import freeze_again
+from firmlake.core.settings import IntakeSettings
+from firmlake.core.settings_layers import load_settings
+from firmlake.delivery import list_file
+from firmlake.delivery.list_columns import choose_added
+from firmlake.delivery.list_file import FileBack, check_file_back, write_csv, write_list
+from firmlake.enrich.run import enrich
+from firmlake.intake.company_list import read_company_list
+from firmlake.intake.entries import read_entries
+from support import ACME, BOLT, publish_list, slow, with_views
+
+
+def publish_lines(folders, companies, cells, **more):
+    publish_list(folders, companies, cells=cells, **more)
+    with_views(folders)
+
+
+def give_back(folders, path, columns=()):
+    return write_list(folders, "customers", FileBack(path, columns), "256MB").path
+
+
+def settings_of(sandbox, tmp_path):
+    flags = {"api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "paths.data": str(tmp_path / "data")}
+    return load_settings(flags=flags, environment={})[0]
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("companies_at_once", [1, 32_768])
+def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tmp_path, monkeypatch, companies_at_once):
+    monkeypatch.setattr(list_file, "_COMPANIES", companies_at_once)
+    lines = [ACME, None, BOLT, ACME]
+    publish_lines(folders, lines, [{"id": str(n)} for n in range(4)])
+    rows = read_csv(give_back(folders, tmp_path / "out.csv"))
+    assert [row["id"] for row in rows] == ["0", "1", "2", "3"]
+    assert [row["status"] for row in rows] == ["waiting", "refused", "waiting", "repeated"]
+    assert rows[3]["reason"] == "line 2 names the same company"
+    assert [row["company"] for row in rows] == [" ".join(ACME), "", " ".join(BOLT), " ".join(ACME)]
+    assert [row["line"] for row in rows] == ["2", "3", "4", "5"], "by which reasons name a line"
+
+
+def test_a_column_of_the_list_that_is_called_line_does_not_change_the_order(folders, tmp_path):
+    publish_lines(folders, [ACME, None, BOLT], [{"line": text} for text in ("7", "10", "2")])
+    assert [row["line"] for row in read_csv(give_back(folders, tmp_path / "out.csv"))] == ["7", "10", "2"]
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)
+
+
+@pytest.mark.slow
+@settings(max_examples=6)
+@given(
+    names=st.lists(NAMES, min_size=1, max_size=4, unique_by=str.casefold),
+    texts=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20), min_size=8, max_size=8),
+)
+def test_whatever_columns_and_cells_hold_they_come_back_as_they_were(tmp_path_factory, names, texts):
+    folder = tmp_path_factory.mktemp("list")
+    cells = [{name: texts[(row + n) % 8] for n, name in enumerate(names)} for row in range(2)]
+    folders = Folders(folder / "data")
+    publish_lines(folders, [ACME, None], cells)
+    found = pl.read_parquet(give_back(folders, folder / "out.parquet", ("name",)))
+    assert found.select(names).to_dicts() == cells
+    with give_back(folders, folder / "out.csv", ("name",)).open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[: len(names)] for row in rows[1:]] == [[guard(line[name]) for name in names] for line in cells]
+
+
+def test_an_added_column_that_the_list_has_itself_is_renamed_and_said(folders, tmp_path):
+    publish_lines(folders, [ACME], [{"Name": "mine", "status": "gold", "firmlake_status": "x"}])
+    out = tmp_path / "out.csv"
+    written = write_list(folders, "customers", FileBack(out), "256MB")
+    assert written.renamed == {"status": "list_lines_status", "name": "firmlake_name"}
+    (row,) = read_csv(out)
+    assert (row["Name"], row["status"], row["list_lines_status"]) == ("mine", "gold", "waiting")
+
+
+def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_question(folders, tmp_path):
+    cells = [{"crm_id": "00123", "turnover": "12.5", "note": "=1+1"}, {"crm_id": "7", "turnover": "-3", "note": "-2"}]
+    publish_lines(folders, [ACME, None], cells)
+    book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
+    assert book.sheet_names == ["customers", "Columns", "Refused lines"]
+    rows = book.load_sheet("customers").to_polars()
+    assert rows.select("crm_id", "turnover", "note").rows() == [("00123", 12.5, "=1+1"), ("7", -3.0, "-2")]
+    explained = book.load_sheet("Columns").to_polars()
+    assert explained["column"].to_list() == rows.columns[3:]
+    assert explained["meaning"].null_count() == 0
+    assert "Empty: the line names no company." in explained["meaning"][2], "cells are empty, not null"
+    assert book.load_sheet("Refused lines").to_polars().rows() == [(3.0, "x", "wrong form")]
+
+
+def test_a_line_whose_fields_cannot_be_told_comes_back_whole(folders, tmp_path):
+    publish_lines(
+        folders, [ACME, None], [{"a": "1"}, {"a": "2"}], reason="number of fields: 3 instead of 1", given="2;3;4"
+    )
+    assert [row["unread_line"] for row in read_csv(give_back(folders, tmp_path / "out.csv"))] == ["", "2;3;4"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["name", "portfolio.days_to_file"], ["company_figures.name", "portfolio.days_to_file"]),
+        (["company_status.*"], ["company_status.status", "company_status.reason"]),
+        (["place", "place"], ["company_figures.place"]),
+    ],
+)
+def test_columns_are_chosen_by_name_or_view(names, expected):
+    assert [each.full_name for each in choose_added(names)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("revnue", "revenue"), ("portfolo.*", "portfolio.*"), ("portfolio.plac", "portfolio.place")]
+)
+def test_a_wrong_column_is_refused_with_the_nearest_ones(name, near):
+    with pytest.raises(UsageError) as refused:
+        choose_added([name])
+    assert near in refused.value.next_step
+
+
+@pytest.mark.parametrize("name", ["out.pdf", "out", "missing/out.csv", "."])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_fetched(tmp_path, name):
+    with pytest.raises(UsageError):
+        check_file_back(FileBack(tmp_path / name))
+
+
+def test_the_list_itself_is_not_written_over(tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text("x")
+    with pytest.raises(UsageError, match="the list itself"):
+        check_file_back(FileBack(path), tmp_path / "." / "list.csv")
+
+
+def test_more_lines_than_a_sheet_holds_are_refused_for_a_workbook_alone(tmp_path):
+    check_file_back(FileBack(tmp_path / "a.csv"), None, 1_048_576)
+    check_file_back(FileBack(tmp_path / "a.xlsx"), None, 1_048_575)
+    with pytest.raises(UsageError, match=r"1,048,576 lines") as refused:
+        check_file_back(FileBack(tmp_path / "a.xlsx"), None, 1_048_576)
+    assert ".csv or .parquet" in refused.value.next_step
+
+
+@pytest.mark.slow
+def test_the_command_exports_shows_renames_and_removes(folders, tmp_path):
+    publish_lines(folders, [ACME, None], [{"a": "1"}, {"a": "2"}])
+
+    def ask(*arguments):
+        done = CliRunner().invoke(
+            firmlake, ["list", *arguments, "--json", "--data", str(folders.data)], standalone_mode=False
+        )
+        return done.return_value, json.loads(done.stdout)
+
+    code, content = ask("export", "customers", "--out", str(tmp_path / "a.csv"))
+    assert (code, content["line_count"]) == (0, 2)
+    assert ask("export", "customers", str(tmp_path / "b.csv"))[0] == 0
+    assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
+    assert ask("rename", "customers", "clients")[1] == {"list": "customers", "new_name": "clients"}
+    assert ask("show", "clients")[1]["statuses"] == {"refused": 1, "waiting": 1}
+    assert [each["list_name"] for each in ask("show")[1]] == ["clients"]
+    code, content = ask("show", "customers")
+    assert code == 2
+    assert "firmlake list show" in content["next_step"]
+    assert ask("remove", "Clients")[1]["list"] == "clients"
+    assert ask("show")[1] == []
+
+
+@pytest.mark.slow
+def test_dates_of_the_list_come_back_as_dates_in_a_workbook_and_as_iso_text_elsewhere(folders, tmp_path):
+    cells = [
+        {"since": "2026-09-01", "seen": "2026-09-01 12:30:00", "at": "08:15:00", "note": "2026-09-01"},
+        {"since": "2026-09-02", "seen": "2026-09-02 07:00:00", "at": "", "note": "later"},
+        {"since": "unknown", "seen": "", "at": "", "note": "2026-02-30"},
+    ]
+    publish_lines(folders, [ACME, BOLT, None], cells)
+    book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
+    moments = book.load_sheet("customers", dtypes="datetime").to_polars()  # null where a cell is text
+    assert moments.select("since", "seen").rows() == [
+        (datetime(2026, 9, 1), datetime(2026, 9, 1, 12, 30)),
+        (datetime(2026, 9, 2), datetime(2026, 9, 2, 7)),
+        (None, None),
+    ]
+    assert moments["at"][0].strftime("%H:%M") == "08:15"
+    texts = book.load_sheet("customers", dtypes="string").to_polars()
+    assert texts["since"][2] == "unknown"
+    assert texts["note"].to_list()[1:] == ["later", "2026-02-30"]
+    assert read_csv(give_back(folders, tmp_path / "out.csv"))[0]["since"] == "2026-09-01"
+
+
+def test_a_csv_begins_with_the_mark_by_which_a_spreadsheet_knows_utf_8(folders, tmp_path):
+    publish_lines(folders, [ACME], [{"naam": "Café"}])
+    assert give_back(folders, tmp_path / "out.csv").read_bytes().startswith(codecs.BOM_UTF8)
+
+
+def test_a_format_that_cannot_be_written_is_refused_with_those_that_can(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot be written as \.ods") as refused:
+        check_file_back(FileBack(tmp_path / "x.ods"))
+    assert ".csv, .parquet, .xlsx" in refused.value.next_step
+
+
+def test_a_name_like_no_column_gets_no_suggestion():
+    with pytest.raises(UsageError) as refused:
+        choose_added(["nonsense"])
+    assert "Did you mean" not in refused.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "expected"), [(";", ";"), *slow(("", ","), (",", ","), ("\t", "\t"), ("|", "|"))]
+)
+def test_a_csv_has_the_delimiter_of_the_list_and_with_semicolons_decimal_commas(folders, tmp_path, delimiter, expected):
+    publish_lines(folders, [ACME, BOLT], [{"id": "a;b", "omzet": "1.234,50"}] * 2, delimiter=delimiter)
+    path = give_back(folders, tmp_path / "out.csv")
+    text = path.read_text("utf-8-sig")
+    row = next(csv.DictReader(text.splitlines(), delimiter=expected))
+    assert (row["id"], row["omzet"]) == ("a;b", "1.234,50")
+
+
+def test_numbers_have_the_decimal_sign_that_belongs_to_the_delimiter(tmp_path):
+    schema = {"id": pl.String, "revenue": pl.Decimal(18, 2), "growth": pl.Float64}
+    batches = pl.DataFrame([["1,5", Decimal("-1234.50"), 0.25], [None, None, None]], schema, orient="row")
+    written = {}
+    for delimiter in (";", ","):
+        write_csv(tmp_path / "out.csv", batches.to_arrow().to_batches(), delimiter)
+        written[delimiter] = (tmp_path / "out.csv").read_text("utf-8-sig").splitlines()[1:]
+    assert written == {";": ['"1,5";-1234,50;0,25', ";;"], ",": ['"1,5",-1234.50,0.25', ",,"]}
+
+
+def test_amounts_with_decimal_commas_are_numbers_in_a_workbook_where_nothing_is_ambiguous(folders, tmp_path):
+    cells = [{"omzet": "1.234,50", "marge": "1.234"}, {"omzet": "-12", "marge": "0,5x"}, {"omzet": "", "marge": ""}]
+    publish_lines(folders, [ACME, BOLT, None], cells)
+    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet("customers").to_polars()
+    assert sheet["omzet"].to_list() == [1234.5, -12, None]
+    assert sheet["marge"].to_list() == ["1.234", "0,5x", None]
+
+
+@pytest.mark.parametrize(
+    ("texts", "written"),
+    [
+        (["1.5", "n/a", "2"], [1.5, None, 2]),
+        (["1.5", "NaN", "", "-", "inf"], [1.5, None, None, None, None]),
+        (["123456789.12", "333.333333333333", "1.00000000000000E-12"], [123456789.12, 333.333333333333, 1e-12]),
+        (["1.234,50", "n.v.t., 0", "7"], [None] * 3),
+        (["1.234,50", "n.v.t.", "-0,125"], [1234.5, None, -0.125]),
+        (["1.234", "ja, meer", "2"], [1.234, None, 2]),
+        (["12.12345678901234", "1"], [None, 1]),
+        (["n/a", "-", ""], [None] * 3),
+        (["100", "007", "200"], [None] * 3),
+        (["100", "A10", "200"], [None] * 3),
+        (["100", "5410041001204", "200"], [None] * 3),
+        (["100", "5.52032534006461E+15", "200"], [None] * 3),
+    ],
+)
+def test_numbers_are_numbers_in_a_workbook_beside_words_but_not_beside_codes(folders, tmp_path, texts, written):
+    """None is a cell with text, as it came."""
+    publish_lines(folders, [None] * len(texts), [{"omzet": text} for text in texts])
+    book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
+    numbers = book.load_sheet("customers", dtypes="boolean").to_polars()["omzet"].is_not_null()  # null for text
+    values = book.load_sheet("customers", dtypes="float").to_polars()["omzet"]
+    assert [value if is_number else None for value, is_number in zip(values, numbers, strict=True)] == written
+    shown = book.load_sheet("customers", dtypes="string").to_polars()["omzet"]
+    assert [text for text, number in zip(shown, written, strict=True) if number is None] == [
+        text or None for text, number in zip(texts, written, strict=True) if number is None
+    ]
+
+
+def cell_types(path):
+    """Map each column of the first sheet to the types of its cells: number, text or date; None for an empty cell.
+
+    An error cell is empty to this reader.
+    """
+    load = partial(fastexcel.read_excel(path).load_sheet, 0)
+    texts, numbers, moments = (load(dtypes=kind).to_polars() for kind in ("string", "boolean", "datetime"))
+    return {
+        name: [
+            None if text is None else "number" if number is not None else "date" if moment else "text"
+            for text, number, moment in zip(texts[name], numbers[name], moments[name], strict=True)
+        ]
+        for name in texts.columns
+    }
+
+
+def test_a_cell_whose_kind_is_known_comes_back_as_that_if_a_spreadsheet_can_hold_it(folders, tmp_path):
+    """Each in a column of its own. None is an error cell, which the reader of this test leaves empty."""
+    cells = [
+        ("n", "5", 5.0),
+        ("n", "-0.30000000000000004", -0.3),
+        ("n", "1.23456789012346E+18", 1.23456789012346e18),
+        ("n", "1234567890123456789", "1234567890123456789"),
+        ("n", "NaN", "NaN"),
+        ("n", "damaged", "damaged"),
+        ("b", "true", True),
+        ("b", "damaged", "damaged"),
+        ("d", "2026-09-01 12:30:00.000000000", datetime(2026, 9, 1, 12, 30)),
+        ("d", "1850-01-01", "1850-01-01"),
+        ("e", "#N/A", None),
+        ("e", "=1+1", "=1+1"),
+        *(("s", text, text) for text in ("5", "true", "2026-09-01", "#N/A", "=1+1")),
+    ]
+    line = {f"column {n}": text for n, (_, text, _) in enumerate(cells)}
+    publish_lines(folders, [None], [{"kbo": "x"} | line], kinds=["s" + "".join(kind for kind, *_ in cells)])
+    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet(0)
+    found = [sheet.to_polars()[name][0] for name in line]
+    assert [(type(value), value) for value in found] == [(type(value), value) for *_, value in cells]
+
+
+def test_an_error_cell_comes_back_as_one(folders, tmp_path):
+    publish_lines(folders, [None], [{"kbo": "#REF!"}], kinds=["e"])
+    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet(0, dtypes="string")
+    failed = sheet.to_arrow_with_errors()[1]
+    assert [each.detail for each in failed.errors] == ["Expected string but got 'Error(Ref)'"]
+    assert read_csv(give_back(folders, tmp_path / "out.csv"))[0]["kbo"] == "#REF!"
+
+
+def test_a_list_whose_lines_an_earlier_version_froze_comes_back_as_its_texts_read(folders, tmp_path):
+    run = publish_list(folders, [ACME], cells=[{"kbo": "0403227515", "omzet": "5"}], kinds=["sn"])
+    members = pl.read_parquet(run.checked("members")).drop("kinds")
+    freeze_again(run, run.plan, {"members": members})
+    with_views(folders)
+    assert cell_types(give_back(folders, tmp_path / "out.xlsx"))["omzet"] == ["number"]
+
+
+def test_the_columns_of_a_parquet_list_come_back_with_their_types(sandbox, tmp_path, monkeypatch):
+    """In a workbook, its numbers, dates and truth values are cells of their type; nested values stay JSON text."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    moment = datetime(2026, 7, 1, 12, 30)
+    table = pa.table({
+        "kbo": ["0403227515", None],
+        "id": pa.array([10023, None], pa.int32()),
+        "share": pa.array([0.1 + 0.2, float("inf")]),
+        "amount": pa.array([Decimal("1.50"), None], pa.decimal128(12, 2)),
+        "since": pa.array([20_697, 6_668_000], pa.int32()).cast(pa.date32()),  # 2026-09-01, and the year 20226
+        "seen": pa.array([moment, None], pa.timestamp("ms")),
+        "sent": pa.array([moment, None], pa.timestamp("us", "Europe/Brussels")),
+        "at": [time(9, 30), None],
+        "active": [True, False],
+        "tags": [["a", "b"], None],
+    })  # fmt: skip
+    path = tmp_path / "customers.parquet"
+    pq.write_table(table, path)
+    chosen = settings_of(sandbox, tmp_path)
+    enrich(chosen, path, "a test")
+    given = give_back(Folders.of(chosen), tmp_path / "out.parquet")
+    back = pq.read_table(given).select(table.column_names)
+    plain = table.drop(["sent", "tags"])
+    assert back.drop(["sent", "tags"]).cast(plain.schema).equals(plain)
+    assert back.select(plain.column_names).schema.types == plain.schema.types
+    assert pa.types.is_timestamp(back.schema.field("sent").type)
+    assert back["sent"].to_pylist()[0] == table["sent"].to_pylist()[0]
+    assert back["tags"].to_pylist() == ['["a","b"]', None]
+    types = cell_types(give_back(Folders.of(chosen), tmp_path / "out.xlsx"))
+    first = {name: types[name][0] for name in table.column_names}
+    assert first == {
+        "kbo": "text", "id": "number", "share": "number", "amount": "number", "since": "date", "seen": "date",
+        "sent": "text", "at": "date", "active": "number", "tags": "text",
+    }  # fmt: skip
+
+
+def test_numbers_and_dates_of_a_workbook_keep_their_formats_however_often_it_is_given_back(
+    sandbox, tmp_path, monkeypatch
+):
+    """A format code or the number of a built-in format; text cells and columns without one have none."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    path = tmp_path / "customers.xlsx"
+    cells = {
+        "kbo": (403227515, "0000000000"),
+        "eur": (5, '#,##0.00 "€"'),
+        "since": (date(2026, 9, 1), 14),
+        "x": (1, ""),
+    }
+    with Workbook(path) as book:
+        sheet = book.add_worksheet()
+        for place, (name, (value, code)) in enumerate(cells.items()):
+            sheet.write_column(0, place, [name, "0403053608" if name == "kbo" else "n/a"])
+            sheet.write(2, place, value, book.add_format({"num_format": code}))
+    chosen = settings_of(sandbox, tmp_path)
+    for name in ("first", "second"):
+        enrich(chosen, path, "a test")
+        path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
+        formats = read_entries(path, IntakeSettings()).table.formats
+        own = {column: formats.get(n) for n, column in enumerate(cells)}
+        assert own == {"kbo": {"n": "0000000000"}, "eur": {"n": '#,##0.00 "€"'}, "since": {"d": 14}, "x": None}
+    assert fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()["since"].to_list() == [
+        "n/a",
+        "2026-09-01 00:00:00",
+    ]
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.csv"])
+def test_a_blank_line_comes_back_blank_and_is_no_refused_line_of_the_next_list(sandbox, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    path = tmp_path / "customers.csv"
+    path.write_text("kbo,note\n0403227515,a\n\n , \n0403053608,b\n")
+    chosen = settings_of(sandbox, tmp_path)
+    enrich(chosen, path, "a test")
+    read = read_company_list(give_back(Folders.of(chosen), tmp_path / name))
+    assert (read.line_count, read.blank_count, read.refused.height) == (5, 2, 0)
+
+
+@pytest.mark.slow
+def test_a_workbook_that_was_given_back_is_given_back_with_cells_of_the_same_types(sandbox, tmp_path, monkeypatch):
+    """The first time, the types are those of the list itself."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    numbers = firmlake_sandbox.sample_numbers(2)
+    path = tmp_path / "customers.xlsx"
+    rows = [
+        ["country", "kbo", "klant", "2024", "mixed", "omzet", "comma", "long", "since", "id", "actief"],
+        [*numbers[0], "10023", 3, 5, 1.1, "1.234,50", "12.12345678901234", date(2026, 9, 1), 7, True],
+        [*numbers[1], "10024", 6, "5", "n/a", "0,50", 12, "n/a", 123456, False],
+        [None, "wrong", "10025", 7, 5, 2.5, None, None, "", "007", "n/a"],
+    ]
+    with Workbook(path, {"default_date_format": "yyyy-mm-dd"}) as book:
+        sheet = book.add_worksheet()
+        for row, cells in enumerate(rows):
+            sheet.write_row(row, 0, cells)
+    chosen = settings_of(sandbox, tmp_path)
+    types = [cell_types(path)]
+    for name in ("first", "second"):
+        enrich(chosen, path, "a test")
+        path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
+        types.append(cell_types(path))
+    given, first, second = types
+    assert {name: first[name] for name in given} == given
+    assert {name: second[name] for name in first} == first
+    assert {"id": first["id"], "since": first["since"]} == {
+        "id": ["number", "number", "text"], "since": ["date", "text", None],
+    }  # fmt: skip
+    truths = fastexcel.read_excel(path).load_sheet(0, dtypes="boolean").to_polars()["actief"]
+    assert truths.to_list() == [True, False, None]

@@ -1,0 +1,128 @@
+"""What is selected: columns of a widened type, columns that a mask drops or hashes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firmlake.core.errors import SettingsError
+from firmlake.core.files import sha256_of
+from firmlake.core.folders import Folders
+from firmlake.core.settings import ContractSettings
+from firmlake.delivery.destination import Folder
+from firmlake.delivery.export import ExportRequest, export
+from firmlake.delivery.scripts import render_ddl
+from firmlake.rebuild.replay import replay
+from support import ACME, DAY, NOON, answer, found, land, make_run, period, publish_landed
+
+WIDE = ContractSettings(types={"financials.employee_count": "decimal"})
+TABLES = ("financials",)
+
+
+@pytest.fixture(scope="module")
+def widened(tmp_path_factory):
+    """Two runs over full-time equivalents, read as decimals by a replay: two generations of this shape."""
+    folders = Folders(tmp_path_factory.mktemp("widened") / "data")
+    for day, count in enumerate((12.5, 13.25)):
+        at = NOON + day * DAY
+        run = make_run(folders, [ACME], ["financials"], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
+        record = period(2024, people__employees=count)
+        land(run, answer("financials", found(ACME, "financials", record), offset=0, at=at))
+        publish_landed(run.read_by(WIDE), at=at)
+        if not day:
+            replay(folders, lambda: NOON, keep=5, contract=WIDE, memory_limit="100MB")
+    return folders
+
+
+def test_parquet_and_its_manifest_have_the_decimal(widened, tmp_path):
+    done = export(widened, ExportRequest(tables=TABLES), Folder(tmp_path)).manifest
+    [file] = tmp_path.rglob("*.parquet")
+    column = pq.read_table(file, columns=["employee_count"])["employee_count"]
+    assert (column.type, column.to_pylist()) == (pa.decimal128(23, 4), [Decimal("13.2500")])
+    [shape] = [column for column in done.tables[0].columns if column.name == "employee_count"]
+    assert shape.type == "DECIMAL(23,4)"
+
+
+def test_csv_and_its_ddl_have_the_decimal(widened, tmp_path):
+    done = export(widened, ExportRequest(format="csv", tables=TABLES), Folder(tmp_path)).manifest
+    [file] = tmp_path.rglob("*.csv")
+    assert duckdb.sql(f"SELECT employee_count FROM read_csv('{file}')").fetchall() == [(13.25,)]
+    script = render_ddl(done, str(tmp_path), "postgres")
+    assert '"employee_count" DECIMAL(23, 4)' in script
+    assert '"new_hire_count" BIGINT' in script
+
+
+@pytest.mark.slow
+def test_tables_as_of_a_run_and_delta_have_the_decimal(widened, tmp_path):
+    export(
+        widened, ExportRequest(tables=TABLES, mode="as_of", as_of="20260105T120000Z-0001"), Folder(tmp_path / "past")
+    )
+    [file] = (tmp_path / "past").rglob("*.parquet")
+    assert pq.read_table(file)["employee_count"].to_pylist() == [Decimal("12.5000")]
+    export(widened, ExportRequest(format="delta", tables=TABLES), Folder(tmp_path / "delta"))
+    [file] = (tmp_path / "delta").rglob("*.parquet")
+    assert pq.ParquetFile(file).read(["employee_count"])["employee_count"].to_pylist() == [Decimal("13.2500")]
+
+
+def test_changes_since_a_generation_with_whole_numbers_have_the_decimal(tmp_path):
+    folders = Folders(tmp_path / "data")
+    for day, (count, contract) in enumerate(((12, ContractSettings()), (13.25, WIDE))):
+        at = NOON + day * DAY
+        run = make_run(folders, [ACME], ["financials"], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
+        record = period(2024, people__employees=count)
+        land(run, answer("financials", found(ACME, "financials", record), offset=0, at=at))
+        publish_landed(run.read_by(contract), at=at)
+        request = ExportRequest(format="parquet", tables=TABLES, mode="changes" if day else "whole")
+        done = export(folders, request, Folder(tmp_path / "out")).manifest
+    assert done.tables[0].changes == {"update": 1}
+    values = [pq.read_table(file)["employee_count"].to_pylist() for file in (tmp_path / "out").rglob("*.parquet")]
+    assert [Decimal("13.2500")] in values
+
+
+def table(folder, name):
+    files = sorted((folder / "exports").glob(f"*/{name}/**/*.parquet"))
+    return pl.concat([pl.read_parquet(file, hive_partitioning=False) for file in files], how="diagonal_relaxed")
+
+
+def test_columns_are_dropped_or_hashed_with_one_hash_for_equal_values(lake, tmp_path):
+    export(lake, ExportRequest(), Folder(tmp_path / "plain"))
+    mask = {"person": "hash", "*.company_number": "hash", "companies.name": "drop", "*.extra_json": "drop"}
+    manifest = export(lake, ExportRequest(mask=mask), Folder(tmp_path / "masked")).manifest
+    plain, masked = table(tmp_path / "plain", "companies"), table(tmp_path / "masked", "companies")
+    assert set(plain.columns) - set(masked.columns) == {"name"}
+    assert plain.height == masked.height
+    numbers = set(plain["company_number"])
+    for name in ("companies", "financials", "relationships"):
+        hashed = set(table(tmp_path / "masked", name)["company_number"])
+        assert hashed <= set(masked["company_number"])
+        assert not hashed & numbers
+    related = table(tmp_path / "masked", "relationships")["related_name"].drop_nulls()
+    names = table(tmp_path / "plain", "relationships")["related_name"].drop_nulls()
+    assert related.n_unique() == names.n_unique()
+    assert not set(related) & set(names)
+    assert manifest.mask == mask
+    [shape] = [each for each in manifest.tables if each.name == "companies"]
+    assert {column.name: column.type for column in shape.columns}["company_number"] == "VARCHAR"
+    assert "Keyed hash" in {column.name: column.comment for column in shape.columns}["company_number"]
+
+
+def test_another_mask_is_another_export(lake, tmp_path):
+    target = Folder(tmp_path)
+    first = export(lake, ExportRequest(mode="changes", mask={"person": "hash"}), target).manifest
+    again = export(lake, ExportRequest(mode="changes", mask={"person": "hash"}), target)
+    assert not again.is_new
+    other = export(lake, ExportRequest(mode="changes", mask={"person": "drop"}), target)
+    assert other.is_new
+    assert (other.manifest.mode, other.note) == ("whole", "the last export had another mask")
+    assert first.export_id != other.manifest.export_id
+    assert sha256_of(tmp_path / "latest.json")
+
+
+def test_a_mask_that_names_no_column_is_refused(lake, tmp_path):
+    with pytest.raises(SettingsError, match=r"export.mask: relationships.related_nam names no column"):
+        export(lake, ExportRequest(mask={"relationships.related_nam": "drop"}), Folder(tmp_path))

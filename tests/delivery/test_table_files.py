@@ -1,0 +1,145 @@
+"""Formats: files of even size, identifiers that stay text, and no cell that a spreadsheet runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+
+import duckdb
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from firmlake.core.guard import unguard
+from firmlake.delivery import table_files
+from firmlake.delivery.selection import Selected
+from firmlake.delivery.table_files import Source, write_csv, write_parquet, write_xlsx
+from firmlake.tables.schemas import Column, Table
+
+from .conftest import ODD
+
+COLUMNS = (
+    Column("company_number", "text", "Number"),
+    Column("name", "text", "Name", "none"),
+    Column("amount", "money", "Amount", "none"),
+    Column("count", "integer", "Count", "none"),
+    Column("received_on", "date", "Day", "none"),
+)
+AMOUNTS = ["-0.01", "1234567890123456.78", "0.10", "-5.00"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Make a source of a table of five columns from rows in SQL."""
+    with duckdb.connect() as connection:
+
+        def make(rows, columns=COLUMNS, **sizes):
+            names = ", ".join(column.name for column in columns)
+            table = Table("odd", "Odd rows", (columns[0].name,), columns)
+            query = f"SELECT * FROM ({rows}) t({names})"
+            return Source(connection, Selected(table, query), tmp_path, **{"file_bytes": 1 << 20, **sizes})
+
+        yield make
+
+
+def people(source):
+    """Rows with all that is odd in text, and amounts that must not be touched."""
+    values = [
+        f"('{place:010}', {_sql(text)}, {AMOUNTS[place % 4]}::DECIMAL(18,2), -{place}, DATE '2026-01-05')"
+        for place, text in enumerate([*ODD, ""])
+    ]
+    return source(f"VALUES {', '.join(values)}, ('9999999999', NULL, NULL, NULL, NULL)")
+
+
+def _sql(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_alone(source):
+    [written] = write_csv(people(source))
+    with written.file as file:
+        text = file.read().decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert not [row["name"] for row in rows if row["name"].startswith(tuple("=-@\t\r\n"))]
+    names = [unguard(row["name"]) for row in rows]
+    assert names == [*ODD, "", ""]
+    assert [row["amount"] for row in rows[:4]] == AMOUNTS
+    assert [row["count"] for row in rows[:3]] == ["0", "-1", "-2"]
+    assert written.row_count == len(rows)
+
+
+def test_the_character_nul_is_in_no_file_for_people(source):
+    """PostgreSQL takes it for the end of the file, and a spreadsheet for damage."""
+    rows = source("VALUES ('1', 'a' || chr(0) || 'b', 1::DECIMAL(18,2), 1, DATE '2026-01-05')")
+    for kind, write in (("csv", write_csv), ("xlsx", write_xlsx)):
+        [written] = write(rows)
+        with written.file as file:
+            content = file.read()
+        if kind == "xlsx":
+            with zipfile.ZipFile(io.BytesIO(content)) as book:
+                content = b"".join(map(book.read, book.namelist()))
+        assert b"\x00" not in content
+        assert b"_x0000_" not in content
+        assert "a\ufffdb".encode() in content
+
+
+def test_csv_tells_null_from_empty_and_text_from_number(source):
+    [written] = write_csv(people(source))
+    with written.file as file:
+        lines = file.read().decode().splitlines()
+    assert lines[0] == '"company_number","name","amount","count","received_on"'
+    assert lines[-2:] == ['"0000000008","",-0.01,-8,2026-01-05', '"9999999999",,,,']
+
+
+def test_a_workbook_keeps_identifiers_and_formulas_as_text_and_numbers_as_numbers(source):
+    [written] = write_xlsx(people(source))
+    with written.file as file:
+        content = file.read()
+    frame = pl.read_excel(content, infer_schema_length=0)
+    assert frame["company_number"].to_list()[:2] == ["0000000000", "0000000001"]
+    assert frame["name"].to_list()[: len(ODD)] == ODD
+    typed = pl.read_excel(content)
+    assert typed["count"].to_list()[:3] == [0, -1, -2]
+    assert frame["amount"].to_list()[1] == "1234567890123456.78"  # more digits than a cell's number has
+
+
+def test_a_table_without_rows_has_a_header_in_every_format(source):
+    nothing = source("SELECT '', '', 0::DECIMAL(18,2), 0, DATE '2026-01-05' WHERE false")
+    for write in (write_parquet, write_csv, write_xlsx):
+        [written] = write(nothing)
+        with written.file as file:
+            content = io.BytesIO(file.read())
+        read = {write_parquet: pl.read_parquet, write_csv: pl.read_csv, write_xlsx: pl.read_excel}[write]
+        frame = read(content, raise_if_empty=False) if write is write_xlsx else read(content)
+        assert (frame.columns, frame.height, written.row_count) == ([c.name for c in COLUMNS], 0, 0)
+
+
+def test_row_groups_are_gathered_from_smaller_batches(source, monkeypatch):
+    """DuckDB needs twice the memory of a batch, Parquet once that of a row group."""
+    monkeypatch.setattr(table_files, "_READ_ROWS", 100)
+    columns = (Column("number", "integer", "Number"), Column("country", "text", "Country"))
+    made = source("SELECT i, 'BE' FROM range(5000) r(i)", columns, batch_rows=2000)
+    assert max(batch.num_rows for batch in made.batches(made.table)) <= 100
+    [written] = write_parquet(made)
+    with written.file as file:
+        groups = pq.ParquetFile(file).metadata
+        assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [2000, 2000, 1000]
+
+
+@pytest.mark.parametrize("rows", [100, 20_000, 23_000])
+def test_parquet_files_are_of_even_size_without_a_scrap_at_the_end(source, rows):
+    columns = (Column("number", "integer", "Number"), Column("country", "text", "Country"))
+    wanted = 30_000
+    query = f"SELECT (hash(i) // 2)::BIGINT, 'BE' FROM range({rows}) r(i)"
+    made = source(query, columns, file_bytes=wanted, batch_rows=500)
+    sizes, counts, numbers = [], [], []
+    for written in write_parquet(made):
+        with written.file as file:
+            numbers += pq.read_table(file)["number"].to_pylist()
+            sizes.append(file.seek(0, 2))
+        counts.append(written.row_count)
+        assert written.path == f"odd/country=BE/part-{len(sizes):05}.parquet"
+    assert (sum(counts), numbers) == (rows, sorted(numbers))
+    assert len(set(numbers)) == rows
+    assert all(wanted / 2 <= size <= 2 * wanted for size in sizes) or len(sizes) == 1
