@@ -27,7 +27,7 @@ A column is null only where its description says what null means. "From financia
 the service's answer that a value comes from. [Privacy](privacy.md) explains the column "privacy". A *held* company,
 answer or period is one that the warehouse has. [The glossary](glossary.md) explains further terms.
 
-This page is made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas` and
+This page is made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas.toml` and
 `src/firmlake/warehouse/views`."""
 
 _PARENTS = ("companies", "financials", "company_state", "runs")

@@ -11,10 +11,8 @@ from msgspec import Raw
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.landing.progress import Part
-from firmlake.tables.answered import gather
-from firmlake.tables.drift import merge_drift
-from firmlake.tables.flatten import FLATTEN, payload_hash
-from firmlake.tables.related import with_normal_numbers
+from firmlake.tables.answered import gather, merge_drift
+from firmlake.tables.flatten import FLATTEN, payload_hash, with_normal_numbers
 from support import ACME, BOLT, CIRC, NOON, lookalike, party, period
 
 

@@ -3,7 +3,7 @@
 The way of a record, from one module to the next:
 
     stage.py        a shard becomes Parquet files with a manifest
-    flatten.py      a shard becomes frames: its records by `financials.py`, `related.py`, its progress by `tracked.py`
+    flatten.py      a shard becomes frames, one for each table; `tracked.py` makes those that hold no records
     answered.py     the records of many companies become one frame with their origin, rejects and drift
     records.py      thousands of records at a time are read by the faster way that takes them:
     regular.py      - records that differ only in their digits are one CSV

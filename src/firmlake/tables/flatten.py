@@ -1,8 +1,9 @@
-"""Flatten: turn the landed answers of a shard into frames of the tables."""
+"""Turn the landed answers of a shard into frames of the tables, by pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
 
 import msgspec
 import polars as pl
@@ -10,26 +11,19 @@ from msgspec import Raw
 from xxhash import xxh3_128_hexdigest
 
 from firmlake.api.contract import DATASETS
+from firmlake.core.company import COUNTRIES, NUMBER_LENGTH, normal_form
 from firmlake.core.run import Run
 from firmlake.landing.progress import Part, Progress, load_progress
-from firmlake.tables.answered import Gathered, gather
-from firmlake.tables.drift import merge_drift
-from firmlake.tables.financials import flatten_financials
+from firmlake.tables.answered import Gathered, gather, merge_drift
 from firmlake.tables.leaves import AS_IT_IS
-from firmlake.tables.related import flatten_lookalikes, flatten_relationships
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 from firmlake.tables.tracked import ANSWERED, companies, dead_letters, drift_of_envelopes, list_tracks, requests
 
-__all__ = ["FLATTEN", "flatten_shard", "payload_hash", "shape_table"]
-
 _UNHASHED = {"not_found": ""}
 """Hashes of companies without records, by status; None for the others."""
-
-FLATTEN: dict[str, Callable[[Mapping[str, Gathered]], dict[str, pl.DataFrame]]] = {
-    "financials": flatten_financials,
-    "lookalikes": flatten_lookalikes,
-    "relationships": flatten_relationships,
-}
+_PERIOD = ("country", "company_number", "start_date", "end_date")
+_WHO = r"\[\](\.identifier.*|\.name)?$"
+"""Paths of values that say who a party is, and of the record as a whole."""
 
 
 def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -110,7 +104,63 @@ def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+def flatten_financials(gathered: Mapping[str, Gathered]) -> dict[str, pl.DataFrame]:
+    """Flatten records to one row per period, and one row per joint committee code of a period.
+
+    A period can be filed more than once. `dup_no` numbers its filings from the one received first, so that a filing
+    keeps its number when a newer one joins it. A filing without a date counts as the oldest; of filings received on the
+    same day the answer names the newest first.
+    """
+    frame = gathered["period"].frame
+    periods = frame.with_columns(_filing_numbers(frame).alias("dup_no"))
+    codes = (
+        periods.select(*_PERIOD, "dup_no", "fetched_at", pl.col("joint_committee_codes").alias("code"))
+        .filter(pl.col("code").list.len() > 0)
+        .with_columns(pl.int_ranges(0, pl.col("code").list.len(), dtype=pl.Int64).alias("position"))
+        .explode("code", "position")
+    )
+    return {"financials": periods, "financial_joint_committees": codes}
+
+
+def flatten_lookalikes(gathered: Mapping[str, Gathered]) -> dict[str, pl.DataFrame]:
+    """Flatten records to one row per similar company; `rank` is its place in the answer, 1 first."""
+    ranked = gathered["lookalike"].frame.with_columns((pl.col("position") + 1).alias("rank"))
+    return {"lookalikes": with_normal_numbers(ranked, "lookalike_country", "lookalike_company_number")}
+
+
+def flatten_relationships(gathered: Mapping[str, Gathered]) -> dict[str, pl.DataFrame]:
+    """Flatten records to one row per parent and per child."""
+    table = pl.concat([_of_kind(part).with_columns(pl.lit(way).alias("direction")) for way, part in gathered.items()])
+    return {"relationships": with_normal_numbers(table, "related_country", "related_company_number")}
+
+
+def with_normal_numbers(frame: pl.DataFrame, country: str, number: str) -> pl.DataFrame:
+    """Bring two columns, country and company number, into normal form; values that are not companies stay unchanged."""
+    value, code = pl.col(number), pl.col(country)
+    has_digits_only = value.str.contains(r"^[0-9]+$")
+    is_odd = code.is_not_null() & value.is_not_null() & ~(has_digits_only & code.is_in(COUNTRIES))
+    odd = frame.select(country, number).filter(is_odd).unique(maintain_order=True)
+    if odd.height:
+        meant = [normal_form(*pair) or pair for pair in odd.iter_rows()]
+        named = pl.DataFrame(meant, schema={"meant_country": pl.String, "meant_number": pl.String}, orient="row")
+        frame = (
+            frame.join(odd.hstack(named), on=[country, number], how="left", maintain_order="left")
+            .with_columns(
+                pl.coalesce("meant_country", country).alias(country), pl.coalesce("meant_number", number).alias(number)
+            )
+            .drop("meant_country", "meant_number")
+        )
+    length = code.replace_strict(NUMBER_LENGTH, default=0, return_dtype=pl.Int64)
+    is_short = has_digits_only & value.str.len_chars().is_between(length - 2, length)
+    return frame.with_columns(pl.when(is_short).then(value.str.zfill(length)).otherwise(value).alias(number))
+
+
+FLATTEN: dict[str, Callable[[Mapping[str, Gathered]], dict[str, pl.DataFrame]]] = {
+    "financials": flatten_financials,
+    "lookalikes": flatten_lookalikes,
+    "relationships": flatten_relationships,
+}
+"""What makes the tables of each dataset from its records, by group."""
 
 
 def _states(tracked: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
@@ -123,4 +173,30 @@ def _states(tracked: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
         pl.when(is_answered).then(rejected).alias("reject_count"),
         pl.when(is_answered).then(pl.col("record_count") - rejected),
         pl.when(is_answered).then("fetched_at"),
+    )
+
+
+def _filing_numbers(periods: pl.DataFrame) -> pl.Series:
+    """Number the filings of each period: 0 is the one received first."""
+    is_repeated = periods.select(_PERIOD).is_duplicated()  # few are, and ranking all would cost ten times as much
+    received = pl.struct(pl.col("date_received").fill_null(date.min), -pl.col("position"))
+    numbers = periods.filter(is_repeated).select((received.rank("ordinal").over(_PERIOD) - 1).cast(pl.Int64))
+    return pl.zeros(len(periods), pl.Int64, eager=True).scatter(is_repeated.arg_true(), numbers.to_series())
+
+
+def _of_kind(part: Gathered) -> pl.DataFrame:
+    """Return the kind of each related party."""
+    misread = part.rejects.filter(pl.col("path").str.contains(_WHO))["record"]
+    of_other_shape = part.rejects.filter(pl.col("path").str.ends_with("[]"))["record"]
+    return part.frame.with_columns(
+        pl.when((pl.col("related_country") != "") & (pl.col("related_company_number") != ""))
+        .then(pl.lit("company"))
+        .when(pl.col("record").is_in(of_other_shape.implode()))
+        .then(pl.lit("unknown"))
+        .when(pl.col("related_name").is_not_null() | pl.col("related_identifier_name").is_not_null())
+        .then(pl.lit("named_party"))
+        .when(pl.col("record").is_in(misread.implode()))
+        .then(pl.lit("unknown"))
+        .otherwise(pl.lit("anonymous"))
+        .alias("related_kind")
     )

@@ -12,8 +12,7 @@ import polars as pl
 from firmlake.core.run import Run
 from firmlake.landing.progress import LEFT_OUT, Progress, Track
 from firmlake.landing.segments import DECISIONS, GIVEN_UP, Header, credits_in
-from firmlake.tables.answered import moments
-from firmlake.tables.drift import DRIFT
+from firmlake.tables.answered import DRIFT, moments
 from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["ANSWERED", "companies", "dead_letters", "drift_of_envelopes", "list_tracks", "requests"]

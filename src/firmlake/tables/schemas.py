@@ -1,26 +1,20 @@
-"""The shape of a table, from which its Polars and DuckDB schemas are generated."""
+"""Every table, defined once in `schemas.toml`: its key, and its columns with type, unit, source and meaning.
+
+Polars and DuckDB schemas, comments, the data dictionary and the dbt sources are generated from these definitions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from firmlake.api.contract import FieldKind
+from firmlake.api.contract import DATASETS, FieldKind
 
-__all__ = [
-    "KIND_TYPES",
-    "PRIVACY",
-    "Column",
-    "Privacy",
-    "Table",
-    "comment_of",
-    "duckdb_type",
-    "history_of",
-    "polars_schema",
-]
-
+NOT_STATED = "the service states no usable value"
 
 Privacy = Literal["", "person", "contact", "company", "text"]
 
@@ -149,5 +143,60 @@ def history_of(table: Table) -> tuple[Table, Table]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+
 _VALID_FROM = Column("valid_from_run", "text", "First run that found the row with these values")
 _VALID_TO = Column("valid_to_run", "text", "Run that found the row changed or gone; the row was valid until then")
+
+
+def _read_tables(text: str) -> dict[str, Table]:
+    """Read the definitions in `schemas.toml`, whose first lines explain them."""
+    content = tomllib.loads(text)
+    shared = {name: _column(column) for name, column in content["shared"].items()}
+
+    def columns(listed: Sequence[str | Mapping[str, Any]]) -> tuple[Column, ...]:
+        return tuple(shared[column] if isinstance(column, str) else _column(column) for column in listed)
+
+    return {
+        name: Table(
+            name,
+            table["meaning"],
+            tuple(table["key"]),
+            columns(table["columns"]),
+            tuple(table["volatile"]) if "volatile" in table else None,
+        )
+        for name, table in content["tables"].items()
+    }
+
+
+def _column(given: Mapping[str, Any]) -> Column:
+    """Make a column. What is not given about a field of a record follows from the contract."""
+    field = given.get("field")
+    own = {name: value for name, value in given.items() if name != "field"}
+    return Column(**(_column_of_field(field) | own if field else own))
+
+
+def _column_of_field(name: str) -> dict[str, Any]:
+    dataset, described = next((dataset, each) for dataset, each in DATASETS.items() if name in each.fields)
+    field, first_group = described.fields[name], next(iter(described.groups.values()))
+    array = f"data[].{first_group.key}[]" if first_group.key else "data[]"
+    return {
+        "name": name,
+        "type": field.kind,
+        "null": "" if field.required else NOT_STATED,
+        "source": f"{dataset} {array}.{field.path}",
+    }
+
+
+TABLES = _read_tables(files("firmlake.tables").joinpath("schemas.toml").read_text("utf-8"))
+
+WAREHOUSE_TABLES = {
+    each.name: each for table in TABLES.values() for each in ((table,) if table.volatile is None else history_of(table))
+}
+"""The tables of the warehouse: those that keep history have `valid_from_run` and a second table of superseded rows."""
+
+COMPANY_TABLES = {
+    "financials": ("financials", "financial_joint_committees"),
+    "lookalikes": ("lookalikes",),
+    "relationships": ("relationships",),
+}
+"""The tables of each dataset. The rows of a company are replaced in all of them when its answer changes."""
