@@ -245,7 +245,7 @@ def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
     """Tell apart loading, making what queries read (derived tables, views), and the rest of making a generation."""
     from firmlake.enrich import finish as pipeline
     from firmlake.rebuild import replay as rebuilding
-    from firmlake.warehouse.publish import publish as whole
+    from firmlake.warehouse.generations import publish as whole
     from firmlake.warehouse.views import create_views
 
     load = stages.wrapped(pipeline.load_run, "load", "publish")

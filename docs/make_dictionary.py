@@ -11,10 +11,9 @@ from pathlib import Path
 import duckdb
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type
-from firmlake.warehouse.definitions import Definition, definitions
-from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.macros import MACROS
-from firmlake.warehouse.views import create_views, describe_columns
+from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.views import Definition, create_views, definitions, describe_columns
 
 DICTIONARY = Path(__file__).with_name("data_dictionary.md")
 

@@ -22,8 +22,7 @@ import pytest
 import firmlake_sandbox
 from firmlake.core.folders import Folders
 from firmlake.enrich import finish, run
-from firmlake.warehouse import create, views
-from firmlake.warehouse import publish as publishing
+from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
 
 # Several test processes share few processors, so that slow examples say nothing. The same examples every time, so that
@@ -39,7 +38,7 @@ _MEMORY = Path("/dev/shm")
 if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
-_LOOK_AT_EMPTY_WAREHOUSES = {f"test_{name}.py" for name in ("generations", "marks", "pages", "tables_made", "views")}
+_LOOK_AT_EMPTY_WAREHOUSES = {f"test_{name}.py" for name in ("generations", "pages", "tables_made", "views")}
 
 
 @pytest.fixture(scope="session")
@@ -52,9 +51,9 @@ def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
         path = folder / f"{storage_version}.duckdb"
         settings: dict[str, Any] = {"storage_compatibility_version": storage_version}
         with pytest.MonkeyPatch.context() as patch, duckdb.connect(path, config=settings) as connection:
-            for module in (create, views):
+            for module in (schema, views):
                 patch.setattr(module, "_comments", lambda *_: ())
-            create.create_tables(connection)
+            schema.create_tables(connection)
             views.create_views(connection)
         return path
 
@@ -66,7 +65,7 @@ def first_publish_starts_from_it(
     request: pytest.FixtureRequest, empty_warehouse: Callable[[str], Path]
 ) -> Iterator[None]:
     """Give the first generation of every data folder what a later one copies from the one before it."""
-    publish = publishing._publish
+    publish = generations._publish
 
     def publish_a_copy(
         folders: Folders, change: Any, memory_limit: str, keep: int, start: Path | None, storage_version: str
@@ -76,8 +75,8 @@ def first_publish_starts_from_it(
 
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in _LOOK_AT_EMPTY_WAREHOUSES:
-            patch.setattr(publishing, "_publish", publish_a_copy)
-            for module in (create, views):
+            patch.setattr(generations, "_publish", publish_a_copy)
+            for module in (schema, views):
                 patch.setattr(module, "_comments", lambda *_: ())
         for module in (run, finish):  # collecting garbage at each publish takes a thirtieth of all tests
             patch.setattr(module, "give_back", lambda: None)

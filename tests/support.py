@@ -25,10 +25,9 @@ from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
-from firmlake.warehouse.generations import newest
+from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
-from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -18,8 +18,8 @@ from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.list_columns import list_added
 from firmlake.enrich.run import enrich
 from firmlake.rebuild.replay import replay
-from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.generations import ask, list_generations
+from firmlake.warehouse.views import definitions
 
 ROOT = Path(__file__).parents[1]
 

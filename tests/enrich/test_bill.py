@@ -198,7 +198,7 @@ def test_a_check_heeds_the_budget_of_the_month(schedule: Schedule):
 def test_nothing_is_bought_that_the_disk_has_no_room_to_publish(schedule: Schedule, monkeypatch: pytest.MonkeyPatch):
     bought = schedule.run(0).summary.expected_credit_count
     with monkeypatch.context() as patch:
-        patch.setattr("firmlake.warehouse.publish.shutil.disk_usage", lambda _path: SimpleNamespace(free=1_000))
+        patch.setattr("firmlake.warehouse.generations.shutil.disk_usage", lambda _path: SimpleNamespace(free=1_000))
         with pytest.raises(FirmlakeError, match=r"0 MB are free, but the next generation needs .* Make room") as caught:
             schedule.run(36)
     assert caught.value.exit_code == 1

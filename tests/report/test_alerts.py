@@ -23,8 +23,8 @@ from firmlake.report.alerts import (
     read_alerts,
 )
 from firmlake.report.summary import summarise
-from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.schema import create_tables
 from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
 
 RULES = (

@@ -14,7 +14,7 @@ from firmlake.report.groups import draw_groups
 from firmlake.report.page import make_report, write_report
 from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.sections import SECTIONS
-from firmlake.warehouse.definitions import definitions
+from firmlake.warehouse.views import definitions
 from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
 from warehouse.figures import Figures
 

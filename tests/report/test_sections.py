@@ -13,8 +13,8 @@ from firmlake.report.figures import Figures as ReportFigures
 from firmlake.report.figures import read_figures
 from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.sections import PREPARE, SECTIONS
-from firmlake.warehouse.definitions import SEVERITIES
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.views import SEVERITIES
 from support import (
     ACME,
     BOLT,

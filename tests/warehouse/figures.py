@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 
 from firmlake.tables.schemas import TABLES, duckdb_type
-from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.loads import Load, add_load
+from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import create_views
 
 _GREATEST = {

@@ -14,8 +14,8 @@ import pytest
 from firmlake.core.errors import UsageError
 from firmlake.intake.identifiers import read_company
 from firmlake.tables.schemas import TABLES
-from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.views import definitions
 
 from .figures import Figures
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from firmlake.rebuild.replay import replay
 from firmlake.report.sections import PREPARE
-from firmlake.warehouse.definitions import definitions
-from firmlake.warehouse.views import create_view
+from firmlake.warehouse.views import create_view, definitions
 from support import (
     ACME,
     BOLT,

@@ -11,7 +11,7 @@ from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
 from firmlake.tables.schemas import TABLES
-from firmlake.warehouse.kinds import KINDS
+from firmlake.warehouse.changes import KINDS
 from support import (
     ACME,
     BOLT,

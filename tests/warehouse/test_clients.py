@@ -10,8 +10,8 @@ import venv
 import duckdb
 import pytest
 
-from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.views import definitions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from firmlake.warehouse.definitions import definitions
+from firmlake.warehouse.views import definitions
 
 from .figures import Figures
 

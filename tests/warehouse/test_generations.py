@@ -13,9 +13,16 @@ import duckdb
 import pytest
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
-from firmlake.warehouse import publish as publish_module
-from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse
-from firmlake.warehouse.publish import checkpoint, publish, use_threads
+from firmlake.warehouse.generations import (
+    LINK,
+    ask,
+    checkpoint,
+    generation_number,
+    newest,
+    open_warehouse,
+    publish,
+    use_threads,
+)
 from support import storage_version
 
 
@@ -168,7 +175,7 @@ from pathlib import Path
 import duckdb
 from firmlake.core.folders import Folders
 from firmlake.warehouse.generations import newest
-from firmlake.warehouse.publish import publish
+from firmlake.warehouse.generations import publish
 
 def deadly(function):
     def die(*arguments, **options):
@@ -290,7 +297,7 @@ def test_a_full_disk_publishes_nothing(folders, monkeypatch):
         Path(target).write_bytes(b"part of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(publish_module.shutil, "copyfile", full)
+    monkeypatch.setattr("firmlake.warehouse.generations.shutil.copyfile", full)
     with pytest.raises(FirmlakeError, match="No space left on device"):
         add(folders, 2)
     assert values(folders) == [1]
@@ -314,7 +321,7 @@ from pathlib import Path
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.warehouse.generations import newest
-from firmlake.warehouse.publish import publish
+from firmlake.warehouse.generations import publish
 
 def load(connection, number):
     connection.execute("CREATE TABLE big AS SELECT random() AS r, number::VARCHAR AS n FROM range(1000000) t(number)")

@@ -12,8 +12,8 @@ import pytest
 
 from firmlake.report.groups import GROUPS
 from firmlake.report.sections import PREPARE
-from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.named_list import restrict
+from firmlake.warehouse.list_names import restrict
+from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import create_views
 from support import slow
 

@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from firmlake.warehouse import history
-from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.history import compare, merge, supersede
+from firmlake.warehouse.schema import create_tables
 from support import ACME, BOLT
 
 COLUMNS = "country, company_number, direction, position, related_kind, related_name, stake_fraction"

@@ -6,10 +6,9 @@ import pytest
 
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.list_names import NameChange, log_name_change
 from firmlake.warehouse.lists import drop_list, rename_list
-from firmlake.warehouse.publish import publish
 from support import ACME, BOLT, CIRC, DAY, NOON, publish_list, query, slow, with_views
 
 

@@ -81,7 +81,7 @@ def answered(folders, dataset, *records, run_id=FIRST, at=NOON):
 
 @pytest.mark.parametrize("every", [3, *slow(2, 8)])
 def test_each_company_has_one_state_after_every_load_also_where_rows_are_compacted(folders, monkeypatch, every):
-    monkeypatch.setattr("firmlake.warehouse.publish._TIDIED_EVERY", every)
+    monkeypatch.setattr("firmlake.warehouse.generations._TIDIED_EVERY", every)
     companies, latest = [ACME, BOLT, CIRC], {}
     for number in range(9):
         at = NOON + number * DAY

@@ -11,8 +11,7 @@ import firmlake
 from firmlake.cli import firmlake as command_line
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.warehouse.generations import ask, open_warehouse
-from firmlake.warehouse.publish import publish
+from firmlake.warehouse.generations import ask, open_warehouse, publish
 
 SECRET = "the token of a neighbour"
 

@@ -11,10 +11,9 @@ import pytest
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
-from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.macros import MACROS, as_of_columns
-from firmlake.warehouse.version import TABLES_MARK
+from firmlake.warehouse.macros import MACROS, as_of_columns, create_macros
+from firmlake.warehouse.schema import create_tables
 from support import (
     ACME,
     BOLT,
@@ -262,8 +261,9 @@ def test_no_day_knows_what_was_received_later(weeks):
 def test_every_macro_has_its_comment():
     with duckdb.connect() as connection:
         create_tables(connection)
+        create_macros(connection)
         made = dict(
             connection.execute("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall()
         )
-    assert made == {each.name: each.meaning for each in (*MACROS, TABLES_MARK)}
+    assert made == {each.name: each.meaning for each in MACROS}
     assert {f"{name}_as_of" for name in WAREHOUSE_TABLES if f"{name}_history" in WAREHOUSE_TABLES} <= made.keys()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.definitions import definitions
-from firmlake.warehouse.views import create_view, create_views
+from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.views import create_view, create_views, definitions
 
 _COMPANIES = 300_000
 _ROWS = """

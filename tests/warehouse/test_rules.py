@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.core.errors import SettingsError
 from firmlake.core.sample import SAMPLE_SETTINGS
-from firmlake.warehouse.rules import column_kinds, compared_columns, read_rules, to_sql, watchable
+from firmlake.warehouse.alerts import column_kinds, compared_columns, read_rules, to_sql, watchable
 
 CONFIG = Path(__file__).parents[2] / "config" / "watch.toml"
 

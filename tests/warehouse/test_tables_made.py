@@ -7,7 +7,7 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
-from firmlake.warehouse.create import create_tables
+from firmlake.warehouse.schema import create_tables
 
 
 @pytest.fixture

@@ -9,10 +9,9 @@ import duckdb
 import pytest
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
-from firmlake.warehouse import definitions as definitions_module
-from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.definitions import SEVERITIES, definitions
-from firmlake.warehouse.views import create_views, describe_columns
+from firmlake.warehouse import views
+from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.views import SEVERITIES, create_views, definitions, describe_columns, outdate_views
 
 from .figures import Figures
 
@@ -143,8 +142,6 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
         create_tables(older)
         older.execute("CREATE VIEW trend AS SELECT 1 AS outdated")
         older.execute("CREATE TABLE ownership (outdated INTEGER)")
-        older.execute("CREATE VIEW unit_errors AS SELECT 1 AS a_table_today")
-        older.execute("CREATE TABLE quality (a_view_today INTEGER)")
         create_views(older)
         names = "SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL"
         assert older.execute(names).fetchall() == empty.execute(names).fetchall()
@@ -152,4 +149,50 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
 
 def test_a_check_of_an_unknown_severity_is_an_error_that_names_its_file():
     with pytest.raises(AssertionError, match=r"balance\.sql: no severity 'grave'"):
-        definitions_module._read("-- check balance, grave\n-- Odd.\nSELECT 1")
+        views._read("-- check balance, grave\n-- Odd.\nSELECT 1")
+
+
+@pytest.fixture
+def made():
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        create_views(connection)
+        yield connection
+
+
+def _views_of(connection):
+    query = "SELECT view_name, view_oid, comment FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
+    return {name: (oid, comment) for name, oid, comment in connection.execute(query).fetchall()}
+
+
+def test_views_are_made_once_and_what_is_computed_at_load_every_time(made):
+    before = _views_of(made)
+    row = {
+        "country": "BE", "company_number": "0403227515", "direction": "parent", "position": 0,
+        "related_kind": "company", "related_country": "NL", "related_company_number": "24202194",
+        "function": "SHAREHOLDER", "stake_fraction": "0.5", "fetched_at": "2026-01-05",
+        "run_id": "r", "valid_from_run": "r",
+    }  # fmt: skip
+    selected = ", ".join(f"'{value}' AS \"{name}\"" for name, value in row.items())
+    made.execute(f"INSERT INTO relationships BY NAME SELECT {selected}")
+    create_views(made)
+    assert _views_of(made) == before
+    assert made.execute("SELECT count(*) FROM ownership").fetchall() == [(1,)]
+
+
+def test_a_changed_definition_makes_every_view_again(made, monkeypatch):
+    before = _views_of(made)
+    trend = next(one for one in definitions() if one.name == "trend")
+    others = tuple(trend._replace(meaning="Another meaning.") if one is trend else one for one in definitions())
+    monkeypatch.setattr(views, "definitions", lambda: others)
+    create_views(made)
+    assert _views_of(made)["trend"][1] == "Another meaning."
+    assert not {oid for oid, _ in before.values()} & {oid for oid, _ in _views_of(made).values()}
+
+
+@pytest.mark.slow
+def test_what_widens_a_column_has_the_views_made_again(made):
+    made.execute("ALTER TABLE financials ALTER employee_count TYPE DECIMAL(18, 6)")
+    outdate_views(made)
+    create_views(made)
+    assert made.execute("SELECT employee_count FROM latest_accounts").fetchall() == []

@@ -49,8 +49,8 @@ def changes(
     from firmlake.report.feed import WRITERS, read_changes
     from firmlake.service_lists.load import LIST_KINDS
     from firmlake.terminal.runs import show_changes
+    from firmlake.warehouse.changes import KINDS
     from firmlake.warehouse.generations import open_warehouse
-    from firmlake.warehouse.kinds import KINDS
 
     kind = choose_format(kind, out, call.as_json, WRITERS)
     known = (*KINDS, *LIST_KINDS)

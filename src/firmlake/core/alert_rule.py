@@ -8,7 +8,7 @@ __all__ = ["AlertRule"]
 
 
 class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule, as read and checked by `firmlake.warehouse.rules`.
+    """A rule, as read and checked by `firmlake.warehouse.alerts`.
 
     Attributes:
         says: What the rule watches for, as a sentence.

@@ -12,9 +12,8 @@ import duckdb
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import UsageError
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
-from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.definitions import definitions, is_of_companies
-from firmlake.warehouse.views import create_views, describe_columns
+from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.views import create_views, definitions, describe_columns, is_of_companies
 
 DEFAULT: Final = "company_figures"
 """The view whose columns are added by default."""

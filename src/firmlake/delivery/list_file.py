@@ -29,7 +29,7 @@ from firmlake.delivery.list_columns import AddedColumn, choose_added, find_earli
 from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
 from firmlake.delivery.table_files import guarded
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.named_list import find_named_list
+from firmlake.warehouse.list_names import find_named_list
 
 _UNREAD: Final = AddedColumn(
     "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"

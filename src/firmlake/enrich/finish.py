@@ -32,12 +32,11 @@ from firmlake.tables.notes import NOT_THERE
 from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.doubtful_fields import Vanished
+from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
-from firmlake.warehouse.publish import publish
-from firmlake.warehouse.vanished import Vanished
 from firmlake.warehouse.views import create_views
 
 

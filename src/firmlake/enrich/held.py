@@ -18,10 +18,8 @@ from firmlake.intake.company_list import CompanyList
 from firmlake.intake.key import KEY_SQL, company_key
 from firmlake.intake.members import list_name_of
 from firmlake.tables.underway import Underway
-from firmlake.warehouse.keys import check_keys
-from firmlake.warehouse.load import AHEAD
-from firmlake.warehouse.loads import loaded_runs
-from firmlake.warehouse.windows import MARGIN, UNSURE, closing_lead
+from firmlake.warehouse.load import AHEAD, check_keys
+from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead, loaded_runs
 
 
 class Held(NamedTuple):

@@ -39,9 +39,9 @@ from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 from firmlake.report.bill import Bill, month_start, read_bill, spent_this_month
 from firmlake.tables.leaves import check_contract
 from firmlake.tables.underway import is_recent, read_underway
+from firmlake.warehouse.alerts import read_rules
 from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
-from firmlake.warehouse.rules import read_rules
 
 _WARN_SHARE = 0.8
 

@@ -42,10 +42,9 @@ from firmlake.landing.segments import list_segments
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
-from firmlake.warehouse.generations import LINK, open_warehouse
+from firmlake.warehouse.alerts import read_rules
+from firmlake.warehouse.generations import LINK, check_room, open_warehouse
 from firmlake.warehouse.lists import held_name
-from firmlake.warehouse.publish import check_room
-from firmlake.warehouse.rules import read_rules
 
 _FAILED_MAX = 10
 _KEY = ("country", "company_number")

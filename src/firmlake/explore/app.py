@@ -174,7 +174,7 @@ def _(go_to, heads, holding, mo, questions, shown):
 
 @app.cell
 def _(mo, nav):
-    from firmlake.warehouse.kinds import KINDS
+    from firmlake.warehouse.changes import KINDS
 
     mo.stop(nav.value != "Changes")
     kinds = mo.ui.multiselect(options={name.replace("_", " "): name for name in KINDS}, label="Events")

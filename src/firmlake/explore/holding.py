@@ -17,8 +17,7 @@ from firmlake.core.folders import Folders
 from firmlake.report.alerts import Alert, read_alerts
 from firmlake.report.company_page import make_company_page
 from firmlake.report.document import read_frame
-from firmlake.warehouse.generations import LOCKING, connect_to, generation_number, newest
-from firmlake.warehouse.rejected import explain_rejected
+from firmlake.warehouse.generations import LOCKING, connect_to, explain_rejected, generation_number, newest
 
 __all__ = ["Holding", "Newest"]
 

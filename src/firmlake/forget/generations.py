@@ -20,11 +20,10 @@ from firmlake.rebuild.replay import finished_runs, read_pruned
 from firmlake.service_lists.load import load_additions, load_overview
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shards
-from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.generations import connect_to, list_generations
+from firmlake.warehouse.generations import checkpoint, connect_to, list_generations, remake
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, read_loads
-from firmlake.warehouse.publish import checkpoint, remake
+from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import create_views
 
 __all__ = ["check_generations", "clean_generations", "find_in_generation"]

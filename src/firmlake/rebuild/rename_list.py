@@ -13,9 +13,8 @@ from firmlake.core.run import new_run_id
 from firmlake.core.settings import RunSettings
 from firmlake.service_lists.load import publish_lists
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.list_names import NameChange, log_name_change
+from firmlake.warehouse.list_names import NameChange, find_named_list, list_names, log_name_change
 from firmlake.warehouse.lists import drop_list, rename_list
-from firmlake.warehouse.named_list import find_named_list, list_names
 
 __all__ = ["change_name"]
 

@@ -28,11 +28,10 @@ from firmlake.tables.stage import (
     read_manifest,
     stage_shards,
 )
-from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.generations import open_warehouse, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, loaded_runs, read_loads
-from firmlake.warehouse.publish import publish
+from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import create_views
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from firmlake.core.settings import RunSettings
 from firmlake.tables.underway import Underway
-from firmlake.warehouse.windows import MARGIN, UNSURE, closing_lead
+from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead
 
 __all__ = ["Bill", "Day", "count_unbought", "read_bill", "read_dues", "spent_this_month"]
 

@@ -12,7 +12,7 @@ from firmlake.report.document import Figure, draw_table
 from firmlake.report.groups import TREE, draw_groups
 from firmlake.report.numbers import heading, shown_number
 from firmlake.report.section import Section, shown_text
-from firmlake.warehouse.definitions import GRAVITY
+from firmlake.warehouse.views import GRAVITY
 
 if TYPE_CHECKING:
     import altair as alt

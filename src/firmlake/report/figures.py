@@ -13,7 +13,7 @@ from firmlake.core.parts import fetch_dicts
 from firmlake.core.sql import quote_text
 from firmlake.report.document import Tile
 from firmlake.report.numbers import MINUS, shown_change, shown_number
-from firmlake.warehouse.definitions import Definition, definitions
+from firmlake.warehouse.views import Definition, definitions
 
 __all__ = ["Figures", "read_figures"]
 

@@ -8,7 +8,7 @@ import duckdb
 
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.sql import quote_name
-from firmlake.warehouse.named_list import find_named_list
+from firmlake.warehouse.list_names import find_named_list
 
 __all__ = ["read_list_overview", "read_list_status"]
 

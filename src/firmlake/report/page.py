@@ -23,8 +23,8 @@ from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.section import shown_text
 from firmlake.report.sections import COUNT_FINDINGS, PREPARE, SECTIONS
 from firmlake.report.status import read_status
-from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.views import definitions
 
 __all__ = ["Report", "make_report", "write_report"]
 

@@ -8,7 +8,7 @@ from firmlake.report.groups import GROUPS
 from firmlake.report.movers import MOVERS
 from firmlake.report.operations import OPERATIONS
 from firmlake.report.section import Section
-from firmlake.warehouse.definitions import GRAVITY
+from firmlake.warehouse.views import GRAVITY
 
 __all__ = ["COUNT_FINDINGS", "PREPARE", "SECTIONS"]
 

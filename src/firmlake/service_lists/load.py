@@ -22,11 +22,10 @@ from firmlake.core.settings import RunSettings
 from firmlake.service_lists.additions import list_applied
 from firmlake.service_lists.overview import Overview
 from firmlake.service_lists.rows import addition_tables, overview_tables
-from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.generations import newest
+from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.history import supersede
 from firmlake.warehouse.loads import Load, add_load
-from firmlake.warehouse.publish import publish
+from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import create_views
 
 __all__ = [

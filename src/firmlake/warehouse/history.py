@@ -11,7 +11,7 @@ from __future__ import annotations
 import duckdb
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table
-from firmlake.warehouse.publish import checkpoint
+from firmlake.warehouse.generations import checkpoint
 
 __all__ = ["compare", "count_rows", "merge", "supersede"]
 

@@ -15,36 +15,40 @@ from typing import Final
 
 import duckdb
 
+from firmlake.core.errors import DamagedError
 from firmlake.core.run import Outcome, Run
 from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
-from firmlake.warehouse.create import create_tables, widen
+from firmlake.warehouse.doubtful_fields import Vanished, find_vanished, note_vanished, withhold_shares
+from firmlake.warehouse.generations import checkpoint, use_threads
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
-from firmlake.warehouse.keys import check_keys
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
-from firmlake.warehouse.publish import checkpoint, use_threads
-from firmlake.warehouse.scales import withhold_shares
-from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
-
-__all__ = ["AHEAD", "load_run"]
+from firmlake.warehouse.schema import create_tables, widen
+from firmlake.warehouse.views import outdate_views
 
 _COMPANY = ("country", "company_number")
+
 _IDENTITIES = {
     "financials": (("start_date", "end_date", "dup_no"),),
     "lookalikes": (("lookalike_country", "lookalike_company_number"), ("rank",)),
     "relationships": (("direction", "related_country", "related_company_number", "related_name"),),
 }
 """The fields that identify a record: a new record replaces the held record with the same values."""
+
 AHEAD = timedelta(hours=1)
 """Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
+
 _LARGE_BYTES: Final = 64 * 2**20
 """Load with two threads from this many staged bytes: a million companies take 47 s instead of 77 with 8 % more CPU
 time; 100,000 take 4.3 s instead of 5.3 with 19 % more. Smaller loads gain little."""
+
 _OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
+
+_TABLES = ("companies", "company_state")
 
 
 def load_run(
@@ -68,7 +72,8 @@ def load_run(
     if sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
         use_threads(connection)
     create_tables(connection)
-    widen(connection, run)
+    if widen(connection, run):
+        outdate_views(connection)
     _view_staged(connection, run, manifest)
     targets = quote_text(str(run.checked("targets")))
     connection.execute(_WINDOWS.format(targets=targets))
@@ -107,7 +112,27 @@ def load_run(
     checkpoint(connection, may_compact=True)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+def check_keys(connection: duckdb.DuckDBPyConnection) -> None:
+    """Check that no key occurs twice.
+
+    Args:
+        connection: A generation, published or not.
+
+    Raises:
+        DamagedError: A company occurs twice; the message names the table and a key.
+    """
+    for table in _TABLES:
+        key = ", ".join(TABLES[table].key)
+        repeated = f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1"
+        if found := connection.execute(
+            f"SELECT count(*), any_value(({key})) FROM ({repeated}) HAVING count(*) > 0"
+        ).fetchall():
+            count, example = found[0]
+            raise DamagedError(
+                f"The table {table} has several rows for {count:,} of its keys, such as {' '.join(example)}",
+                "Rebuild the warehouse with `firmlake replay`, which sends no request",
+            )
+
 
 # - A free refresh that was not made leaves the held answer fresh, so its row does not change.
 # - A run that was killed before its publish may resume after another run has fetched newer answers.
@@ -166,6 +191,7 @@ _BOUGHT = """
     AND (s.paid_at >= c.paid_at + INTERVAL {days} DAY
          OR NOT paid_before AND (c.paid_at IS NULL OR s.paid_at < c.paid_at))
 """
+
 _WINDOWS = """
     CREATE OR REPLACE TEMP VIEW staged_windows AS
     SELECT s.*, p.country IS NOT NULL AS paid_before FROM staged_companies s
@@ -176,7 +202,7 @@ _WINDOWS = """
 _ASKED_FREE = "CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
 
 # Companies answered in a free refresh, without those that were charged after all. Requests for free refreshes name no
-# other companies; they are found by the time of the answer, as in `windows.UNSURE`.
+# other companies; they are found by the time of the answer, as in `loads.UNSURE`.
 _REFRESHED = """
     WITH answered AS (
         SELECT *, (country, company_number, dataset) IN (FROM refreshed) AS is_refresh FROM staged_company_state
@@ -210,6 +236,7 @@ _RUN = """
         FROM staged_requests
     )
 """
+
 _OF_PLAN = (
     "run_id", "list_name", "list_sha256", "service", "language", "line_count", "company_count", "refused_count",
     "repeated_count", "fresh_count", "target_count", "firmlake_version",

@@ -1,10 +1,13 @@
-"""The table `loads`: one row for each run, overview or plan in a generation, in the order they were loaded."""
+"""What was loaded and until when it is paid: the table `loads`, and the end of a company's paid window.
+
+`loads` has one row for each run, overview or plan in a generation, in the order they were loaded.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import duckdb
@@ -12,7 +15,21 @@ import duckdb
 from firmlake.core.folders import Folders
 from firmlake.tables.stage import SCHEMA_VERSION
 
-__all__ = ["Load", "add_load", "has_loaded", "loaded_runs", "read_loads"]
+MARGIN = timedelta(hours=12)
+"""Count a paid window as over this long before its end, because the last answers of a run that outlasts the window
+would be charged for."""
+
+UNSURE = """
+    SELECT paid_at FROM (SELECT paid_at, count(*) AS paid_count FROM companies GROUP BY ALL)
+    JOIN requests q ON q.fetched_at = paid_at
+    WHERE credits_charged < paid_count
+          AND q.run_id IN (SELECT run_id FROM runs WHERE credit_count < expected_credit_count)
+"""
+"""The times of payments for which the service charged too little, so that the windows of some companies began earlier.
+
+Somebody else paid for them, such as a run of another data folder, or this data folder did and a kill lost the answer.
+The end of their windows is unknown, so none of these companies is refreshed for free.
+"""
 
 
 class Load(NamedTuple):
@@ -32,7 +49,7 @@ class Load(NamedTuple):
 
 
 def read_loads(connection: duckdb.DuckDBPyConnection) -> list[Load]:
-    """Read the loads of a generation, in their order. Earlier versions of firmlake left out `loaded_at`."""
+    """Read the loads of a generation, in their order. One that `firmlake replay` rebuilds may lack `loaded_at`."""
     rows = connection.execute(_LOADS).fetchall()
     return [
         Load(number, name, published_at.replace(tzinfo=UTC), loaded_at.replace(tzinfo=UTC))
@@ -74,9 +91,16 @@ def add_load(
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
 _LOADS = """
     SELECT generation, run_id, published_at, coalesce(loaded_at, published_at)
     FROM (FROM loads UNION ALL BY NAME SELECT NULL::TIMESTAMP AS loaded_at WHERE false) ORDER BY generation
 """
+
+
+def closing_lead(free_refresh_days: int) -> timedelta:
+    """Return how long before the end of its paid window a company is refreshed for free; zero for never.
+
+    The days exclude the margin at the end, when a refresh would come too late. They also exclude a second margin, for
+    runs that start later than usual, for example because of daylight saving time or a busy worker.
+    """
+    return timedelta(days=free_refresh_days) + 2 * MARGIN if free_refresh_days else timedelta()

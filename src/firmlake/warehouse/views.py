@@ -1,22 +1,107 @@
-"""Create the views, macros and derived tables of a generation from their definitions, with comments."""
+"""Views, macros and checks: one SQL file each in `views/`, and what creates them in a generation.
+
+A file begins with its kind, name and description. After an empty comment line it describes its columns:
+
+    -- macro cagr(years := 3)
+    -- example: cagr(3)
+    -- Compound annual growth of each company over a number of years.
+    --
+    -- span_years: Years between the two periods
+    SELECT ...
+
+Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (a table macro; `example` is a call of it)
+and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description
+takes the description of the column with the same name in the relations that the file reads; if these differ, the file
+must describe the column. A column can be null only if its description says what null means.
+
+DuckDB substitutes a macro's arguments into its text, so a column could capture the name of a parameter. Use each
+parameter only in a SELECT without FROM (`asked`), or as the argument of a macro. Put that into a WITH of its own or
+first in a FROM; prefer FROM, because DuckDB 1.4.0 cannot read WITH in a macro.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
 from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
-from firmlake.warehouse.definitions import Definition, definitions
 from firmlake.warehouse.lists import create_list_views
-from firmlake.warehouse.marks import Mark
-from firmlake.warehouse.steps import create_in_steps
+from firmlake.warehouse.macros import MACROS, create_macros
 
-__all__ = ["VIEWS_MARK", "create_view", "create_views", "describe_columns"]
+SEVERITIES = ("error", "warning", "note")
+"""The severities of findings, most serious first: the figures cannot be right, are unlikely, need a second look."""
 
-VIEWS_MARK = Mark("views_hash", lambda: (WAREHOUSE_TABLES, definitions()))
+GRAVITY = f"list_position({list(SEVERITIES)}, severity)"
+"""SQL that sorts findings, most serious first."""
+
+MARK = "views_hash"
+"""A macro that returns the hash of the definitions from which views and macros were made. A generation starts as a copy
+of the previous one, and making them again would take longer than loading a few thousand companies."""
+
+MARK_MEANING = "Hash of the definitions from which firmlake made this database; it makes them again when they differ."
+
+_FOLDER = Path(__file__).with_name("views")
+
+_CREATE = {
+    "function": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS {0.sql}",
+    "table": "CREATE OR REPLACE TABLE {0.name} AS {0.sql}",
+    "view": "CREATE OR REPLACE VIEW {0.name} AS {0.sql}",
+    "macro": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS TABLE {0.sql}",
+}
+
+_COMMENT = {
+    "function": "COMMENT ON MACRO {} IS {}",
+    "table": "COMMENT ON TABLE {} IS {}",
+    "view": "COMMENT ON VIEW {} IS {}",
+    "macro": "COMMENT ON MACRO TABLE {} IS {}",
+}
+
+_RELATIONS = ("table", "view", "macro")
+
+
+class Definition(NamedTuple):
+    """One file.
+
+    Attributes:
+        kind: function, table, view, macro or check.
+        parameters: The parameters of a function or macro; the severity of a check.
+        example: A call of a macro; the name of any other relation.
+        columns: The meanings of the columns that the file describes.
+        reads: The tables and definitions that the file reads, in the order of their first use.
+    """
+
+    kind: str
+    name: str
+    parameters: str
+    example: str
+    meaning: str
+    columns: dict[str, str]
+    sql: str
+    reads: tuple[str, ...]
+
+
+@cache
+def definitions() -> tuple[Definition, ...]:
+    """Read all files, ordered so that each definition comes after those that it reads."""
+    heads = [_read(path.read_text("utf-8")) for path in sorted(_FOLDER.rglob("*.sql"))]
+    heads += _gather_checks([head for head in heads if head.kind == "check"])
+    known = {head.name for head in heads if head.kind != "check"} | set(WAREHOUSE_TABLES)
+    found = {head.name: head._replace(reads=tuple(_named(head.sql, known - {head.name}))) for head in heads}
+    order = TopologicalSorter({name: [other for other in head.reads if other in found] for name, head in found.items()})
+    return tuple(found[name] for name in order.static_order())
+
+
+def is_of_companies(definition: Definition) -> bool:
+    """Return whether a view has one row for each company, according to the first words of its description."""
+    return definition.kind in ("view", "table") and bool(_OF_COMPANIES.match(definition.meaning))
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = False) -> None:
@@ -28,9 +113,9 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
         connection: An unpublished generation.
         only_lists: Whether nothing about companies was loaded, so that derived tables need not change.
     """
-    is_made = VIEWS_MARK.is_set(connection)
+    is_made = _are_current(connection)
     if not is_made:
-        _drop_other_kinds(connection)
+        create_macros(connection)
     kinds = {"table", "view", "macro", "function"} if not is_made else set() if only_lists else {"table"}
     made = [each for each in definitions() if each.kind in kinds]
     for definition in made:
@@ -39,14 +124,20 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
     for statement in _comments(connection, made):
         connection.execute(statement)
     if not is_made:
-        VIEWS_MARK.set(connection)
+        connection.execute(f"CREATE OR REPLACE MACRO {MARK}() AS '{_hash()}'")
+        connection.execute(f"COMMENT ON MACRO {MARK} IS '{MARK_MEANING}'")
+
+
+def outdate_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let `create_views` make every view and macro again, because the tables that they read have changed."""
+    connection.execute(f"DROP MACRO IF EXISTS {MARK}")
 
 
 def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> None:
     """Create or replace a view, macro or derived table. The relations that it reads must exist."""
     call = _CALL.fullmatch(definition.sql)
     if definition.kind == "table" and call:
-        create_in_steps(connection, definition.name, next(each for each in definitions() if each.name == call[1]))
+        _create_in_steps(connection, definition.name, next(each for each in definitions() if each.name == call[1]))
     else:
         connection.execute(_CREATE[definition.kind].format(definition))
 
@@ -78,35 +169,96 @@ def describe_columns(
     return {definition.name: describe(definition.name) for definition in wanted}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+_FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
 
-_CREATE = {
-    "function": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS {0.sql}",
-    "table": "CREATE OR REPLACE TABLE {0.name} AS {0.sql}",
-    "view": "CREATE OR REPLACE VIEW {0.name} AS {0.sql}",
-    "macro": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS TABLE {0.sql}",
-}
+_COLUMN = re.compile(r"(\w+): (.*)")
+
+_OF_COMPANIES = re.compile(r"One row for each company\b(?! (?:and|or|that joined)\b)")
+
+
+def _read(text: str) -> Definition:
+    lines = text.splitlines()
+    count = next(number for number, line in enumerate(lines) if not line.startswith("--"))
+    first = _FIRST.fullmatch(lines[0])
+    assert first, lines[0]
+    kind, name, parameters, severity = first.groups(default="")
+    assert severity in (SEVERITIES if kind == "check" else ("",)), f"{name}.sql: no severity {severity!r}"
+    meaning, _, described = "\n".join(line[2:].strip() for line in lines[1:count]).partition("\n\n")
+    example = _COLUMN.match(meaning) if meaning.startswith("example: ") else None
+    return Definition(
+        kind,
+        name,
+        parameters or severity,
+        example[2] if example else name,
+        " ".join(meaning[example.end() if example else 0 :].split()),
+        _read_columns(described),
+        "\n".join(lines[count:]).strip().removesuffix(";"),
+        (),
+    )
+
+
+def _read_columns(text: str) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for line in text.splitlines():
+        if match := _COLUMN.fullmatch(line):
+            columns[match[1]] = match[2]
+        else:
+            columns[next(reversed(columns))] += " " + line
+    return {name: meaning.rstrip(".") + "." for name, meaning in columns.items()}
+
+
+def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
+    """Define two views over all checks: `findings` has their results, and `checks` explains them."""
+    yield Definition(
+        "view",
+        "findings",
+        "",
+        "findings",
+        "One row for each problem that a check found in the data, with its evidence. Nothing is corrected.",
+        {
+            "check_name": "Check that found the problem; see the view checks.",
+            "country": "Country of the company: BE, NL or FR.",
+            "company_number": "Company number in normal form. Personal data if the company is a sole trader.",
+            "severity": "error: the figures cannot be right; warning: they are unlikely; note: worth a second look.",
+            "start_date": "First day of the period with the problem. Null: the problem is not about a period.",
+            "end_date": "Last day of the period with the problem. Null: the problem is not about a period.",
+            "evidence": "JSON object of the values that show the problem.",
+        },
+        " UNION ALL ".join(_as_findings(check) for check in found),
+        (),
+    )
+    rows = ", ".join(f"({quote_text(c.name)}, {quote_text(c.parameters)}, {quote_text(c.meaning)})" for c in found)
+    yield Definition(
+        "view",
+        "checks",
+        "",
+        "checks",
+        "One row for each check, with its meaning; findings has what the checks found.",
+        {
+            "check_name": "Name of the check.",
+            "severity": "Severity of the problems that the check finds: error, warning or note.",
+            "meaning": "Problem that the check finds.",
+        },
+        f"FROM (VALUES {rows}) AS c(check_name, severity, meaning)",
+        (),
+    )
+
+
+def _as_findings(check: Definition) -> str:
+    return (
+        f"SELECT '{check.name}' AS check_name, '{check.parameters}' AS severity, country, company_number, "  # noqa: S608
+        f"start_date, end_date, to_json(evidence) AS evidence FROM ({check.sql})"
+    )
+
+
+def _named(sql: str, known: set[str]) -> Iterator[str]:
+    """List the known names that a query uses, in order."""
+    code = re.sub(r"--.*|'[^']*'", "", sql)
+    return (word for word in dict.fromkeys(re.findall(r"\w+", code)) if word in known)
+
+
 _CALL = re.compile(r"FROM (\w+)\(\)")
 """All rows of a macro."""
-_COMMENT = {
-    "function": "COMMENT ON MACRO {} IS {}",
-    "table": "COMMENT ON TABLE {} IS {}",
-    "view": "COMMENT ON VIEW {} IS {}",
-    "macro": "COMMENT ON MACRO TABLE {} IS {}",
-}
-_RELATIONS = ("table", "view", "macro")
-_KINDS = """
-    SELECT table_name, 'table' FROM duckdb_tables() WHERE schema_name = 'main'
-    UNION ALL SELECT view_name, 'view' FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
-"""
-
-
-def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop tables that are now views, and views that are now tables, which an earlier version of firmlake made."""
-    kinds = {definition.name: definition.kind for definition in definitions()}
-    for name, kind in connection.execute(_KINDS).fetchall():
-        if kinds.get(name, kind) in {"table", "view"} - {kind}:
-            connection.execute(f"DROP {kind} {name}")
 
 
 def _comments(connection: duckdb.DuckDBPyConnection, made: list[Definition]) -> Iterator[str]:
@@ -115,3 +267,61 @@ def _comments(connection: duckdb.DuckDBPyConnection, made: list[Definition]) -> 
     for name, columns in describe_columns(connection, (one for one in made if one.kind in ("table", "view"))).items():
         for column, (_, meaning) in columns.items():
             yield f'COMMENT ON COLUMN {name}."{column}" IS {quote_text(meaning)}'
+
+
+def _create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: Definition) -> None:
+    """Create a table, or create it again, with the rows of a macro that is called without arguments.
+
+    Each query of the macro's WITH becomes a temporary table, because DuckDB keeps the results of recursive queries and
+    aggregates in memory until the statement ends, and cannot spill all of them. For a million companies with an owner
+    each, `group_branches` needs more than 150 MB as one statement, and 60 MB in steps.
+
+    Args:
+        connection: An unpublished generation that holds what the macro reads. Temporary tables with the names of its
+            queries are replaced, and dropped at the end.
+        table: Name of the table.
+        macro: A table macro whose SQL is laid out as in `views/`: each query of its WITH, and the rest, begins and ends
+            on a line of its own.
+    """
+    parameters = dict(_PARAMETER.findall(macro.parameters))
+    made = []
+    for name, columns, query in _read_steps(macro.sql):
+        asked = _WORD.sub(lambda word: parameters.get(word[0], word[0]), query) if name == "asked" else query
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {name} AS WITH RECURSIVE {name}{columns} AS ({asked}) FROM {name}"
+        )
+        made.append(name)
+    connection.execute(f"CREATE OR REPLACE TABLE {table} AS {_STEP.sub('', macro.sql)}")
+    for name in made:
+        connection.execute(f"DROP TABLE temp.{name}")
+
+
+def _are_current(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether the last commit of a generation has the views of these definitions and this version of DuckDB."""
+    with connection.cursor() as apart:  # an unknown name aborts the transaction that uses it
+        try:
+            ((found,),) = apart.execute(f"SELECT {MARK}()").fetchall()
+        except duckdb.CatalogException:
+            return False
+    return bool(found == _hash())
+
+
+def _hash() -> str:
+    return sha256(repr((duckdb.__version__, WAREHOUSE_TABLES, MACROS, definitions())).encode()).hexdigest()
+
+
+_PARAMETER = re.compile(r"(\w+) := ([^,]+)")
+
+_WORD = re.compile(r"\w+")
+
+_STEP = re.compile(
+    r"^(?:WITH (?:RECURSIVE )?)?(\w+)((?:\([\w, ]+\))?(?: USING KEY \([\w, ]+\))?)"
+    r" AS (?:MATERIALIZED )?\(\n(.*?)^\),?\n",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def _read_steps(sql: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, columns with key, and text of each query of a WITH."""
+    for step in _STEP.finditer(sql):
+        yield step[1], step[2], step[3]
