@@ -27,62 +27,6 @@ def test_columns_are_known_by_their_names_in_three_languages(role, names):
     assert {name: role_of(name, COMPANY_COLUMNS) for name in names.split("|")} == dict.fromkeys(names.split("|"), role)
 
 
-@pytest.mark.parametrize(
-    ("header", "line", "company"),
-    [
-        ("KvK", "17085815", ("NL", "17085815")),
-        ("SIREN", "552032534", ("FR", "552032534")),
-        ("SIRET", "55203253400687", ("FR", "552032534")),
-        ("KBO", "403227515", ("BE", "0403227515")),
-        ("ondernemingsnummer", "403227515", ("BE", "0403227515")),
-        ("ondernemingsnummer;land", "17085815;NL", ("NL", "17085815")),
-        ("VAT", "BE0403227515", ("BE", "0403227515")),
-        ("land;VAT", "FR;83404833048", ("FR", "404833048")),
-        ("land;btw;naam", ";BE0403227515;KBC", ("BE", "0403227515")),
-        ("country;country;kbo", ";BE;403227515", ("BE", "0403227515")),
-    ],
-)
-def test_the_country_comes_from_the_line_its_number_or_the_name_of_its_column(read, header, line, company):
-    assert read(f"{header}\n{line}\n").companies.row(0)[:2] == company
-
-
-@pytest.mark.parametrize(
-    ("header", "line", "reason"),
-    [
-        ("company number", "0403227515", "nothing names its country"),
-        ("land;vat", "BE;NL17085815", "a different country than its line"),
-        ("land;kbo;KvK", "FR;;17085815", "a different country than its line"),
-        ("siren;kbo", "BE0403227515;", "a different country than its line or column"),
-        ("land;pays;kbo", "BE;NL;0403227515", "two columns disagree"),
-        ("land;vat", "DE;DE123456789", "(DE DE123456789): another country, or not a country"),
-        ("siren;vat", "552032534;FR83404833048", "(552032534 | FR83404833048): two columns disagree"),
-        ("siren;siret", "404833048;55203253400687", "two columns disagree"),
-        ("kvk;kbo", "17085815;0403227515", "two columns disagree"),
-        ("siren;siren", "404833048;552032534", "two columns disagree"),
-        ("siren;vat;naam", ";;KBC", "no company number"),
-        ("siren;vat", "55203253;FR83404833048", "(55203253): wrong length"),
-    ],
-)
-def test_a_line_whose_columns_name_no_single_company_is_refused(refusal, header, line, reason):
-    assert reason in refusal(f"{header}\n{line}\n").message
-
-
-@pytest.mark.parametrize(
-    ("header", "line", "number"),
-    [
-        ("vat;siren", "FR83404833048;404833048", "404833048"),
-        ("siren;vat", ";FR83404833048", "404833048"),
-        ("siren;vat", "n/a;FR83404833048", "404833048"),
-        ("siren;siret;vat", ";55203253400687;", "552032534"),
-        ("kvk;vat", "17085815;NL123456789B01", "17085815"),
-        ("kvk;siren;kbo", ";;0403227515", "0403227515"),
-    ],
-)
-def test_of_several_columns_the_first_that_is_filled_is_read(read, header, line, number):
-    """One that names no company, such as a Dutch VAT number beside a KVK number, does not disagree."""
-    assert read(f"{header}\n{line}\n").companies["company_number"].to_list() == [number]
-
-
 _MIXED = "BE;0403227515\nFR;552032534\nNL;17085815\n"
 _MIXED_COMPANIES = [("BE", "0403227515"), ("FR", "552032534"), ("NL", "17085815")]
 
@@ -149,21 +93,6 @@ def test_a_header_without_lines_is_no_matter_of_columns(refusal):
     error = refusal("Klantnr;Plaats\n")
     assert error.message.endswith("has no lines after its header 'Klantnr', 'Plaats'")
     assert "Export the list again" in error.next_step
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "company"),
-    [
-        ("KBC;BE;0403227515\nSolvay;BE;0403091220\n", {}, ("BE", "0403227515")),
-        ("0403227515;Belgique;0470123456\n0403091220;Belgique;0470123457\n", {}, ("BE", "0403227515")),
-        ("1;BE0403227515\n2;NL17085815\n", {}, ("BE", "0403227515")),
-        ("1;0403227515\n2;0403091220\n", {"default_country": "BE"}, ("BE", "0403227515")),
-        ("0403227515;17085815;NL\n", {"number_column": "2"}, ("NL", "17085815")),
-        ("FR;BE;0403227515\n", {"country_column": "2", "number_column": "3"}, ("BE", "0403227515")),
-    ],
-)
-def test_without_header_columns_are_found_by_content_or_position(read, text, options, company):
-    assert read(text, **options).companies.row(0)[:2] == company
 
 
 def test_without_header_a_file_with_nothing_like_a_number_is_refused(refusal):

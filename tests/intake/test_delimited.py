@@ -61,38 +61,6 @@ def test_gzip_is_read_through(read):
     assert found(read(gzip.compress(b"land;kbo;siren\n;0403227515;\n;;552032534\n"))) == COMPANIES
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "companies"),
-    [
-        ("BE 0403.091.220\nNL17085815\n", {}, [("BE", "0403091220", 1), ("NL", "17085815", 2)]),
-        ("BE 0403.091.220", {}, [("BE", "0403091220", 1)]),
-        ("0403.091.220\n\n0403227515\n", {"default_country": "BE"}, [("BE", "0403091220", 1), ("BE", "0403227515", 3)]),
-        ('"BE 0403,091,220"\nBE 0403227515\n', {}, [("BE", "0403091220", 1), ("BE", "0403227515", 2)]),
-        ("kbo\n0403091220\n", {}, [("BE", "0403091220", 2)]),
-        ("Klanten\nBE0403091220\n", {"number_column": "Klanten"}, [("BE", "0403091220", 2)]),
-        ("Klanten\nBE0403091220\n", {"header": "no"}, [("BE", "0403091220", 2)]),
-        ("BE0403227515\nBE0403091220\n", {"header": "yes", "number_column": "BE0403227515"}, [("BE", "0403091220", 2)]),
-        ("\n\nland;kbo\n\nBE;0403091220\n", {}, [("BE", "0403091220", 5)]),
-        ("sep=;\nland;kbo\nBE;0403091220\n", {}, [("BE", "0403091220", 3)]),
-        ('sep=,\n"land","kbo"\n"BE","0403091220"\n', {}, [("BE", "0403091220", 3)]),
-        ("land#kbo\nBE#0403091220\n", {"delimiter": "#"}, [("BE", "0403091220", 2)]),
-        (
-            'naam;kbo\n"De\n""Kroon"";";0403091220\n;0403227515\n',
-            {},
-            [("BE", "0403091220", 2), ("BE", "0403227515", 4)],
-        ),
-        ('"na\nam";kbo\n5" pijp;0403091220\n', {}, [("BE", "0403091220", 3)]),
-        ('naam;kbo\n"Kroon" BV;0403091220\n', {}, [("BE", "0403091220", 2)]),
-        ('kbo;naam\n"=""0403091220""";x\n', {}, [("BE", "0403091220", 2)]),
-        ("kbo\n\ufeff0403091220\n", {}, [("BE", "0403091220", 2)]),
-        ("kbo\r\n0403091220\r\r0403227515\n", {}, [("BE", "0403091220", 2), ("BE", "0403227515", 4)]),
-        ("[land],[kbo]\nBE,0403091220\n", {}, [("BE", "0403091220", 2)]),
-    ],
-)
-def test_lists_are_read_as_people_write_them(read, content, options, companies):
-    assert found(read(content, **options)) == companies
-
-
 def test_a_line_with_too_many_fields_is_refused_and_the_others_go_on(read):
     """Missing fields are empty ones, and empty fields beyond the header are no fields: spreadsheets write both."""
     companies = read(
