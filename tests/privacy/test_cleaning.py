@@ -1,4 +1,4 @@
-"""What is forgotten goes from a JSON document, in any spelling, and every other byte stays."""
+"""What is forgotten goes from a JSON document, in any spelling, and every other digit and key stays."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
 from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.document import GONE, read, rewrite, write
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones
-from firmlake.privacy.tree import parse, replaced, walk
 from support import ACME, BOLT, CIRC, NOON, body, found, lookalike, party
 
 from .conftest import person
@@ -61,11 +61,12 @@ def test_letters_that_do_not_decompose_are_those_that_names_spell_without_them(f
 def test_first_and_last_name_in_values_of_their_own_go_too(forget):
     content = b'{"director": {"firstName": "Jan", "x": 3, "lastName": "Peeters"}, "other": ["Jan", "Maes"]}'
     cleaned = clean_json(content, forget(person("Jan Peeters")))
-    assert cleaned == b'{"director": {"firstName": null, "x": 3, "lastName": null}, "other": ["Jan", "Maes"]}'
+    assert cleaned == b'{"director":{"firstName":null,"x":3,"lastName":null},"other":["Jan","Maes"]}'
 
 
 def test_only_matched_values_change(forget):
-    content = b' [ {"name" : "Jan Peeters", "stake":0.50,"e":1e5} ,{"name":"Jan Peeters NV"}]\n'
+    content = b'[{"name":"Jan Peeters","stake":0.50,"e":1e5,"n":-0,"big":123456789012345678901234567890.10,"x":NaN,'
+    content += b'"half":"\\ud83d","name":"twice","b\xff":"\\u0000"},{"name":"Jan Peeters NV"}]'
     cleaned = clean_json(content, forget(person("jan peeters")))
     assert cleaned == content.replace(b'"Jan Peeters"', b"null").replace(b"Jan Peeters NV", b"[forgotten] NV")
 
@@ -115,11 +116,12 @@ def test_a_contact_goes_where_contacts_stand_and_nowhere_else(forget):
     assert cleaned == {"contacts": [mark, "4712"], "contactId": mark, "cash": 4711, "place": "4711"}
 
 
-@pytest.mark.parametrize("end", range(1, 60, 7))
-def test_an_answer_that_was_cut_is_cleaned_as_far_as_it_came(forget, end):
+@pytest.mark.parametrize("end", range(1, 30, 7))
+def test_an_answer_that_was_cut_and_names_a_forgotten_person_is_emptied(forget, end):
     content = body(found(ACME, "relationships", party(None, name="Jan Peeters")))
     cut = content[: content.index(b"Jan Peeters") + len("Jan Peeters") + end]
-    assert b"Peeters" not in clean_json(cut, forget(person("Jan Peeters")))
+    assert clean_json(cut, forget(person("Jan Peeters"))) == b""
+    assert clean_json(cut, forget(person("An Maes"))) is cut
 
 
 def test_what_is_no_json_is_cleaned_as_text(forget):
@@ -149,11 +151,13 @@ def test_cleaning_gives_valid_json_once_and_for_all(jan, value):
     assert "Jan Peeters" not in cleaned.decode()
 
 
-@given(_VALUES, st.data())
-def test_elements_of_an_array_can_be_removed_in_any_number(value, data):
-    array = [value] * data.draw(st.integers(1, 5))
-    root = parse(content := json.dumps(array).encode())
-    gone = data.draw(st.sets(st.integers(0, len(array) - 1)))
-    left = replaced(content, [], [root.items[place] for place in gone])
-    assert json.loads(left) == [value] * (len(array) - len(gone))
-    assert sum(1 for _ in walk(root)) >= len(array)
+@given(_VALUES)
+def test_a_document_that_nothing_changes_is_written_as_it_was_read(value):
+    content = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    assert write(rewrite(read(content), lambda place: place.value)) == content
+
+
+@given(st.lists(st.booleans() | st.none()))
+def test_elements_of_an_array_can_be_removed_in_any_number(values):
+    left = rewrite(values, lambda place: GONE if place.value is True else place.value)
+    assert left == [value for value in values if value is not True]

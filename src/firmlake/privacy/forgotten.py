@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from functools import lru_cache, partial
@@ -11,7 +12,6 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
 from firmlake.privacy.key import keyed_hash
 from firmlake.privacy.tombstones import Register, company_hash, contact_hash, person_hash, read_register, word_hash
-from firmlake.privacy.tree import read_text
 from firmlake.privacy.words import Word, numbers_in, spellings, words_in
 
 __all__ = ["FORGOTTEN", "Forgotten", "is_mark", "open_forgotten"]
@@ -164,7 +164,7 @@ class Forgotten:
     def _find_marks(self, token: bytes) -> frozenset[str]:
         """Return the words of forgotten names in a text, and `_HIT` if it names a forgotten contact or company."""
         marks: set[str] = set()
-        for text in spellings(read_text(b'"' + token)):
+        for text in spellings(_read_text(token)):
             if self._words:
                 marks.update(filter(None, (self._word_mark(word.text) for word in words_in(text))))
                 if any(found[1] in self._persons for found in _MASKED.finditer(text)):
@@ -224,6 +224,15 @@ def open_forgotten(settings: PrivacySettings, folders: Folders) -> Forgotten | N
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _read_text(token: bytes) -> str:
+    """Decode a JSON text without its first quotation mark, as far as one that was cut off can be read."""
+    text = token.decode("utf-8", "replace")
+    try:
+        return str(json.loads(f'"{text}' if text.endswith('"') else f'"{text}"', strict=False))
+    except ValueError:
+        return text
 
 
 def _read(digits: str) -> list[Company]:

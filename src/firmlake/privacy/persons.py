@@ -1,24 +1,25 @@
 """What an answer loses before it lands: names of persons, as `privacy.persons` says, and forgotten subjects.
 
 A related party with a name but no company number counts as a person. So does a text whose unknown key suggests a
-person. The rest of the answer lands byte for byte, so structures, stakes and counts do not change.
+person. Structures, stakes and counts do not change, and an answer that names nobody lands byte for byte.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
-from firmlake.privacy.cleaning import clean_json, identity
+from firmlake.privacy.cleaning import PARTIES, clean_json, identity
+from firmlake.privacy.document import Number, Place, looks_like_json, objects_in, read, rewrite, write
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.key import read_key
 from firmlake.privacy.tombstones import key_path, person_hash
-from firmlake.privacy.tree import NULL, Node, as_json, parse, read_text, replaced, walk
 from firmlake.privacy.words import name_words
-
-__all__ = ["answer_filter", "speaks_of_person", "words_of"]
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _OF_PERSONS = {
@@ -32,10 +33,9 @@ _IDS = {"company", "id"}
 """Words of keys: `createdByV2` and `list_owner` suggest a person; `sortBy` and `ownerType` do not."""
 _KEYS = re.compile(rb'"((?:[^"\\]|\\.)*+")\s*:', re.DOTALL)
 _RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
-_PARTIES = ("parents", "children")
 _KNOWN = {"identifier", "data", "pagination", "message", "function", "percentage", "parents", "children"}
 
-Mask = Callable[[str], bytes]
+Mask = Callable[[str], str | None]
 
 
 def answer_filter(settings: PrivacySettings, folders: Folders) -> Callable[[bytes], bytes]:
@@ -56,18 +56,19 @@ def answer_filter(settings: PrivacySettings, folders: Folders) -> Callable[[byte
 
 
 def mask(settings: PrivacySettings, folders: Folders) -> Mask | None:
-    """Return the replacement of a person's name, as JSON; None if names are kept.
+    """Return what replaces a person's name; None if names are kept.
 
     A hash is the same for all spellings of a name and in every answer, so that groups of companies stay visible.
     """
     if settings.persons == "keep":
         return None
     if settings.persons == "drop":
-        return lambda name: NULL
+        return lambda name: None
     key = read_key(key_path(settings, folders), "privacy.key_file", is_new=not folders.tombstones.exists())
-    return lambda name: as_json(f"person-{person_hash(key, name_words(name) or (name.strip(),))}")
+    return lambda name: f"person-{person_hash(key, name_words(name) or (name.strip(),))}"
 
 
+@lru_cache(maxsize=4096)
 def speaks_of_person(key: str, *, even_by_id: bool = False) -> bool:
     """Tell whether the name of a field suggests that its value is about a person; a mere id counts `even_by_id` only.
 
@@ -90,30 +91,40 @@ def words_of(key: str) -> set[str]:
 
 
 def _mask_persons(body: bytes, masked: Mask) -> bytes:
-    keys = {read_text(b'"' + key) for key in set(_KEYS.findall(body))}
-    root = parse(body) if keys & set(_PARTIES) or any(map(speaks_of_person, keys - _KNOWN)) else None
-    if root is None:
+    """Mask the names of persons in an answer; one that was cut off and may hold some is emptied."""
+    keys = {_read_key(key) for key in set(_KEYS.findall(body))}
+    if not (keys & set(PARTIES) or any(map(speaks_of_person, keys - _KNOWN))):
         return body
-    edits = [(node.start, node.end, masked(node.text)) for node in _names_of_persons(root)]
-    return replaced(body, edits)
+    try:
+        document = read(body)
+    except ValueError:
+        return b"" if looks_like_json(body) else body
+
+    def change(place: Place) -> Any:
+        text = place.value
+        is_text = isinstance(text, str) and not isinstance(text, Number) and text.strip() != ""
+        return masked(text) if is_text and (_has_person_key(place) or _is_name_of_party(place)) else text
+
+    changed = rewrite(document, change)
+    return body if changed == document else write(changed)
 
 
-def _names_of_persons(root: Node) -> Iterator[Node]:
-    for node in walk(root):
-        if node.kind == "text" and node.text.strip() and (_has_person_key(node) or _is_name_of_party(node)):
-            yield node
+def _read_key(key: bytes) -> str:
+    try:
+        return str(json.loads(b'"' + key, strict=False))
+    except ValueError:
+        return key.decode("utf-8", "replace")
 
 
-def _has_person_key(node: Node) -> bool:
+def _has_person_key(place: Place) -> bool:
     """Tell whether any unknown key on the path to a text suggests a person."""
-    return any(speaks_of_person(key) for key in node.path if key not in _KNOWN)
+    return any(speaks_of_person(key) for key in place.keys if key not in _KNOWN)
 
 
-def _is_name_of_party(node: Node) -> bool:
+def _is_name_of_party(place: Place) -> bool:
     """Tell whether a text is the name of a related party whose record holds no company number."""
-    if "name" not in words_of(node.key or ""):
+    if "name" not in words_of(place.key or ""):
         return False
-    each: Node | None = node
-    while each is not None and not (each.parent is not None and each.parent.key in _PARTIES):
-        each = each.parent
-    return each is not None and not any(map(identity, walk(each)))
+    parties = (each.value for each in place.outwards() if each.outer is not None and each.outer.key in PARTIES)
+    party = next(parties, None)
+    return party is not None and not any(map(identity, objects_in(party)))

@@ -1,17 +1,16 @@
 """Replace the maker of a list, which is personal data, before an answer lands.
 
-Only the value is replaced, whatever its shape; the rest of the answer lands byte for byte. If addresses remain anywhere
-except in list names, or the answer cannot be read, everything that looks like an address is replaced too. If a list
-lacks the field, the service may have renamed it. Then all texts whose unknown key suggests a person are replaced: a
-renamed field would otherwise land addresses, and landed answers are never rewritten. The landed answers can be read
-without the secret key.
+Only the value is replaced, whatever its shape. If addresses remain anywhere except in list names, everything that
+looks like an address is replaced too. If a list lacks the field, the service may have renamed it. Then all texts whose
+unknown key suggests a person are replaced, because a renamed field would otherwise land addresses. An answer that was
+cut off is emptied. The landed answers can be read without the secret key.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,16 @@ import msgspec
 from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ListSettings
+from firmlake.privacy.document import Number, Object, Place, looks_like_json, read, rewrite, write
 from firmlake.privacy.key import read_key
 from firmlake.privacy.persons import speaks_of_person, words_of
 
-__all__ = ["concealer"]
-
-_FIELD = re.compile(rb'"%b"\s*:\s*' % CREATED_BY.encode())
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{\[]|[}\]]|[^\s"{}\[\],:]+', re.DOTALL)
-"""A text, even if the answer was cut inside it; a bracket; or any other value."""
-_LETTER = rb"(?:[^\s\"\\@<>(),;:\[\]{}]|\\u(?!0040)[0-9a-fA-F]{4})"
-_ADDRESS = re.compile(rb"((?:\\[^u])?)(%b{1,320}+(?:@|\\u0040)%b{1,320}+)" % (_LETTER, _LETTER))
-"""Something that looks like an e-mail address inside JSON, and an escape before it, which is not part of it."""
+_ADDRESS = re.compile(r"[^\s\"\\@<>(),;:\[\]{}]{1,320}+@[^\s\"\\@<>(),;:\[\]{}]{1,320}+")
 _KNOWN = {field.encode_name for field in msgspec.structs.fields(ListEntry)}
 _HASH_DIGITS = 32
+
+Conceal = Callable[[Any], str | None]
+"""What takes the place of a value that names a person; None for null."""
 
 
 def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], bytes]:
@@ -49,98 +45,81 @@ def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], byt
     if settings.created_by == "as_is":
         return lambda body: body
     if settings.created_by == "omit":
-        return partial(_conceal, in_field=lambda value: b"null", elsewhere=lambda address: b"omitted")
+        return partial(_conceal, conceal=lambda value: None)
     key = read_key(Path(settings.created_by_key_file or folders.state / "created_by.key"), "lists.created_by_key_file")
-    return partial(
-        _conceal,
-        in_field=lambda value: b'"%b"' % _hash(key, value),
-        elsewhere=lambda address: _hash(key, b'"%b"' % address),
-    )
+    return partial(_conceal, conceal=partial(_hash, key))
 
 
-def _conceal(body: bytes, in_field: Callable[[bytes], bytes], elsewhere: Callable[[bytes], bytes]) -> bytes:
-    parts, position = [], 0
-    for found in _FIELD.finditer(body):
-        if found.start() >= position:
-            end = _value_end(body, found.end())
-            value = body[found.end() : end]
-            parts += [body[position : found.end()], value if value in (b"", b"null") else in_field(value)]
-            position = end
-    concealed = b"".join([*parts, body[position:]])
-    page = _read_page(concealed)
-    if page is None or any(CREATED_BY not in one for one in page["data"]):
-        concealed = _conceal_persons(concealed, in_field)
-    if page is not None and not _has_address_beside_names(page):
-        return concealed
-    return _ADDRESS.sub(lambda found: found[1] + elsewhere(found[2]), concealed)
-
-
-def _value_end(body: bytes, start: int) -> int:
-    """Find where a JSON value ends; if the answer was cut inside the value, return the end of the answer."""
-    depth = 0
-    for token in _TOKEN.finditer(body, start):
-        depth += (token[0] in (b"{", b"[")) - (token[0] in (b"}", b"]"))
-        if depth <= 0:
-            return token.end() if depth == 0 else token.start()
-    return len(body)
-
-
-def _read_page(body: bytes) -> dict[str, Any] | None:
+def _conceal(body: bytes, conceal: Conceal) -> bytes:
     try:
-        page = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    data = page.get("data")
-    return page if isinstance(data, list) and all(isinstance(one, dict) for one in data) else None
+        page = read(body)
+    except ValueError:
+        return b"" if looks_like_json(body) else _without_addresses(body.decode("latin-1"), conceal).encode("latin-1")
+    lists = _lists_of(page)
+    concealed = rewrite(page, partial(_conceal_maker, conceal=conceal))
+    has_addresses = lists is None or _has_address_beside_names(concealed)
+    if lists is None or any(CREATED_BY not in dict(entry) for entry in lists):
+        concealed = rewrite(concealed, partial(_conceal_person, conceal=conceal))
+    if has_addresses:
+        concealed = rewrite(concealed, partial(_conceal_addresses, conceal=conceal))
+    return body if concealed == page else write(concealed)
 
 
-def _has_address_beside_names(page: dict[str, Any]) -> bool:
-    lists = [{**one, LIST_NAME: None} for one in page["data"]]
-    return _ADDRESS.search(msgspec.json.encode({**page, "data": lists})) is not None
+def _conceal_maker(place: Place, conceal: Conceal) -> Any:
+    return conceal(place.value) if place.key == CREATED_BY and place.value is not None else place.value
 
 
-def _conceal_persons(body: bytes, in_field: Callable[[bytes], bytes]) -> bytes:
-    parts, position = [], 0
-    for keys, start, end in _texts(body):
-        if _is_about_person(keys):
-            parts += [body[position:start], in_field(body[start:end])]
-            position = end
-    return b"".join([*parts, body[position:]])
+def _conceal_person(place: Place, conceal: Conceal) -> Any:
+    is_text = isinstance(place.value, str) and not isinstance(place.value, Number)
+    return conceal(place.value) if is_text and _is_about_person(place) else place.value
 
 
-def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
-    """Yield each text value of a JSON document: the keys that lead to it, its start and its end."""
-    stack: list[str | None] = []  # current key of each open object, "" before its first key; None for an array
-    for token in _TOKEN.finditer(body):
-        text = token[0]
-        if text in (b"{", b"["):
-            stack.append("" if text == b"{" else None)
-            continue
-        if text in (b"}", b"]"):
-            del stack[-1:]
-        elif stack and stack[-1] == "":
-            stack[-1] = _read_text(text) or "?"
-            continue
-        elif text.startswith(b'"'):
-            yield [key for key in stack if key], token.start(), token.end()
-        if stack and stack[-1] is not None:
-            stack[-1] = ""
+def _lists_of(page: Any) -> list[Object] | None:
+    lists = page.get("data") if isinstance(page, Object) else None
+    return lists if isinstance(lists, list) and all(isinstance(entry, Object) for entry in lists) else None
 
 
-def _is_about_person(keys: list[str]) -> bool:
+def _has_address_beside_names(page: Any) -> bool:
+    found: list[Place] = []
+
+    def look(place: Place) -> Any:
+        is_name = place.key == LIST_NAME and place.outer and place.outer.outer and place.outer.outer.key == "data"
+        if not is_name and _texts_of(place.value) and _ADDRESS.search(_texts_of(place.value)):
+            found.append(place)
+        return place.value
+
+    rewrite(page, look)
+    return bool(found)
+
+
+def _texts_of(value: Any) -> str:
+    """Return a text, or the keys of an object."""
+    if isinstance(value, Object):
+        return "\n".join(key for key, _ in value)
+    return value if isinstance(value, str) else ""
+
+
+def _conceal_addresses(place: Place, conceal: Conceal) -> Any:
+    if isinstance(place.value, Object):
+        return Object((_without_addresses(key, conceal), item) for key, item in place.value)
+    is_text = isinstance(place.value, str) and not isinstance(place.value, Number)
+    return _without_addresses(place.value, conceal) if is_text else place.value
+
+
+def _without_addresses(text: str, conceal: Conceal) -> str:
+    return _ADDRESS.sub(lambda found: conceal(found[0]) or "omitted", text)
+
+
+def _is_about_person(place: Place) -> bool:
     """Return whether an unknown key suggests a person, or the text is a name inside an unknown object of a list."""
+    keys = place.keys[::-1]
     unknown = [key for key in keys if key not in _KNOWN]
     if any(speaks_of_person(key, even_by_id=True) for key in unknown):
         return True
     return keys[:1] == ["data"] and "name" in words_of(keys[-1]) and any(key in unknown for key in keys[1:-1])
 
 
-def _read_text(value: bytes) -> str:
-    try:
-        return msgspec.json.decode(value, type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return value.decode("utf-8", "replace")
-
-
-def _hash(key: bytes, value: bytes) -> bytes:
-    return hmac.new(key, _read_text(value).strip().casefold().encode(), "sha256").hexdigest()[:_HASH_DIGITS].encode()
+def _hash(key: bytes, value: Any) -> str:
+    text = value if isinstance(value, str) else write(value).decode("utf-8", "replace")
+    content = text.strip().casefold().encode("utf-8", "surrogatepass")
+    return hmac.new(key, content, "sha256").hexdigest()[:_HASH_DIGITS]
