@@ -119,6 +119,73 @@ def test_after_weeks_without_the_service_one_run_fetches_all_that_fell_due_in_th
     assert schedule.run(36).summary.target_count == 0
 
 
+def test_a_resumed_run_buys_the_companies_whose_window_has_closed_in_the_meantime(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The run of the free refresh is interrupted, and all windows have closed when the schedule comes round again."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    schedule = Schedule(sandbox, tmp_path / "data", 40)
+    schedule.write(40, seed=4)  # all of them exist, so that nothing else falls due in the meantime
+    bought = schedule.run(0).summary.expected_credit_count
+    assert bought == schedule.charged() == 40
+    sandbox.set_faults([{"kind": "status", "status": 401}])
+    with pytest.raises(FirmlakeError, match="401"):
+        schedule.run(28)
+    sandbox.set_faults([])
+    schedule.go(35)
+    planned = schedule.plan()
+    assert (planned.estimate.credit_count, planned.estimate.refresh_count) == (bought, 0)
+    assert schedule.plan(run__max_credits=5).estimate.credit_count == 5, "a budget holds for what is due again"
+    ended = schedule.run(35)
+    assert (ended.outcome.outcome, ended.summary.credit_count, schedule.charged()) == ("done", bought, 2 * bought)
+    assert ended.summary.unexplained_bill == ""
+    assert schedule.plan().refresh_off == "", "the service was right to charge"
+    assert schedule.run(63).summary.free_refresh_count == bought
+    assert schedule.charged() == 2 * bought
+
+
+def test_a_run_is_not_resumed_for_its_free_refreshes_once_another_list_was_charged_for_one(schedule: Schedule):
+    north, south = schedule.company_list, schedule.company_list.with_name("south.csv")
+    schedule.run(0)
+    schedule.company_list = south
+    schedule.write(4, seed=4)
+    schedule.run(0)
+    schedule.sandbox.set_faults([{"kind": "status", "status": 401}])
+    with pytest.raises(FirmlakeError, match="401"):
+        schedule.run(26)
+    schedule.sandbox.set_faults([])
+    schedule.sandbox.set_options(credit_window_days=20)
+    schedule.company_list = north
+    assert shortfall([schedule.run(26)]).exit_code == 4
+    charged, schedule.company_list = schedule.charged(), south
+    assert schedule.run(26).summary.target_count == 0
+    assert schedule.charged() == charged
+
+
+@pytest.mark.parametrize("budget", [-1, 4])
+def test_a_window_that_closes_while_a_run_goes_on_is_judged_when_a_request_is_sent(schedule: Schedule, budget: int):
+    """A machine may sleep for a week. A run with a budget does not buy what its plan did not foresee."""
+    schedule.run(0)
+    schedule.go(28)
+    settings = schedule.settings(api__companies_per_request=2, api__threads=1, run__max_credits=budget)
+    before = schedule.sandbox.ledger(summary=True)["summary"]["requests"]
+
+    def clock() -> datetime:
+        if schedule.sandbox.ledger(summary=True)["summary"]["requests"] > before:
+            schedule.go(35)
+        return schedule.now
+
+    [ended] = enrich(settings, schedule.company_list, "a test", now=clock)
+    bought = schedule.charged() - COUNT
+    if budget < 0:
+        assert (ended.outcome.outcome, ended.summary.expected_credit_count, bought) == ("done", COUNT, COUNT)
+    else:
+        assert (bought, shortfall([ended]).exit_code) == (0, 4)
+        assert ended.outcome.reason.startswith("The paid windows of 2 companies of a request closed")
+        assert schedule.run(35, run__max_credits=budget).summary.expected_credit_count == budget
+    assert schedule.plan().refresh_off == ""
+
+
 @pytest.mark.slow
 def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Schedule, tmp_path: Path):
     """By a run over another data folder, or one that was killed before its answers landed: its window ends sooner."""

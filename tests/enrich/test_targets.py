@@ -19,7 +19,7 @@ from firmlake.landing.pages import Wanted, plan_pages
 from firmlake_sandbox.financials import count_periods
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.world import World, is_found
-from support import examples
+from support import NOON, examples
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(5000)]
 PAGED = "financials"
@@ -69,7 +69,7 @@ def totals_of(companies, week=0):
 
 def targets_of(companies, expected=None, datasets=DATASETS, shard_companies=5000):
     state = state_of((*company, PAGED, False, False, count) for company, count in (expected or {}).items())
-    return find_targets(frame(companies), datasets, state, frame([]), max_credits=-1, shard_companies=shard_companies)
+    return find_targets(frame(companies), datasets, state, paid_for(), max_credits=-1, shard_companies=shard_companies)
 
 
 def state_of(rows=()):
@@ -78,6 +78,10 @@ def state_of(rows=()):
     rest = {"dataset": pl.String, "is_fresh": pl.Boolean, "has_failed": pl.Boolean, "expected_count": pl.Int32}
     frame = pl.DataFrame(list(rows), schema=names | rest, orient="row")
     return frame.select(company_key().alias("company"), *rest, is_barred=False, is_closing=False, is_left_out=False)
+
+
+def paid_for(companies=()):
+    return frame(companies).with_columns(free_until=pl.lit(NOON.replace(tzinfo=None)))
 
 
 def frame(companies):
@@ -210,13 +214,13 @@ def test_what_a_budget_of_requests_leaves_to_the_next_run_is_said():
 
 
 def test_credits_are_companies_outside_their_window():
-    paid = frame(COMPANIES[:10])
+    paid = paid_for(COMPANIES[:10])
     targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), paid, max_credits=-1, shard_companies=10)
     assert estimate(ApiSettings(), targets, []).credit_count == 15
 
 
 def test_what_a_budget_leaves_out_costs_nothing():
-    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), frame([]), max_credits=0, shard_companies=10)
+    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), paid_for(), max_credits=0, shard_companies=10)
     assert estimate(ApiSettings(), targets, []) == ({}, 0, 0.0, 0, 0)
 
 
@@ -237,7 +241,7 @@ def test_what_is_fresh_is_left_alone():
     rows += [(*two, "financials", False, False, 9)]
     rows += [(*three, dataset, True, False, None) for dataset in DATASETS]
     state = state_of(rows)
-    targets = find_targets(frame([one, two, three]), DATASETS, state, frame([]), max_credits=-1, shard_companies=1)
+    targets = find_targets(frame([one, two, three]), DATASETS, state, paid_for(), max_credits=-1, shard_companies=1)
     columns = "shard", "company_number", "dataset", "expected_count", "has_failed"
     assert targets.select(columns).rows() == [
         (1, one.company_number, "lookalikes", None, True),
@@ -253,7 +257,7 @@ def test_a_fresh_company_in_the_last_days_of_its_window_is_refreshed_and_costs_n
     one, two, three = COMPANIES[:3]
     rows = [(*company, dataset, True, False, None) for company in (one, two, three) for dataset in DATASETS]
     state = state_of(rows).with_columns(is_closing=pl.Series([True] * 6 + [False] * 3))
-    paid = frame([one, three])
+    paid = paid_for([one, three])
     targets = find_targets(frame([one, two, three]), DATASETS, state, paid, max_credits=0, shard_companies=1)
     assert set(targets.select("company_number", "is_paid", "is_refresh").rows()) == {(one.company_number, True, True)}
     said = estimate(ApiSettings(), targets, [])
@@ -267,7 +271,7 @@ def test_companies_that_answers_left_out_are_asked_for_again_only_beside_a_known
     rows = [(*known, dataset, is_fresh, False, 5) for dataset in DATASETS]
     rows += [(*lost, dataset, False, False, None) for dataset in DATASETS]
     state = state_of(rows).with_columns(is_left_out=pl.Series([False] * 3 + [True] * 3))
-    targets = find_targets(frame([lost, known]), DATASETS, state, frame([]), max_credits=-1, shard_companies=9)
+    targets = find_targets(frame([lost, known]), DATASETS, state, paid_for(), max_credits=-1, shard_companies=9)
     assert set(targets["company_number"]) == (set() if is_fresh else {known.company_number, lost.company_number})
 
 
@@ -275,7 +279,7 @@ def test_records_that_do_not_fit_are_asked_for_again_only_while_that_is_free():
     """And by `redrive`, which was told to."""
     paid, unpaid, fit = COMPANIES[:3]
     rows = [(*company, dataset, True, company != fit, None) for company in COMPANIES[:3] for dataset in DATASETS]
-    arguments = frame(COMPANIES[:3]), DATASETS, state_of(rows), frame([paid, fit])
+    arguments = frame(COMPANIES[:3]), DATASETS, state_of(rows), paid_for([paid, fit])
     targets = find_targets(*arguments, max_credits=-1, shard_companies=9)
     assert set(targets["company_number"]) == {paid.company_number}
     again = find_targets(*arguments, max_credits=-1, shard_companies=9, only_failed=True)
@@ -285,7 +289,7 @@ def test_records_that_do_not_fit_are_asked_for_again_only_while_that_is_free():
 def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
     state = state_of([(*COMPANIES[5], "financials", False, True, 5)])
     targets = find_targets(
-        frame(COMPANIES[:2]), DATASETS, state, frame(COMPANIES[5:6]), max_credits=-1, shard_companies=9
+        frame(COMPANIES[:2]), DATASETS, state, paid_for(COMPANIES[5:6]), max_credits=-1, shard_companies=9
     )
     assert targets.height == 6
 
@@ -298,7 +302,7 @@ def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
 )
 def test_a_budget_buys_the_first_and_never_leaves_out_what_is_paid_for(flags, budget, shard_companies):
     companies = COMPANIES[: len(flags)]
-    paid = frame(company for company, is_paid in zip(companies, flags, strict=True) if is_paid)
+    paid = paid_for(company for company, is_paid in zip(companies, flags, strict=True) if is_paid)
     targets = find_targets(
         frame(companies), DATASETS, state_of(), paid, max_credits=budget, shard_companies=shard_companies
     )

@@ -238,10 +238,12 @@ def test_companies_of_an_unreadable_answer_are_paid_for_if_each_was_charged(caus
     credits = {NAMES.credits_charged_header.lower(): str(charged)}
     garbage = header("financials", (ACME, BOLT), headers=credits, **values)
     progress = Progress(
-        [("financials", (ACME, BOLT), [None, None]), ("lookalikes", (ACME,), [None])], NAMES, frozenset(free)
+        [("financials", (ACME, BOLT), [None, None]), ("lookalikes", (ACME,), [None])],
+        NAMES,
+        dict.fromkeys(free, NOON + MINUTE),
     )
     progress.absorb(garbage, b"<html>")
-    assert {company for company in (ACME, BOLT) if progress.is_paid(company)} - set(free) == (
+    assert {company for company in (ACME, BOLT) if progress.is_paid(company, NOON)} - set(free) == (
         {ACME, BOLT} if are_paid else set()
     )
 

@@ -141,8 +141,9 @@ class Run(msgspec.Struct, frozen=True):
 
         Returns:
             One row per company and dataset, in list order: shard (0 holds targets that a budget left out), country,
-            company_number, dataset, expected_count, is_paid, is_refresh, has_failed, is_barred. Files of earlier
-            versions may lack is_refresh and is_barred, which are false then, or have a column held_hash, left out here.
+            company_number, dataset, expected_count, is_paid, free_until (UTC; until when it is paid), is_refresh,
+            has_failed, is_barred. Files of earlier versions may lack free_until, is_refresh and is_barred, which are
+            null or false then, or have a column held_hash, left out here.
 
         Raises:
             DamagedError: The file does not match its checksum.
@@ -150,6 +151,8 @@ class Run(msgspec.Struct, frozen=True):
         frame = pl.scan_parquet(self.checked("targets"), glob=False).drop("held_hash", strict=False)
         missing = [name for name in ("is_refresh", "is_barred") if name not in frame.collect_schema()]
         frame = frame.with_columns(pl.lit(value=False).alias(name) for name in missing)
+        if "free_until" not in frame.collect_schema():
+            frame = frame.with_columns(free_until=pl.lit(None, pl.Datetime("us")))
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
         return frame.cast(narrow)  # text columns would take twice the memory
 

@@ -30,7 +30,8 @@ class Held(NamedTuple):
             dataset, is_fresh, is_closing (its paid window certainly ends soon, and it was not requested in these last
             days), is_left_out (not found, because answers left it out; none is if every company is to be requested),
             has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
-        paid: Companies whose paid window lasts longer than a run: country, company_number.
+        paid: Companies whose paid window lasts longer than a run: country, company_number, free_until (UTC; the end of
+            the window without its margin).
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: Runs in the warehouse, oldest first.
         underway: What has landed of runs that are not in the warehouse.
@@ -80,7 +81,8 @@ def read_held(
     for each in underway:
         paid = _add_windows(paid, each.paid, window)
     latest = moment + AHEAD
-    paid = paid.filter(pl.col("paid_at").is_between(moment - window + MARGIN, latest, closed="right")).select(*_KEY)
+    is_inside = pl.col("paid_at").is_between(moment - window + MARGIN, latest, closed="right")
+    paid = paid.filter(is_inside).select(*_KEY, free_until=pl.col("paid_at") + (window - MARGIN))
     if connection is None:
         return Held(pl.DataFrame(schema=_STATE_SCHEMA), paid, [], [], underway)
     fresh: list[object] = [moment - timedelta(days=refresh_after_days), latest if refresh_after_days else moment]
@@ -248,9 +250,24 @@ def find_others(
 
 def targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
     """Read the targets that an unfinished run still has to request, and mark those that are paid for by now."""
-    (underway,) = (each for each in held.underway if each.run == unfinished)
-    paid = held.paid.select(company_key().alias("key"))["key"]
-    return underway.targets_left().with_columns(company_key().is_in(paid.implode()).alias("is_paid"))
+    underway = _underway(unfinished, held)
+    return underway.targets_left().with_columns(is_paid=_is_among(held.paid))
+
+
+def has_lapsed(unfinished: Run, held: Held) -> bool:
+    """Return whether a company that an unfinished run still has to request was free for it and is not any more."""
+    underway = _underway(unfinished, held)
+    was_paid = pl.col("is_paid") | _is_among(underway.paid)
+    return not underway.targets_left().filter(was_paid & ~_is_among(held.paid)).is_empty()
+
+
+def _underway(unfinished: Run, held: Held) -> Underway:
+    (found,) = (each for each in held.underway if each.run == unfinished)
+    return found
+
+
+def _is_among(companies: pl.DataFrame) -> pl.Expr:
+    return company_key().is_in(companies.select(company_key().alias("key"))["key"].implode())
 
 
 def _subject(settings: Settings, companies: CompanyList) -> tuple[str, tuple[str, ...], str]:

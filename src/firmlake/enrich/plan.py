@@ -25,6 +25,7 @@ from firmlake.enrich.held import (
     find_others,
     find_replaced,
     find_unfinished,
+    has_lapsed,
     read_held,
     spent_before,
     targets_left,
@@ -232,8 +233,9 @@ class Planned(NamedTuple):
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
         replaced: Unfinished runs that this run replaces: runs of earlier versions of the list, runs whose rest costs
-            more than the budget, runs cut to the budget of an earlier month, or runs of an earlier day if other
-            companies have fallen due since. Their answers are published first.
+            more than the budget, runs cut to the budget of an earlier month, runs with companies whose paid window
+            has closed since, or runs of an earlier day if other companies have fallen due since. Their answers are
+            published first.
         other_list: The list that this one would replace although the two seem different; None if there is none.
     """
 
@@ -343,7 +345,9 @@ def _plan(
         only_failed=only_failed,
     )
     if unfinished and (
-        0 <= budget.credits < price(targets_left(unfinished, held)).credit_count
+        has_lapsed(unfinished, held)
+        or 0 <= budget.credits < price(targets_left(unfinished, held)).credit_count
+        or _refreshes_in_vain(settings, folders, unfinished, held)
         or _waited_for_this_month(settings, unfinished, now)
         or _is_overtaken(unfinished, choose, now)
     ):
@@ -371,6 +375,12 @@ def _is_overtaken(run: Run, choose: Callable[..., pl.DataFrame], now: datetime) 
     key = ["country", "company_number"]
     due, asked = (frame.lazy().select(pl.col(key).cast(pl.String)) for frame in (choose(max_credits=-1), run.targets()))
     return not due.join(asked, on=key, how="anti").head(1).collect().is_empty()
+
+
+def _refreshes_in_vain(settings: Settings, folders: Folders, run: Run, held: Held) -> bool:
+    """Return whether a run still has to refresh companies for free although free refreshes are off by now."""
+    is_on = with_refresh_off(settings.run, folders).free_refresh_days
+    return not is_on and bool(targets_left(run, held)["is_refresh"].any())
 
 
 def _waited_for_this_month(settings: Settings, run: Run, now: datetime) -> bool:

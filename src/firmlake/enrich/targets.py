@@ -26,7 +26,7 @@ _KNOWN = pl.col("is_paid") | pl.col("expected_count").is_not_null()
 _DUE = ~pl.col("is_fresh") | pl.col("is_refresh") | (pl.col("has_failed") & pl.col("is_paid"))
 _COUNTED = ("expected_count", "remaining_count")
 _FLAGS = ("is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred")
-_FROZEN = ("expected_count", "is_paid", "is_refresh", "has_failed", "is_barred")
+_FROZEN = ("expected_count", "is_paid", "free_until", "is_refresh", "has_failed", "is_barred")
 
 
 class Estimate(NamedTuple):
@@ -70,7 +70,7 @@ def find_targets(
         datasets: The datasets to fetch for each company.
         state: What is held: company (its key), dataset, is_fresh, is_closing, is_left_out, has_failed,
             is_barred, expected_count.
-        paid: Companies inside their paid window: country, company_number.
+        paid: Companies inside their paid window: country, company_number, free_until.
         max_credits: How many companies outside their paid window may be requested; -1 for all. Companies that were
             given up in all datasets come last, because otherwise they could block the others forever.
         shard_companies: Companies per shard.
@@ -78,8 +78,9 @@ def find_targets(
 
     Returns:
         One row per company and dataset that is not fresh, or that is requested again for free: shard (from 1; 0 if the
-        budget leaves the company out), country, company_number, dataset, expected_count, is_paid, is_refresh (fresh,
-        but in the last days of its paid window), has_failed, is_barred; in list order.
+        budget leaves the company out), country, company_number, dataset, expected_count, is_paid, free_until (until
+        when that holds), is_refresh (fresh, but in the last days of its paid window), has_failed, is_barred; in list
+        order.
     """
     is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)
@@ -146,7 +147,7 @@ def _with_held(
 
     There may be millions of rows. Integer keys and one join per dataset avoid several copies in memory.
     """
-    window = paid.lazy().select(company_key().alias("company"), is_paid=True)
+    window = paid.lazy().select(company_key().alias("company"), "free_until", is_paid=True)
     listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")
     listed = listed.join(window, on="company", how="left", maintain_order="left").collect().lazy()
     parts = []
@@ -154,6 +155,6 @@ def _with_held(
         held = state.lazy().filter(pl.col("dataset") == dataset).select("company", *_FLAGS, "expected_count")
         joined = listed.join(held, on="company", how="left", maintain_order="left")
         name = pl.lit(dataset, pl.Enum(datasets)).alias("dataset")
-        parts.append(joined.select("order", name, "is_paid", *_FLAGS, "expected_count").collect())
+        parts.append(joined.select("order", name, "is_paid", "free_until", *_FLAGS, "expected_count").collect())
     places = pl.int_range(companies.height * len(datasets), eager=True, dtype=pl.UInt32)
     return pl.concat(parts)[places % len(datasets) * companies.height + places // len(datasets)]

@@ -52,8 +52,16 @@ class Account:
         with self._lock:
             self._due += due
 
-    def refusal(self, due: int) -> OutOfCreditsError | None:
-        """Return why a page that should cost so many credits is not sent; None if it may be affordable."""
+    def refusal(self, due: int, lapsed: int) -> Stopped | None:
+        """Return why a page is not sent; None if it may be affordable.
+
+        Args:
+            due: The credits that the page should cost.
+            lapsed: How many of them the plan did not foresee, because paid windows have closed since.
+        """
+        if lapsed and self._budget >= 0:
+            self.end = self.end or _lapsed(lapsed)
+            return self.end
         with self._lock:
             return self.out if due and self.left == 0 else None
 
@@ -120,6 +128,15 @@ def _mark_charged(run: Run, header: Header, credit_count: int) -> Stopped:
         f"The service charged {credit_count:,} credits for a request of {mark.companies:,} companies that should be "
         f"free: they were paid for less than {days} days ago",
         _next_step(run.folders, days),
+    )
+
+
+def _lapsed(company_count: int) -> Stopped:
+    """Return the error that stops a run with a budget which does not foresee what it would have to buy."""
+    return Stopped(
+        f"The paid windows of {company_count:,} companies of a request closed while the run went on, and its budget "
+        "does not foresee their credits",
+        "Run it again, which plans the rest anew",
     )
 
 

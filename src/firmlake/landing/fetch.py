@@ -387,7 +387,7 @@ def _afford(sent: Sent, shard: Shard) -> list[Ask]:
     Otherwise one missing credit would cost a page of 100 companies the other 99 answers.
     """
     page, left = sent.ask.page, shard.account.left
-    unpaid = [company for company in page.companies if not shard.progress.is_paid(company)]
+    unpaid = [company for company in page.companies if not shard.progress.is_paid(company, shard.now())]
     count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
     return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []
 

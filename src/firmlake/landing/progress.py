@@ -6,8 +6,9 @@ The same rules apply while answers arrive, when a run resumes and when tables ar
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -222,12 +223,12 @@ class Progress:
     Args:
         wanted: Each dataset with its companies, in the order of the company list, and their values of `Track.expected`.
         names: The messages and headers of the service.
-        free: Companies inside their paid window before this run.
+        free: Companies inside their paid window before this run, and until when (UTC).
         keep_records: Whether records are kept for staging; otherwise they are only counted.
         doubts_totals: Whether a full page whose total equals its length is doubted; see `settle`.
 
     Attributes:
-        free: Companies inside their paid window before this run.
+        free: Companies inside their paid window before this run, and until when.
         datasets: Tracks by dataset, then company, in the order of the company list.
         headers: Headers of all landed records, in landing order.
         foreign: Elements about companies that were not asked for, with the header of their answer.
@@ -239,7 +240,7 @@ class Progress:
         self,
         wanted: Iterable[tuple[str, Iterable[Company], Iterable[int | None]]],
         names: NameSettings,
-        free: frozenset[Company] = frozenset(),
+        free: Mapping[Company, datetime] = MappingProxyType({}),
         *,
         keep_records: bool = False,
         doubts_totals: bool = False,
@@ -276,13 +277,21 @@ class Progress:
         usual = [f"{counts['answered']} answered, {counts['not_found']} not found, {counts['failed']} failed"]
         return ", ".join([*usual, *rare, f"{counts['pending']} open"])
 
-    def is_paid(self, company: Company, before: datetime | None = None) -> bool:
-        """Return whether a company is paid for: before this run, or by an answer of this run before some time."""
-        if company in self.free:
+    def is_free(self, company: Company, at: datetime) -> bool:
+        """Return whether a company is inside the paid window that it had before this run."""
+        return company in self.free and at < self.free[company]
+
+    def is_paid(self, company: Company, at: datetime, before: datetime | None = None) -> bool:
+        """Return whether a company is paid for at some time: by a window that it had before this run, or by this run.
+
+        An answer of this run counts if it landed before another time; None counts them all.
+        """
+        if self.is_free(company, at):
             return True
+        since = self.free.get(company, datetime.min.replace(tzinfo=UTC))  # before that, an answer began no window
         for tracks in self.datasets.values():  # a loop, because this is asked for each company of each request
             track = tracks.get(company)
-            if track and track.first_at and (before is None or track.first_at < before):
+            if track and track.first_at and since <= track.first_at and (before is None or track.first_at < before):
                 return True
         return False
 
@@ -416,7 +425,7 @@ class Progress:
         is unknown which companies they paid for.
         """
         charged, at = credits_in(header, self._names.credits_charged_header), header.fetched_at
-        if charged == len(header.companies) and not any(self.is_paid(each, before=at) for each in header.companies):
+        if charged == len(header.companies) and not any(self.is_paid(each, at, before=at) for each in header.companies):
             for _, track in asked:
                 track.first_at = min(track.first_at or at, at)  # answers are not absorbed in the order of arrival
 
@@ -486,7 +495,8 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
         keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
     targets = run.targets(shard) if targets is None else targets
-    free = frozenset(map(Company._make, targets.filter("is_paid").select(Company._fields).unique().iter_rows()))
+    paid = targets.filter(pl.col("free_until").is_not_null()).select(*Company._fields, "free_until").unique()
+    free = {Company(country, number): until.replace(tzinfo=UTC) for country, number, until in paid.iter_rows()}
     names, doubts = run.plan.names, run.plan.doubts_totals
     progress = Progress(_by_dataset(targets), names, free, keep_records=keep_records, doubts_totals=doubts)
     for landed in read_landed(run, shard):

@@ -141,7 +141,7 @@ class Shard:
         now: Callable[[], datetime],
     ) -> None:
         targets = run.targets(number)
-        self._now = now
+        self.now = now
         self.run = run
         self.number = number
         self.writer = writer
@@ -164,7 +164,7 @@ class Shard:
             self.standing.end(page.dataset, error)
         elif isinstance(error, OutOfCreditsError):
             self.account.out = error
-            if sent.landed and all(map(self.progress.is_paid, page.companies)):
+            if sent.landed and not self.due(page, self.now()):
                 self.unpaid.update(page.companies)
 
     def scope(self, dataset: str, company: Company) -> Scope:
@@ -183,15 +183,26 @@ class Shard:
         """Return whether a company may be requested for a dataset: it is not refused, and paid if credits ran out."""
         if self.account.end or self.refusal(dataset, company):
             return False
-        return not self.account.out or (company not in self.unpaid and self.progress.is_paid(company))
+        return not self.account.out or (company not in self.unpaid and self.progress.is_paid(company, self.now()))
 
     def is_apart(self, page: Page) -> bool:
         """Return whether all companies of a page failed before; a refusal then says nothing about the settings."""
         return self.apart[page.dataset].issuperset(page.companies)
 
-    def is_refresh(self, page: Page) -> bool:
-        """Return whether all companies of a page are refreshed for free; any charge for the page is then a mistake."""
-        return self.refreshed[page.dataset].issuperset(page.companies)
+    def due(self, page: Page, at: datetime) -> int:
+        """Count the companies of a page that cost a credit at some time."""
+        return sum(not self.progress.is_paid(company, at) for company in page.companies)
+
+    def lapsed(self, page: Page, at: datetime) -> int:
+        """Count those of them that were planned as free: their paid window has closed since."""
+        return sum(
+            company in self.progress.free and not self.progress.is_paid(company, at) for company in page.companies
+        )
+
+    def is_free_refresh(self, page: Page, at: datetime) -> bool:
+        """Return whether a page refreshes companies that are all free at some time; any charge is then a mistake."""
+        refreshed, progress = self.refreshed[page.dataset], self.progress
+        return all(company in refreshed and progress.is_free(company, at) for company in page.companies)
 
     def is_known(self, company: Company) -> bool:
         """Return whether the service has sent data about a company, in this run or an earlier one."""
@@ -229,7 +240,7 @@ class Shard:
             limit=page.limit,
             offset=page.offset,
             language=self.run.plan.language,
-            fetched_at=self._now(),
+            fetched_at=self.now(),
         )
 
     # --- decisions, which land like answers ---
@@ -241,7 +252,7 @@ class Shard:
     def give_up_new(self, page: Page) -> bool:
         """Give up a page of new companies that holds the whole dataset of the shard; return whether it was given up."""
         tracks = self.progress.datasets[page.dataset]
-        is_new = self.progress.free.isdisjoint(tracks) and not any(track.expected for track in tracks.values())
+        is_new = self.progress.free.keys().isdisjoint(tracks) and not any(track.expected for track in tracks.values())
         if not is_new or not tracks.keys() <= set(page.companies):
             return False
         for track in tracks.values():
@@ -343,13 +354,15 @@ class Sender:
 
     def _send(self, ask: Ask, shard: Shard) -> Sent:
         page, standing, account = ask.page, shard.standing, shard.account
-        due = sum(not shard.progress.is_paid(company) for company in page.companies)
-        ended = next(filter(None, map(standing.refusal, shard.scopes(page))), account.end or account.refusal(due))
+        base = shard.header(page)
+        due, lapsed = shard.due(page, base.fetched_at), shard.lapsed(page, base.fetched_at)
+        ended = next(
+            filter(None, map(standing.refusal, shard.scopes(page))), account.end or account.refusal(due, lapsed)
+        )
         if ended:
             return Sent(ask, [], ended)
         request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
-        base = shard.header(page)
-        is_apart, is_refresh = shard.is_apart(page), shard.is_refresh(page)
+        is_apart = shard.is_apart(page)
         account.expect(due)
         landed: list[Record] = []
 
@@ -360,7 +373,7 @@ class Sender:
             content = self._clean(answer.body)
             header = shard.writer.append(header, content)
             landed.append((header, content, None))
-            account.note(header, due, is_free=is_refresh)
+            account.note(header, due, is_free=shard.is_free_refresh(page, header.fetched_at))
             _log_answer(header)
             self._on_answer(answer)
 

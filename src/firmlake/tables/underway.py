@@ -38,10 +38,11 @@ class Underway(NamedTuple):
 
     @property
     def bought(self) -> pl.DataFrame:
-        """The companies of `paid` that were outside their paid window when the run was frozen: one credit each."""
-        key = [pl.col(name).cast(pl.String) for name in ("country", "company_number")]
-        free = self.run.scan_targets().filter(pl.col("is_paid")).select(key).unique().collect()
-        return self.paid.join(free, on=free.columns, how="anti")
+        """The companies of `paid` that were outside their earlier paid window then: one credit each."""
+        key = ["country", "company_number"]
+        windows = self.run.scan_targets().select(pl.col(key).cast(pl.String), "free_until").unique().collect()
+        paid = self.paid.join(windows.drop_nulls(), on=key, how="left")
+        return paid.filter(pl.col("paid_at") >= pl.col("free_until").fill_null(datetime.min)).drop("free_until")
 
     @property
     def credit_count(self) -> int:

@@ -144,7 +144,8 @@ def _describe_unfinished(planned: Planned) -> Iterator[str]:
         then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
         yield (
             f"Run {run.run_id} was interrupted and is not resumed, because its list has changed, its rest costs more "
-            f"than the budget, or other companies have fallen due since; its answers are {then}"
+            "than the budget, paid windows have closed, or other companies have fallen due since; its answers are "
+            f"{then}"
         )
     for run, count in planned.others:
         yield (
