@@ -17,11 +17,11 @@ from firmlake.warehouse.generations import (
     LINK,
     ask,
     checkpoint,
+    expect_large_load,
     generation_number,
     newest,
     open_warehouse,
     publish,
-    use_threads,
 )
 from support import storage_version
 
@@ -377,7 +377,7 @@ def test_a_load_that_runs_out_of_memory_with_two_threads_is_repeated_with_one(fo
     used = []
 
     def load(connection, number):
-        use_threads(connection)
+        expect_large_load(connection)
         used.extend(connection.execute("SELECT current_setting('threads'), count(*) FROM duckdb_tables()").fetchone())
         connection.execute("CREATE TABLE t AS SELECT 1 AS value")
         if used[-2] > 1:

@@ -28,7 +28,7 @@ from firmlake.tables.stage import (
     read_manifest,
     stage_shards,
 )
-from firmlake.warehouse.generations import open_warehouse, publish
+from firmlake.warehouse.generations import checkpoint, open_warehouse, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, loaded_runs, read_loads
 from firmlake.warehouse.schema import create_tables
@@ -213,6 +213,7 @@ def publish_content(
         for position, (_, name, step) in enumerate(steps, 1 - len(steps)):
             moment = now()
             step(connection, load=Load(last + position, name, moment, loaded_at.get(name, moment)))
+            checkpoint(connection, may_compact=True)
         if applied is not None:
             moment = now()
             load_additions(connection, folders, Load(number, applied, moment, moment), until)

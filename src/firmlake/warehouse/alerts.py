@@ -88,7 +88,7 @@ def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRul
     """Evaluate the rules of a run, and open, continue and close alerts.
 
     Args:
-        connection: The connection of a load, after the run was loaded. Everything loaded before is checkpointed.
+        connection: The connection of a load, after the run was loaded.
         rules: The rules of the run. Alerts of other rules are closed. None leaves all alerts unchanged.
         run_id: The run. Alerts, and figures that depend on a day, are dated by the last answer in the warehouse.
 

@@ -337,10 +337,17 @@ def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = Fal
         connection.execute(statement)
 
 
-def use_threads(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let a large load use as many threads as it may."""
+def free_memory(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = False) -> None:
+    """Checkpoint what a large load has written so far. A small one fits into memory until the end."""
+    if connection.execute("SELECT getvariable('is_large')").fetchall() == [(True,)]:
+        checkpoint(connection, may_compact=may_compact)
+
+
+def expect_large_load(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let a large load use as many threads as it may, and free memory between its tables."""
     [(count,)] = connection.execute("SELECT coalesce(getvariable('thread_count'), 1)").fetchall()
     connection.execute(f"SET threads = {count}")
+    connection.execute("SET VARIABLE is_large = true")
 
 
 def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
@@ -487,7 +494,7 @@ def _write(
 ) -> None:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_limit,
-        "threads": 1,  # see `use_threads`
+        "threads": 1,  # see `expect_large_load`
         "preserve_insertion_order": False,
         "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
         "wal_autocheckpoint": "0B",  # a commit writes the tables themselves, not a log that is thrown away

@@ -11,7 +11,7 @@ from __future__ import annotations
 import duckdb
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table
-from firmlake.warehouse.generations import checkpoint
+from firmlake.warehouse.generations import checkpoint, free_memory
 
 __all__ = ["compare", "count_rows", "merge", "supersede"]
 
@@ -36,7 +36,7 @@ def supersede(
     volatile columns of rows that stay are updated. Rows that occur several times are matched one to one.
 
     Args:
-        connection: A connection in a transaction. What was loaded before is checkpointed.
+        connection: A connection in a transaction.
         table: A table that keeps history.
         scope: The columns that identify an answer, such as country and company_number.
         answered: A relation with these columns: the keys that were answered. Rows of other keys are not touched. For
@@ -61,7 +61,7 @@ def supersede(
         "retained": retained,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
-    checkpoint(connection)
+    free_memory(connection)
     if not count_rows(connection, _HELD.format(**names)):
         connection.execute(_NONE_CLOSED.format(**names))
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
@@ -85,13 +85,13 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
     """Make the relation `merged_<table>`: rows for a table, each compared with the held row of its key.
 
     Args:
-        connection: A connection in a transaction. What was loaded before is checkpointed.
+        connection: A connection in a transaction.
         table: A table that keeps history.
         query: Selects one row per key: its values, and the held row of the key as the struct `held` and its row id
             `held_row`, both null if there is none. Other columns are passed on.
     """
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
-    checkpoint(connection)
+    free_memory(connection)
     compared = (
         "SELECT * EXCLUDE (held), held.valid_from_run AS held_since, "
         f"held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"

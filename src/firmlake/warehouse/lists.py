@@ -24,7 +24,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
     """Replace the held version of a list by the version of a run, unless the run was planned earlier.
 
     Args:
-        connection: An unpublished generation, in a transaction. Everything loaded before is checkpointed.
+        connection: An unpublished generation, in a transaction.
         run: The run.
 
     Returns:

@@ -23,7 +23,7 @@ from firmlake.tables.stage import Manifest
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.doubtful_fields import Vanished, find_vanished, note_vanished, withhold_shares
-from firmlake.warehouse.generations import checkpoint, use_threads
+from firmlake.warehouse.generations import expect_large_load, free_memory
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
@@ -62,7 +62,7 @@ def load_run(
     """Load a staged run.
 
     Args:
-        connection: An unpublished generation, in a transaction. Each table is checkpointed once it is loaded.
+        connection: An unpublished generation, in a transaction. A large load checkpoints each table.
         run: The run.
         manifest: Its staged files.
         outcome: How fetching ended.
@@ -70,7 +70,7 @@ def load_run(
         check_vanished: Called with the fields that records lost. If it raises, the warehouse stays as it was.
     """
     if sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
-        use_threads(connection)
+        expect_large_load(connection)
     create_tables(connection)
     if widen(connection, run):
         outdate_views(connection)
@@ -96,9 +96,9 @@ def load_run(
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days, latest=latest))
     merge(connection, "companies", run.run_id)
     check_keys(connection)
-    checkpoint(connection)
+    free_memory(connection)
     counts["list_members"] = load_members(connection, run)
-    checkpoint(connection)
+    free_memory(connection)
     counts["changes"] = record_changes(connection, run.plan)
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
@@ -109,7 +109,7 @@ def load_run(
     _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     add_load(connection, load, counts, changed_count)
-    checkpoint(connection, may_compact=True)
+    free_memory(connection, may_compact=True)
 
 
 def check_keys(connection: duckdb.DuckDBPyConnection) -> None:

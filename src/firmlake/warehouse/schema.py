@@ -21,27 +21,30 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
     Raises:
         FirmlakeError: The tables have the shape of another version of firmlake; the message says what to do.
     """
-    if connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'loads'").fetchall():
-        check_version(connection)
+    if check_version(connection):
         return
     for table in WAREHOUSE_TABLES.values():
         for statement in (_create(table), *_comments(table)):
             connection.execute(statement)
 
 
-def check_version(connection: duckdb.DuckDBPyConnection) -> None:
-    """Check that the tables of a generation have the expected shape. A generation without loads passes.
+def check_version(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Check that the tables of a generation have the expected shape.
+
+    Returns:
+        Whether the last commit has tables; without a row in `loads`, they have the expected shape.
 
     Raises:
         FirmlakeError: Another version of firmlake made the generation. The message says what to do.
     """
-    try:
-        versions = connection.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
-    except duckdb.CatalogException:
-        return
+    with connection.cursor() as apart:  # an unknown table aborts the transaction that reads it
+        try:
+            versions = apart.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
+        except duckdb.CatalogException:
+            return False
     others = [version for (version,) in versions if version != SCHEMA_VERSION]
     if not others:
-        return
+        return True
     when, next_step = (
         ("a later", "Install that version again, or rebuild the warehouse for this version with `firmlake replay`")
         if max(others) > SCHEMA_VERSION
@@ -77,7 +80,7 @@ def _create(table: Table) -> str:
     columns = ", ".join(
         f"{column.name} {duckdb_type(column)}{'' if column.null else ' NOT NULL'}" for column in table.columns
     )
-    return f"CREATE TABLE {table.name} ({columns})"
+    return f"CREATE TABLE IF NOT EXISTS {table.name} ({columns})"
 
 
 def _comments(table: Table) -> Iterator[str]:
