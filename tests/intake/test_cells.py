@@ -36,7 +36,7 @@ def test_every_line_keeps_its_cells_whatever_happens_to_it(write):
         (3, None, "", None, None, ""),
         (4, None, "KBC", None, None, None),
         (5, None, "", "1", "", None),
-        (6, None, "UCB", "0403053608", "x", "UCB;0403053608;x;y"),
+        (6, "0403053608", "UCB", "0403053608", "x", "UCB;0403053608;x;y"),
         (7, "0403227515", "", "0403.227.515", "z", None),
     ]
     assert [line[2] for line in lines][:2] == [None, BLANK]

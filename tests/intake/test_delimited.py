@@ -1,13 +1,19 @@
 """Delimited text: delimiter, encoding, header and line ends are found."""
 
+import csv
 import gzip
+import io
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake import text
 from firmlake.intake.company_list import read_company_list
+from firmlake.intake.entries import read_entries
+from firmlake.intake.table import field
 from support import examples
 
 COMPANIES = [("BE", "0403227515", 2), ("FR", "552032534", 3)]
@@ -64,13 +70,64 @@ def test_gzip_is_read_through(read):
 def test_a_line_with_too_many_fields_is_refused_and_the_others_go_on(read):
     """Missing fields are empty ones, and empty fields beyond the header are no fields: spreadsheets write both."""
     companies = read(
-        'land;kbo;naam\nBE;0403091220\nBE;0403227515;KBC;x\nBE;0403053608;UCB;;\nBE;0202239951;P;""; \nBE\n'
+        'land;kbo;naam\nBE;0403091220\nBE;Gent;0403227515;KBC\nBE;0403053608;UCB;;\nBE;0202239951;P;""; \nBE\n'
     )
     assert found(companies) == [("BE", "0403091220", 2), ("BE", "0403053608", 4), ("BE", "0202239951", 5)]
     assert companies.refused.rows() == [
-        (3, "BE;0403227515;KBC;x", "number of fields: 4 instead of 3; quote fields that hold the delimiter"),
+        (3, "BE;Gent;0403227515;KBC", "number of fields: 4 instead of 3; quote fields that hold the delimiter"),
         (6, "", "no company number: fill it in, or remove the line"),
     ]
+
+
+def test_a_field_too_many_does_not_refuse_what_the_columns_show_unless_it_may_have_moved_them(read):
+    companies = read("naam;ref;kvk\nA;1;17085815;x\nA;B;12345678;27120091\nA;10000001;33011433\n")
+    assert found(companies) == [("NL", "17085815", 2), ("NL", "33011433", 4)]
+    assert companies.repaired["reason"].to_list() == ["fields beyond the last column left out"]
+    assert companies.refused["given"].to_list() == ["A;B;12345678;27120091"], "both numbers are valid"
+
+
+def test_an_empty_name_too_many_in_the_header_does_not_move_its_columns(read):
+    companies = read("naam;;kvk;stad\nKBC;17085815;x\nUCB;27120091;y\n")
+    assert found(companies) == [("NL", "17085815", 2), ("NL", "27120091", 3)]
+    assert "the empty name at position 2 is left out" in companies.guesses[0]
+    assert found(read(";kvk;x;naam\n;17085815;x\n;27120091;y\n")) == [("NL", "17085815", 2), ("NL", "27120091", 3)]
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        ('land,kbo\nBE,0403227515\nBE,"0403091220\nFR,552032534\n', [(3, 'BE,"0403091220')]),
+        ('land,"kbo\nBE,0403227515\nFR,552032534\n', []),
+        ('kbo,naam\n1,"a\nBE0403227515,"b"\nFR552032534,c\n', [(2, '1,"a')]),
+        ('kbo,naam\nBE0403227515,x\n1,"' + "a,b\n" * 1500 + '"\n', None),
+    ],
+    ids=["last field", "header", "closed by the next line", "over too many lines"],
+)
+def test_a_quotation_mark_left_open_costs_its_line_and_not_the_file(read, content, refused):
+    companies = read(content)
+    assert companies.companies["company_number"][0] == "0403227515"
+    assert refused is None or [row[:2] for row in companies.refused.rows()] == refused
+    assert "is not closed" in " ".join(companies.refused["reason"]) or not refused
+
+
+table = st.integers(1, 4).flatmap(
+    lambda width: st.lists(st.lists(st.text(st.sampled_from('ab",;\n é'), max_size=6), min_size=width, max_size=width))
+)
+
+
+@examples(25)
+@given(table, st.sampled_from(",;\t"), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+def test_what_was_written_as_csv_is_read_back_cell_by_cell(tmp_path_factory, rows, delimiter, quoting):
+    written = io.StringIO()
+    writer = csv.writer(written, delimiter=delimiter, quoting=quoting, lineterminator="\n")
+    width = len(rows[0]) if rows else 1
+    writer.writerows(
+        [["kbo", *"xyzw"[:width]], ["0403227515", *["a"] * width], *(["0403227515", *row] for row in rows)]
+    )
+    path = tmp_path_factory.mktemp("cells") / "list.csv"
+    path.write_text(written.getvalue())
+    lines = pl.concat(read_entries(path, IntakeSettings(delimiter=delimiter), with_cells=True).batches)
+    assert [list(row) for row in lines.select(map(field, range(1, width + 1))).rows()[1:]] == rows
 
 
 @pytest.mark.parametrize(

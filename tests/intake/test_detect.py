@@ -71,10 +71,6 @@ UNUSABLE = {
     "JSON array": (b'[{"country": "BE"}]', "a JSON array"),
     "JSON over several lines": (b'{"country":\n"BE"}', "none of its first lines is an object"),
     "NDJSON cut": (b'{"siren":"552032534"}\n{"siren":"4048330', "its last line is incomplete"),
-    "quote left open": (b'country,kbo\nBE,0403227515\nBE,"0403091220\n', "mark that opens on line 3 is not closed"),
-    "quote left open in the header": (b'country,"kbo\nBE,0403227515\n', "mark that opens on line 1 is not closed"),
-    "quote closed by the next line": (b'kbo,name\n1,"a\n2,"b"\n', "mark that opens on line 2 is not closed"),
-    "quote over too many lines": (b'kbo,name\n1,"' + b"a\n" * 2000 + b'"\n', "mark that opens on line 2 is not closed"),
     "no column": (b"id,place\n7,Leuven\n", "no column looks like a company number"),
     "names alone": (b"name,place\nKBC,Leuven\n", "has no company numbers, which the service needs"),
 }

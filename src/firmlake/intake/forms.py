@@ -69,7 +69,7 @@ FORMS: Final = {
         Form(r"^0{7,8}$", REFUSED, "all zeros: not a KVK number"),
         Form(r"^[0-9]{8}$", NO_CHECK, ""),
         Form(r"^[0-9]{7}$", NO_CHECK, "", _ZERO, lost_zero=True),
-        Form(r"^[0-9]{9}B[0-9]{2}$", REFUSED,
+        Form(r"^[0-9]{8,9}B[0-9]{2}$", REFUSED,
              "a Dutch VAT number, which does not identify a company to the service: give the KVK number (8 digits), "
              "or find it with `firmlake match`"),
         Form(r"^[0-9]{9}$", REFUSED,

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import polars as pl
-
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms, quoted_names, role_of
@@ -42,7 +40,7 @@ class HeaderPosition(NamedTuple):
 
 
 def find_header(
-    path: Path, lines: pl.Series, rows: pl.Series, options: IntakeSettings, synonyms: Synonyms
+    path: Path, lines: Sequence[int], rows: Sequence[Sequence[str]], options: IntakeSettings, synonyms: Synonyms
 ) -> HeaderPosition:
     """Find the row that names the columns, among the first rows that are not blank.
 
@@ -60,15 +58,15 @@ def find_header(
         CompanyListError: Line `intake.header_row` is blank or too far down. Correct the setting.
     """
     if options.header_row:
-        row = lines.index_of(options.header_row)
-        if row is None:
+        if options.header_row not in lines:
             raise CompanyListError(
                 f"{path}: line {options.header_row} cannot be the header: it is blank, or below the first "
                 f"{SAMPLE_ROWS:,} lines",
                 "Give the line with the names of the columns: --set intake.header_row=LINE",
             )
+        row = list(lines).index(options.header_row)
         return HeaderPosition(row, row + 1)
-    return locate_header(rows.head(_MOST_ROWS).to_list(), options.header, synonyms)
+    return locate_header(rows[:_MOST_ROWS], options.header, synonyms)
 
 
 def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms) -> HeaderPosition:
@@ -105,12 +103,12 @@ def _by_data(rows: Sequence[Sequence[str]]) -> HeaderPosition:
     return HeaderPosition(row, row + 1)
 
 
-def first_data_line(header: HeaderPosition, lines: pl.Series) -> int:
+def first_data_line(header: HeaderPosition, lines: Sequence[int]) -> int:
     """Return the line of the first row of data; blank lines above it count as part of the header, like titles."""
-    return int(lines[header.data] if header.data < len(lines) else lines[-1] + 1)
+    return lines[header.data] if header.data < len(lines) else lines[-1] + 1
 
 
-def describe_header(header: HeaderPosition, lines: pl.Series, names: Sequence[str] | None) -> tuple[str, ...]:
+def describe_header(header: HeaderPosition, lines: Sequence[int], names: Sequence[str] | None) -> tuple[str, ...]:
     """Return a sentence about the position of the header, unless it is the first filled line."""
     if header.data <= 1:
         return ()

@@ -13,13 +13,16 @@ from firmlake.intake.checks import CHECKS, REFUSED
 from firmlake.intake.forms import FORMS, Form
 from firmlake.intake.repair import CLEANING_REPAIRS, clean_numbers
 
-__all__ = ["CONTRADICTION", "REPAIRS", "identify", "read_company", "read_named_company"]
+__all__ = ["CONTRADICTION", "REPAIRS", "SURPLUS", "identify", "read_company", "read_named_company"]
 
 CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
+
+SURPLUS: Final = "fields beyond the last column left out"
 
 REPAIRS: Final = (
     *CLEANING_REPAIRS,
     *dict.fromkeys(form.repair for forms in FORMS.values() for form in forms if form.repair),
+    SURPLUS,
 )
 """All repairs; bit n of `repairs` stands for entry n."""
 

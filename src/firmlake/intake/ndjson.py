@@ -4,77 +4,92 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import msgspec
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.detect import too_large
 from firmlake.intake.table import BLANK, SAMPLE_ROWS, TextTable, field
-from firmlake.intake.text import TextFile, line_blocks
+from firmlake.intake.text import TextFile, read_lines
 
-__all__ = ["open_ndjson"]
-
+_BATCH_CHARACTERS: Final = 8 * 2**20
 _NO_OBJECT: Final = "not a JSON object: write one object on each line"
 
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-def open_ndjson(file: TextFile) -> TextTable:
+
+def open_ndjson(file: TextFile, options: IntakeSettings) -> TextTable:
     """Open NDJSON; the columns are the keys of the first objects.
 
     Raises:
         CompanyListError: None of the first lines is an object, or, while batches are read, the last line is truncated.
     """
-    first = next(line_blocks(file)).head(SAMPLE_ROWS)
     path, keys = file.path, dict[str, None]()
-    for line in first["text"]:
-        try:
-            keys.update(dict.fromkeys(msgspec.json.decode(line, type=dict[str, object])))
-        except msgspec.MsgspecError:
-            continue  # the batches refuse this line, with its number
+    first = list(islice(read_lines(file), SAMPLE_ROWS))
+    objects = [_read_object(line) or {} for line in first]
+    for each in objects:
+        keys.update(dict.fromkeys(each))
+        if len(keys) > options.max_columns:
+            raise too_large(path, options.max_columns, "columns", "intake.max_columns")
     if not keys:
         raise CompanyListError(
             f"{path} looks like JSON, but none of its first lines is an object",
             "Write one object on each line (NDJSON)",
         )
-    sample = first.select(fields=pl.concat_list(_value(key).fill_null("") for key in keys))
+    sample = pl.DataFrame({"fields": [[each.get(key) or "" for key in keys] for each in objects]})
     return TextTable(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
 
 
 def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    text = pl.col("text")
-    path = file.path
-    is_blank = text.str.strip_chars() == ""
-    values = {field(n): _value(keys[n]) for n in positions}
-    last = "{}"
-    for lines in line_blocks(file):
-        last = lines.select(text.filter(~is_blank).last()).item() or last
-        rows = lines.with_columns(**values)
-        # A line without any of the values may lack the keys, or may not be an object.
-        doubtful = rows.filter(~is_blank & pl.all_horizontal(pl.col(name).is_null() for name in values))
-        broken = doubtful.filter(~_is_object(doubtful["text"]))["line"]
-        defect = (
-            pl.when(is_blank).then(pl.lit(BLANK)).when(pl.col("line").is_in(broken.implode())).then(pl.lit(_NO_OBJECT))
+    names = {field(n): keys[n] for n in positions}
+    lines, count = read_lines(file), 0
+    last: str | None = None
+    while batch := _take(lines):
+        texts = [line.removesuffix("\n") for line in batch]
+        objects = [_read_object(text) for text in texts]
+        defects = [BLANK if not text.strip() else _NO_OBJECT if found is None else None
+                   for text, found in zip(texts, objects, strict=True)]  # fmt: skip
+        yield pl.DataFrame(
+            {
+                "line": range(count + 1, count + len(texts) + 1),
+                "defect": defects,
+                "text": [text if defect else None for text, defect in zip(texts, defects, strict=True)],
+                **{name: [found and found.get(key) for found in objects] for name, key in names.items()},
+            },
+            schema={"line": pl.Int64, "defect": pl.String, "text": pl.String, **dict.fromkeys(names, pl.String)},
         )
-        yield rows.with_columns(defect=defect, text=pl.when(defect.is_not_null()).then("text"))
-    if not last.rstrip().endswith("}") and not _is_object(pl.Series([last])).all():
-        raise CompanyListError(f"{path} is truncated: its last line is incomplete", "Copy or export it again")
+        count += len(texts)
+        last = next((defect for defect in reversed(defects) if defect != BLANK), last)
+        ending = next((text for text in reversed(texts) if text.strip()), "}")
+        is_cut = last == _NO_OBJECT and not ending.rstrip().endswith("}")
+    if is_cut:
+        raise CompanyListError(f"{file.path} is truncated: its last line is incomplete", "Copy or export it again")
 
 
-def _is_object(text: pl.Series) -> pl.Series:
-    return text.str.json_path_match("$").str.starts_with("{").fill_null(value=False)
+def _take(lines: Iterator[str]) -> list[str]:
+    taken, size = [], 0
+    for line in lines:
+        taken.append(line)
+        size += len(line)
+        if size > _BATCH_CHARACTERS:
+            break
+    return taken
 
 
-def _value(key: str) -> pl.Expr:
-    """Return an object's value for a key: text as it is, anything else as JSON."""
-    text = pl.col("text")
-    if '"' in key or "\\" in key:  # JSON paths cannot quote these
-        return text.map_elements(partial(_member, key), pl.String)
-    return text.str.json_path_match(f'$["{key}"]')
-
-
-def _member(key: str, line: str) -> str | None:
+def _read_object(line: str) -> dict[str, str | None] | None:
+    """Return the values of an object by key: text as it is, null as None, anything else as written; None if none."""
     try:
-        value = msgspec.json.decode(line, type=dict[str, object]).get(key)
-    except msgspec.MsgspecError:
+        return {key: _as_text(value) for key, value in _members.decode(line).items()}
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _as_text(value: msgspec.Raw) -> str | None:
+    written = bytes(value).strip()
+    if written == b"null":
+        return None
+    return msgspec.json.decode(written, type=str) if written.startswith(b'"') else written.decode()

@@ -8,12 +8,11 @@ from shlex import quote
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
-from firmlake.intake.delimited import open_delimited
 from firmlake.intake.detect import find_format, too_large
 from firmlake.intake.ndjson import open_ndjson
 from firmlake.intake.parquet import open_parquet, open_parquet_folder
 from firmlake.intake.table import TextTable
-from firmlake.intake.text import beginning, open_text
+from firmlake.intake.text import beginning, open_delimited, open_text
 from firmlake.intake.unpack import open_member
 from firmlake.intake.workbook import open_workbook
 
@@ -59,7 +58,7 @@ def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
     file = open_text(path, options)
     start = beginning(file)
     if start.startswith("{"):
-        return open_ndjson(file)
+        return open_ndjson(file, options)
     if start.startswith("<"):
         raise CompanyListError(
             f"{path} is an HTML or XML document, whatever its name says",

@@ -13,10 +13,10 @@ from firmlake.intake.columns import COLUMN_COUNTRY, COUNTRY, FALLBACK_COUNTRY, N
 from firmlake.intake.countries import OTHER_COUNTRY, country_codes
 from firmlake.intake.forms import EMPTY
 from firmlake.intake.guess import Choice
-from firmlake.intake.identifiers import CONTRADICTION
+from firmlake.intake.identifiers import CONTRADICTION, REPAIRS, SURPLUS
 from firmlake.intake.numbers import header_country, identify_column
 from firmlake.intake.repair import SPELLINGS
-from firmlake.intake.table import field
+from firmlake.intake.table import TAIL, field
 
 __all__ = ["resolve_lines"]
 
@@ -38,7 +38,8 @@ def resolve_lines(
     in the name of its column. A line is refused if a prefix contradicts the country column. If columns are named after
     registers of several countries, each holds only numbers of its own register; others are refused. The first filled
     number counts, in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another
-    company.
+    company. A line with too many fields counts if its columns name a company, and no other one counted from the right:
+    a delimiter within a field would have moved them.
 
     Args:
         batch: Lines from a `firmlake.intake.table.TextTable`.
@@ -59,6 +60,24 @@ def resolve_lines(
         - the text of every other role of `choice`.
         - the columns `kept`.
     """
+    lines = _resolve(batch, choice, default_country, kept)
+    if TAIL not in batch.columns or not batch[TAIL].count():
+        return lines
+    wide = batch.filter(pl.col(TAIL).is_not_null()).with_columns(defect=pl.lit(None, pl.String))
+    positions = {position for chosen in choice.values() for position in chosen}
+    moved = wide.with_columns(pl.col(TAIL).list.get(position).alias(field(position)) for position in positions)
+    company = ["country", "company_number"]
+    other = _resolve(moved, choice, default_country).select(pl.col(company).name.suffix("_moved"))
+    differs = pl.any_horizontal(pl.col(f"{name}_moved") != pl.col(name) for name in company).fill_null(value=False)
+    read = _resolve(wide, choice, default_country, kept).hstack(other)
+    sure = read.filter(pl.col("problem").is_null() & ~differs).select(lines.columns)
+    sure = sure.with_columns(repairs=pl.col("repairs") | (1 << REPAIRS.index(SURPLUS)))
+    return pl.concat([lines.join(sure, on="line", how="anti"), sure.cast(lines.schema)]).sort("line")
+
+
+def _resolve(
+    batch: pl.DataFrame, choice: Choice, default_country: str | None, kept: Sequence[str] = ()
+) -> pl.DataFrame:
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
     known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
     lines = pl.concat([batch, countries, _read_numbers(batch, choice, known, default_country)], how="horizontal")

@@ -20,6 +20,9 @@ BLANK: Final = "blank"
 KINDS: Final = "kinds"
 """The batch column with the kinds of the cells."""
 
+TAIL: Final = "tail"
+"""The batch column with the last fields of a line that has too many: as many as there are columns, else null."""
+
 
 Formats = dict[str, str | int]
 """Number formats of a column by kind of cell, `n` or `d`: a format code, or the number of a built-in format."""

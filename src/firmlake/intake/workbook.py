@@ -171,9 +171,10 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         return None
     first = filled.head(SAMPLE_ROWS + 1)
     fields = first.select(fields=pl.concat_list(pl.col(texts.columns).fill_null("")))["fields"]
-    header = find_header(path, first["line"], fields, options, synonyms)
-    names: list[str] | None = None if header.row is None else fields[header.row].to_list()
-    start = first_data_line(header, first["line"])
+    lines, sample = first["line"].to_list(), fields.to_list()
+    header = find_header(path, lines, sample, options, synonyms)
+    names = None if header.row is None else sample[header.row]
+    start = first_data_line(header, lines)
     data = rows.filter(pl.col("line") >= start)
     head = sheet_head(path, sheet.name)
     uncomputed = find_uncomputed(head, texts.width, start)
@@ -184,7 +185,7 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         start - 1,
         fields[header.data :].to_frame("fields"),
         partial(_batches, data),
-        describe_header(header, first["line"], names),
+        describe_header(header, lines, names),
         has_kinds=True,
         formats=find_formats(path, head, sheet.kinds, texts.width),
     )
