@@ -27,8 +27,8 @@ from firmlake import __version__
 from firmlake.core.errors import SomeFailedError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
-from firmlake.service_lists import operations
 from firmlake.service_lists.additions import Applied
+from firmlake.service_lists.apply import make_plan, send_contacts
 from firmlake.service_lists.contact_plan import ContactPlan
 from firmlake.service_lists.contact_planning import name_next_step, write_plan
 from firmlake.terminal.service_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
@@ -80,7 +80,7 @@ def add_contacts(
 
 def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
     """Make a plan of the contacts to add, and show it. Nothing is added yet."""
-    made = operations.plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}", tell)
+    made = make_plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}", tell)
     write_plan(_path(settings, made), made)
     for line in describe_contact_plan(made):
         tell(line)
@@ -112,7 +112,7 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
 
 def apply(settings: Settings, made: ContactPlan) -> Applied:
     """Send the contacts of the plan, and publish the result."""
-    progress = operations.apply(settings, made, f"the flow add_contacts with plan {made.plan_id}")
+    progress = send_contacts(settings, made, f"the flow add_contacts with plan {made.plan_id}")
     show(lambda: show_progress_of(progress))
     rows = progress_content(progress)["not_added"][:_ROWS_MAX]
     show_table("add-contacts-failures", rows, f"Contacts that plan {made.plan_id} did not add, or may not have added")

@@ -20,7 +20,7 @@ from artifacts import show_table
 from firmlake import __version__
 from firmlake.api.requests import ListKind
 from firmlake.core.errors import UsageError
-from firmlake.service_lists.operations import read_service_lists
+from firmlake.service_lists.apply import read_service_lists
 from firmlake.terminal.service_lists import describe_overview, show_service_lists
 from job import as_task, end, in_one_line, read_settings, show
 from names import run_name

@@ -16,7 +16,7 @@ from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.destination import open_destination
 from firmlake.enrich import run as runner
 from firmlake.rebuild.archive import archive, replay_archive
-from firmlake.service_lists.operations import read_service_lists
+from firmlake.service_lists.apply import read_service_lists
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox

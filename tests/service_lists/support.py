@@ -18,8 +18,7 @@ from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.service_lists.additions import Applied
 from firmlake.service_lists.apply import apply_plan
-from firmlake.service_lists.contact_list import ContactList
-from firmlake.service_lists.contact_plan import Contact, ContactPlan
+from firmlake.service_lists.contact_plan import Contact, ContactList, ContactPlan
 from firmlake.service_lists.contact_planning import pack_requests, plan_contacts, plan_redrive
 from firmlake_sandbox import Sandbox
 from firmlake_sandbox.numbers import parse_number

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from firmlake.api.service import connect
 from firmlake.core.errors import UsageError
 from firmlake.core.settings import ApiSettings
-from firmlake.service_lists.contact_list import ContactList
-from firmlake.service_lists.contact_plan import Contact, Refused, spread
+from firmlake.service_lists.contact_plan import Contact, ContactList, Refused, spread
 from firmlake.service_lists.contact_planning import (
     check_plan,
     name_next_step,

@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ListSettings
-from firmlake.service_lists.persons import concealer
+from firmlake.service_lists.overview import concealer
 
 BODY = '{"data":[{"id":1,"createdBy":"An.Peeters@example.com","name":"a \\"createdBy\\" é"}],"x":1.10}'.encode()
 

@@ -35,7 +35,7 @@ __all__ = ["contacts", "service_lists"]
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
     """Read all lists of the service into the warehouse, and show them. Costs no credits."""
-    from firmlake.service_lists.operations import read_service_lists
+    from firmlake.service_lists.apply import read_service_lists
     from firmlake.terminal.service_lists import show_service_lists
 
     overview, events = read_service_lists(call.settings(), kind, "firmlake service-lists")
@@ -76,11 +76,11 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None, mapped: tuple[s
     Contacts in FILE that were added before are left out. FILE has a country, a company number and a contact id on each
     line: CSV, XLSX, Parquet or NDJSON.
     """
-    from firmlake.service_lists import operations
+    from firmlake.service_lists.apply import make_plan
 
     take_mapping(call, mapped)
     guesses: list[str] = []
-    made = operations.plan(call.settings(), file, list_id, "firmlake contacts plan", guesses.append)
+    made = make_plan(call.settings(), file, list_id, "firmlake contacts plan", guesses.append)
     return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"), guesses)
 
 
@@ -97,12 +97,12 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
     The plan has the contacts of the list that were not added but may succeed now.
     """
     from firmlake.core.folders import Folders
-    from firmlake.service_lists import operations
+    from firmlake.service_lists.apply import make_redrive_plan
     from firmlake.terminal.service_lists import plan_facts
 
     settings = call.settings()
     Folders.existing(settings)
-    made = operations.redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
+    made = make_redrive_plan(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
         content = {"plan": None, **plan_facts(None), "guesses": ()}
         call.answer(content, lambda: echo("There is no failed contact that may succeed now"))
@@ -115,7 +115,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add exactly the contacts in PLAN to its list. To resume an interrupted call, run it again."""
-    from firmlake.service_lists import operations
+    from firmlake.service_lists.apply import send_contacts
     from firmlake.service_lists.contact_planning import check_plan, read_plan
     from firmlake.terminal.progress import Counter, show_progress
     from firmlake.terminal.service_lists import describe_contact_plan, progress_content, show_progress_of
@@ -126,7 +126,7 @@ def apply(call: Call, plan_file: Path) -> int:
         call.say(line)
     counter = Counter(sum(1 for _ in read.contacts()), settings.api, "contacts")
     with show_progress(counter):
-        progress = operations.apply(settings, read, "firmlake contacts apply", counter.count)
+        progress = send_contacts(settings, read, "firmlake contacts apply", counter.count)
     call.answer(progress_content(progress), lambda: show_progress_of(progress))
     return _end(call, progress)
 

@@ -1,16 +1,21 @@
-"""Apply a plan: record each request, send it, land the answer, and only then update the status of its contacts."""
+"""The operations on service lists that every entry point offers, and how a plan is applied to its list."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from firmlake.api import requests
+from firmlake.api import requests, service
 from firmlake.api.client import Answer, Client
+from firmlake.api.requests import ListKind
 from firmlake.api.service import stamp_service
 from firmlake.api.unknown import is_about
 from firmlake.core.clock import utc_now
@@ -18,19 +23,28 @@ from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
+from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
+from firmlake.core.signals import graceful
+from firmlake.core.steps import Step, at_once
 from firmlake.core.text import one_line
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.forgotten import is_mark
 from firmlake.privacy.persons import answer_filter
 from firmlake.service_lists.additions import SETTLED, Applied, added_to, list_applied, open_applied
-from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries, spread
-from firmlake.service_lists.contact_planning import check_list, check_plan, find_service_list, says_not_found
+from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries, read_contact_list, spread
+from firmlake.service_lists.contact_planning import (
+    check_list,
+    check_plan,
+    find_service_list,
+    plan_contacts,
+    plan_redrive,
+    says_not_found,
+)
 from firmlake.service_lists.decode import read_addition
-from firmlake.service_lists.load import lists_loaded_at, publish_lists
+from firmlake.service_lists.load import lists_loaded_at, publish_lists, read_list_changes
+from firmlake.service_lists.overview import Overview, take_overview
 from firmlake.warehouse.generations import LINK, open_warehouse
-
-__all__ = ["apply_plan", "request_id"]
 
 _REFUSALS_MAX = 3
 """If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
@@ -251,3 +265,114 @@ def _publish(settings: Settings, folders: Folders, progress: Applied, now: Calla
         if since and since >= last:
             return
     publish_lists(folders, settings.run, progress.plan.plan_id, now)
+
+
+def read_service_lists(
+    settings: Settings, kind: ListKind, holder: str, step: Step = at_once
+) -> tuple[Overview, list[dict[str, Any]]]:
+    """Read all lists of the service into the next generation of the warehouse.
+
+    Args:
+        settings: The service and the data folder.
+        kind: Static lists, smart ones or both.
+        holder: The text that others see if they find the data folder locked.
+        step: Carries out "read lists" and "publish".
+
+    Returns:
+        The overview, and its events, as returned by `read_list_changes`.
+
+    Raises:
+        FirmlakeError: As `take_overview`; nothing is published.
+    """
+    folders, name = Folders.of(settings), service.service_name(settings)
+    with _held(settings, holder):
+
+        def ask() -> Overview:
+            with _connected(settings) as client:
+                return take_overview(client, settings, folders, name, kind, utc_now)
+
+        overview = step("read lists", ask)
+        return overview, step("publish", partial(_publish_overview, settings, folders, overview))
+
+
+def make_plan(
+    settings: Settings, contacts: Path, list_id: int, holder: str, on_guess: Callable[[str], object]
+) -> ContactPlan:
+    """Plan which contacts of a file are still to be added to a list; nothing is added.
+
+    Args:
+        settings: The service and the data folder.
+        contacts: The file.
+        list_id: The list.
+        holder: The text that others see if they find the data folder locked.
+        on_guess: Called with each guess about the file. The plan does not keep guesses, because they quote the file.
+
+    Raises:
+        UsageError: The file cannot be used; there is no such list, or it is not static.
+        FirmlakeError: As `take_overview`.
+    """
+    service.check_access(settings)
+    read = read_contact_list(contacts, settings.intake)
+    for guess in read.guesses:
+        on_guess(guess)
+    with _held(settings, holder), _connected(settings) as client:
+        return plan_contacts(settings, client, read, list_id, utc_now)
+
+
+def make_redrive_plan(
+    settings: Settings, list_id: int, holder: str, *, also_not_found: bool = False
+) -> ContactPlan | None:
+    """Plan to send the failed contacts of a list again; None if there are none worth trying.
+
+    Raises:
+        UsageError: There is no such list, or it is not static.
+        FirmlakeError: As `take_overview`.
+    """
+    with _held(settings, holder), _connected(settings) as client:
+        return plan_redrive(settings, client, list_id, utc_now, also_not_found=also_not_found)
+
+
+def send_contacts(
+    settings: Settings,
+    made: ContactPlan,
+    holder: str,
+    on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
+) -> Applied:
+    """Add exactly the contacts of a plan to its list, and publish the result.
+
+    Args:
+        settings: Limits, and how old a plan may be.
+        made: The plan.
+        holder: The text that others see if they find the data folder locked.
+        on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
+
+    Raises:
+        UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
+        FirmlakeError: As `Client.send`; the same call resumes.
+    """
+    check_plan(settings, made, utc_now())
+    with _held(settings, holder), _connected(settings) as client:
+        return apply_plan(settings, client, made, utc_now, on_answer)
+
+
+@contextmanager
+def _held(settings: Settings, holder: str) -> Iterator[None]:
+    """Lock the data folder, after checking that it belongs to this service."""
+    service.check_access(settings)
+    with lock(Folders.of(settings), holder):
+        service.check_service(settings, Folders.of(settings))
+        yield
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[Client]:
+    """Open a client; a signal to stop takes effect after the request in flight."""
+    with graceful() as stop, service.connect(settings, stop) as client:
+        yield client
+
+
+def _publish_overview(settings: Settings, folders: Folders, overview: Overview) -> list[dict[str, Any]]:
+    service.stamp_service(settings, folders)
+    publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
+    with open_warehouse(folders) as connection:
+        return read_list_changes(connection, overview.plan.overview_id)

@@ -20,8 +20,7 @@ from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.core.text import one_line
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.service_lists.additions import Applied, ContactStatus, added_to, list_applied, merge_standings
-from firmlake.service_lists.contact_list import ContactList
-from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
+from firmlake.service_lists.contact_plan import Contact, ContactList, ContactPlan, Entry, Refused, as_entries
 from firmlake.service_lists.overview import take_overview
 
 __all__ = [

@@ -72,7 +72,7 @@ def describe_overview(overview: Overview) -> str:
     """Describe how many lists there are, and how often they were read."""
     kinds = [seen.listed.entry.type for seen in overview.lists.values()]
     by_kind = ", ".join(f"{kinds.count(kind):,} {kind.lower()}" for kind in sorted(set(kinds), reverse=True))
-    moved = "" if overview.is_consistent else "; they kept changing, so the lists of the last two sweeps count"
+    moved = "" if overview.is_consistent else "; they kept changing, so the lists of both times count"
     return f"{count_of(len(kinds), 'list')} ({by_kind or 'none'}), read {count_of(overview.sweeps, 'time')}{moved}"
 
 
