@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from firmlake.core.reasons import COMPANY_REASONS, ERROR_REASONS, RECORD_REASONS
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type
 from firmlake.warehouse.macros import MACROS
 from firmlake.warehouse.schema import create_tables
@@ -31,6 +32,11 @@ This page is made by `python docs/make_dictionary.py` from `src/firmlake/tables/
 
 _PARENTS = ("companies", "financials", "company_state", "runs")
 """Tables that have a row for whatever another table's row names."""
+
+_REASONS = {
+    "dead_letters": [[code, text] for code, text in (*COMPANY_REASONS.items(), *ERROR_REASONS.items())],
+    "rejects": [[code, text] for code, text in RECORD_REASONS.items()],
+}
 
 _KINDS = {
     "table": ("Made at load", "Tables computed from the other tables at each load."),
@@ -69,6 +75,10 @@ def make_dictionary() -> str:
         "## Checks",
         "The view `findings` has one row for each problem that one of these checks finds.",
         _table(["check", "severity", "finds"], checks),
+        "## Reason codes",
+        "`reason_code` of the tables `dead_letters` and `rejects`. The sentence in `reason` names the facts in braces. "
+        "Codes may be added; a decision that landed with an earlier version has an empty code.",
+        *(part for table, codes in _REASONS.items() for part in (f"### {table}", _table(["code", "meaning"], codes))),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -7,7 +7,6 @@ import pytest
 
 from firmlake.core.settings import ContractSettings, RunSettings, Settings
 from firmlake.enrich.finish import decide_outcome, find_causes, left_out
-from firmlake.landing.progress import EMPTY, OTHER_MESSAGE, WRONG_PAGE
 from firmlake.tables.schemas import TABLES, polars_schema
 from support import ACME, NOON, answer, found, land, lookalike, make_run, period, stage
 
@@ -15,22 +14,22 @@ _NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
 
 
 @pytest.mark.parametrize(
-    ("reason", "first"),
+    ("code", "first"),
     [
-        (f"{WRONG_PAGE}: records from 0 on", "Set api.names.limit and api.names.offset"),
-        (f"{OTHER_MESSAGE}: Onderneming onbekend", "If the message means that the company is unknown, set api.names"),
-        (f"/v1/companies/financials failed once: {EMPTY}", "If the service leaves out companies that it does not know"),
-        ("status 500: Internal server error", "`firmlake redrive` asks again"),
+        ("wrong_page", "Set api.names.limit and api.names.offset"),
+        ("other_message", "If the message means that the company is unknown, set api.names"),
+        ("empty_answer", "If the service leaves out companies that it does not know"),
+        ("request_failed", "`firmlake redrive` asks again"),
     ],
 )
-def test_the_setting_that_removes_a_reason_is_named_first(reason, first, folders):
+def test_the_setting_that_removes_a_reason_is_named_first(code, first, folders):
     row = {**ACME._asdict(), "dataset": "financials"}
     states = pl.LazyFrame([{**row, "status": "failed", "reject_count": 0}])
-    letters = pl.LazyFrame([{**row, "reason": reason}])
+    letters = pl.LazyFrame([{**row, "reason_code": code, "reason": "..."}])
     [cause] = find_causes(Settings(), make_run(folders, [ACME]).plan, states, letters, _NO_REJECTS)
     assert cause.text == "1 company failed"
-    assert cause.next_step.startswith(first)
-    assert "`firmlake redrive` asks again" in cause.next_step
+    assert cause.steps[0].startswith(first)
+    assert "`firmlake redrive` asks again" in cause.steps
 
 
 @pytest.mark.parametrize(
@@ -136,4 +135,4 @@ def test_what_helps_most_values_of_a_field_is_named(ambiguous, step, folders):
 def test_what_a_budget_leaves_out_is_fetched_by_the_step_that_is_named(budget, text, step, folders):
     """A run that resumes without its budget has left out what it had left out before."""
     plan = make_run(folders, [ACME]).plan
-    assert left_out(Settings(run=RunSettings(max_credits=budget)), plan, 3) == (text, f"{step}{plan.again}")
+    assert left_out(Settings(run=RunSettings(max_credits=budget)), plan, 3) == (text, (f"{step}{plan.again}",))

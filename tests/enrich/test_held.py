@@ -12,7 +12,6 @@ from firmlake.core.errors import AuthorizationError, DamagedError
 from firmlake.core.lock import lock
 from firmlake.core.run import list_runs
 from firmlake.enrich.held import read_held
-from firmlake.landing.progress import LEFT_OUT
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise
 from firmlake.terminal.status import show_status
@@ -104,7 +103,7 @@ def test_what_failed_or_did_not_fit_is_known_by_it(held):
 
 def test_companies_that_are_not_found_because_answers_left_them_out_are_known_by_it(folders):
     run = make_run(folders, [ACME, NEW], ["lookalikes", "relationships"])
-    ended = header("lookalikes", [NEW], kind="unknown", status=None, error=LEFT_OUT), b""
+    ended = header("lookalikes", [NEW], kind="unknown", status=None, code="left_out"), b""
     said = found(ACME, "relationships"), not_found(NEW, "relationships")
     land(run, answer("lookalikes", found(ACME, "lookalikes")), answer("relationships", *said), ended)
     publish_landed(run)

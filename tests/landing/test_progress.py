@@ -57,7 +57,7 @@ def view(progress):
     """All that anybody asks of a progress."""
     return {
         (company, dataset): (
-            t.status, t.next_offset, t.total, t.misses, t.restarts, t.attempts, t.reason, t.name, t.place,
+            t.status, t.next_offset, t.total, t.misses, t.restarts, t.attempts, t.reason.text, t.name, t.place,
             t.first_at, t.answered_at, t.ended_at, [(p.request_id, p.fetched_at, _plain(p.records)) for p in t.parts],
         )
         for company, dataset, t in progress.tracks()
@@ -100,7 +100,7 @@ def test_an_element_said_twice_counts_once():
 def test_of_two_elements_that_contradict_each_other_none_is_believed(other):
     progress = absorb(ask([ACME], found(ACME, "financials", period()), other))
     assert track(progress).status == "pending"
-    assert "contradicts" in track(progress).reason
+    assert "contradicts" in track(progress).reason.text
 
 
 def test_a_company_nobody_asked_for_is_told_and_not_taken():
@@ -126,7 +126,7 @@ def test_what_cannot_be_used_is_asked_for_again_and_then_given_up(element, reaso
     for tries in range(1, MISSES_MAX + 1):
         progress = absorb(*tries * [bad])
         assert track(progress).status == "pending"
-        assert reason in track(progress).reason
+        assert reason in track(progress).reason.text
         assert track(progress).is_given_up == (tries == MISSES_MAX)
         assert held(progress) == []
 
@@ -162,7 +162,7 @@ def test_an_error_is_no_answer_though_its_body_looks_like_one(values):
     _, content = page(ACME, 0, 1)
     progress = absorb((header(companies=[ACME], **{"offset": 0, **values}), content))
     assert track(progress).status == "pending"
-    assert track(progress).reason
+    assert track(progress).reason.text
     assert track(progress).misses == 0
 
 
@@ -175,7 +175,7 @@ def test_attempts_count_what_named_the_company():
 def test_a_company_given_up_has_failed_with_the_reason():
     ended = (header(companies=[ACME], kind="given_up", status=None, error="refused: 422", at=NOON + MINUTE), b"")
     progress = absorb(ended)
-    assert (track(progress).status, track(progress).reason) == ("failed", "refused: 422")
+    assert (track(progress).status, track(progress).reason.text) == ("failed", "refused: 422")
     assert track(progress).ended_at == NOON + MINUTE
 
 
@@ -261,7 +261,7 @@ def test_a_service_that_ignores_the_offset_does_not_double_its_first_page():
     first = found(ACME, "financials", *[period(2000 + n) for n in range(5)], total=12, offset=0)
     progress = absorb(page(ACME, 0, 12), ask([ACME], first, offset=5))
     assert track(progress).status == "pending"
-    assert "from 0 on, where those from 5 on" in track(progress).reason
+    assert "from 0 on, where those from 5 on" in track(progress).reason.text
     assert (held(progress), track(progress).remaining) == ([], 12), "one page may hold all"
     whole = found(ACME, "financials", *[period(2000 + n) for n in range(12)], offset=0)
     whole["pagination"]["limit"] = 12
@@ -283,7 +283,7 @@ def test_a_total_that_always_changes_ends_with_the_company_given_up():
     restless = [page(ACME, 0, 12), page(ACME, 5, 13)] * 10
     progress = absorb(*restless)
     assert track(progress).is_given_up
-    assert "changed between pages" in track(progress).reason
+    assert "changed between pages" in track(progress).reason.text
 
 
 def test_a_company_that_disappears_between_pages_is_read_anew():

@@ -75,7 +75,7 @@ def test_nothing_is_lost_silently_where_pages_are_cut_as_well(count, total):
 def test_settings_that_allow_no_longer_page_lose_nothing_either(count):
     assert years(fetch(count, "right", limit_max=5)[0]) == list(range(2000, 2000 + count))
     track, _ = fetch(count, "of the page", limit_max=5)
-    assert (track.is_given_up, track.reason) == (True, "the number of records changed between pages")
+    assert (track.is_given_up, track.reason.text) == (True, "the number of records changed between pages")
 
 
 @pytest.mark.parametrize("count", [4, 5, 6, 9, 10, 11, 40])
@@ -120,7 +120,7 @@ def test_a_company_that_a_cut_answer_leaves_without_records_waits_for_the_others
 
 def test_a_company_whose_records_never_come_does_not_keep_a_run_going():
     tracks, _ = fetch_together({ACME: None, **{Company("NL", f"{n:08}"): 9 for n in range(1, 9)}}, 10)
-    assert (tracks[ACME].reason, tracks[ACME].is_given_up) == ("an empty page, but a total of 40", True)
+    assert (tracks[ACME].reason.text, tracks[ACME].is_given_up) == ("an empty page, but a total of 40", True)
     assert [track.status for company, track in tracks.items() if company != ACME] == ["answered"] * 8
 
 
@@ -155,7 +155,7 @@ def test_a_service_that_orders_each_page_anew_is_asked_for_one_page():
     progress.absorb(*page(ACME, 8, 5))
     progress.absorb(header("financials", [ACME], offset=5, limit=3), body(element))
     track = progress.datasets["financials"][ACME]
-    assert (track.status, track.wider, track.reason) == ("pending", 8, "a page repeats records of an earlier one")
+    assert (track.status, track.wider, track.reason.text) == ("pending", 8, "a page repeats records of an earlier one")
     progress.absorb(*page(ACME, 8, 8))
     assert (track.status, years(track)) == ("answered", list(range(2000, 2008)))
 
@@ -173,7 +173,7 @@ def test_records_without_a_page_size_and_a_total_are_not_taken_for_the_whole():
     element["pagination"] = None
     progress = new_progress()
     progress.absorb(header("financials", [ACME], offset=0, limit=5), body(element))
-    assert "number of records is unknown" in progress.datasets["financials"][ACME].reason
+    assert "number of records is unknown" in progress.datasets["financials"][ACME].reason.text
     assert progress.pending("financials")
 
 

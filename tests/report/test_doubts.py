@@ -8,7 +8,6 @@ import pytest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
-from firmlake.landing.progress import LEFT_OUT
 from firmlake.report.doubts import find_doubts
 from firmlake.report.page import make_report
 from firmlake.warehouse.generations import open_warehouse
@@ -94,7 +93,7 @@ def test_companies_that_are_unknown_only_because_nothing_was_said_about_them_are
     """A passing fault looks like that, and nobody asks for them again while they are fresh."""
     run = make_run(folders, COMPANIES[:3], ["relationships"])
     told = answer("relationships", found(COMPANIES[0], "relationships"))
-    land(run, told, (header("relationships", COMPANIES[1:3], kind="unknown", error=LEFT_OUT), b""))
+    land(run, told, (header("relationships", COMPANIES[1:3], kind="unknown", code="left_out"), b""))
     publish_landed(run)
     with_views(folders)
     with open_warehouse(folders) as connection:

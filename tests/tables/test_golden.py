@@ -33,6 +33,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: int | None = 200
     kind: str = "answer"
     error: str = ""
+    code: str = ""
     headers: dict[str, str] = {}
 
 
@@ -59,7 +60,10 @@ def make_tables(case: Case, folder: Path) -> dict[str, list[dict[str, Any]]]:
             [_company(text) for text in answer.companies],
             at=NOON + number * MINUTE,
             request_id=f"request {asked.index(asked[number])}",
-            **{name: getattr(answer, name) for name in ("limit", "offset", "status", "kind", "error", "headers")},
+            **{
+                name: getattr(answer, name)
+                for name in ("limit", "offset", "status", "kind", "error", "code", "headers")
+            },
         )
         records.append((one, msgspec.json.format(answer.body, indent=-1) if bytes(answer.body) else b""))
     land(run, *records)

@@ -51,7 +51,8 @@ def figures():
     made.add("company_state", 10, dataset="lookalikes", status="failed")
     made.connection.execute(
         "INSERT INTO dead_letters BY NAME SELECT 'NL' AS country, '00000010' AS company_number, 'r' AS run_id, "
-        "'lookalikes' AS dataset, 'no answer' AS reason, 3 AS attempt_count, now() AS failed_at"
+        "'lookalikes' AS dataset, 'no_answer' AS reason_code, 'no answer' AS reason, "
+        "3 AS attempt_count, now() AS failed_at"
     )
     for position, code in enumerate(("200", "0124", "200")):
         made.add(

@@ -12,12 +12,11 @@ from msgspec import UNSET, Raw
 
 from firmlake.api.contract import DATASETS, Envelope, Identifier, Pagination
 from firmlake.core.company import Company, normal_form
+from firmlake.core.reasons import Reason, make_reason
 from firmlake.core.text import shown
 
-__all__ = ["NOTHING_SAID", "UNREADABLE", "Element", "make_element", "present", "read_element", "shorten"]
+__all__ = ["UNREADABLE", "Element", "make_element", "present", "read_element", "shorten"]
 
-NOTHING_SAID = "neither data nor message"
-"""The problem of an ambiguous element, which may mean no records, an unknown company, or a failure."""
 _MESSAGE_MAX = 300
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for invalid input; it checks a text's encoding only when it decodes the text."""
@@ -49,7 +48,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
         offset: Number of records before these; None if the answer lacks it.
         limit: The page size that the service used; None if the answer lacks it.
         message: The service's message instead of records, or beside an empty array.
-        problem: Why the element cannot be used; empty if it can.
+        problem: Why the element cannot be used; None if it can.
         unknown: Paths of fields that are not in the contract.
     """
 
@@ -61,7 +60,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     offset: int | None = None
     limit: int | None = None
     message: str | None = None
-    problem: str = ""
+    problem: Reason | None = None
     unknown: tuple[str, ...] = ()
 
     @property
@@ -75,15 +74,15 @@ def read_element(dataset: str, raw: Raw) -> Element:
     try:
         envelope = _ENVELOPE.decode(raw)
         if twice := _repeated_key(raw):
-            return Element(None, problem=f"element not understood: {shorten(twice)} occurs twice")
+            return Element(None, problem=make_reason("unreadable_element", problem=f"{shorten(twice)} occurs twice"))
         identifier = _read_identifier(_KEYS.decode(envelope.identifier))
         unknown = tuple(_unknown_keys(dataset, raw, envelope.data))
     except UNREADABLE as error:
-        return Element(None, problem=f"element not understood: {shorten(str(error))}")
+        return Element(None, problem=make_reason("unreadable_element", problem=shorten(str(error))))
     try:
-        data, problem = _read_data(dataset, envelope.data), ""
+        data, problem = _read_data(dataset, envelope.data), None
     except UNREADABLE as error:
-        data, problem = None, f"data not understood: {shorten(str(error))}"
+        data, problem = None, make_reason("unreadable_data", problem=shorten(str(error)))
     page, message = _read_page(envelope.pagination), _read_text(envelope.message)
     if message is None and bytes(envelope.message) not in (b"null", b'""'):
         message = shorten(bytes(envelope.message).decode("utf-8", "replace"))
@@ -120,10 +119,10 @@ def make_element(
     unknown: tuple[str, ...] = ()
     if data is not None and message and any(data.values()):
         message, unknown = None, ("message",)  # for example OK beside data
-    problem = "" if data is not None or message else NOTHING_SAID
+    problem = None if data is not None or message else make_reason("nothing_said")
     if company is None:
         given = shorten(f"{identifier.country} {identifier.company_number}")
-        problem = f"{given!r} is no company number of the specification"
+        problem = make_reason("no_company_number", given=repr(given))
     return Element(
         company,
         name,

@@ -78,7 +78,10 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         error, what, next_step = _ENDS[status]
         if status == 403 and answer.request.endpoint in DATASETS:
             next_step += ", or leave out the dataset (run.datasets) or the companies that are forbidden"
-        raise error(f"{what.format(path=answer.request.path)} ({said})", next_step)
+        ended = error(f"{what.format(path=answer.request.path)} ({said})", next_step)
+        if isinstance(ended, ForbiddenError):
+            ended.said = said
+        raise ended
     if status < 300:
         raise TryAgainError("unusable", answer, f"status {said}")
     if status < 400:
@@ -126,4 +129,6 @@ def _check(answer: Answer, check: Check | None) -> None:
         check(answer.body)
     except UnusableAnswerError as error:
         said = "" if answer.status == 200 else f"status {answer.status}, and "
-        raise TryAgainError("unusable", answer, said + one_line(error.message, MESSAGE_LENGTH_MAX)) from None
+        again = TryAgainError("unusable", answer, said + one_line(error.message, MESSAGE_LENGTH_MAX))
+        again.code = error.code
+        raise again from None

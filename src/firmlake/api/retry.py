@@ -47,7 +47,10 @@ class TryAgainError(Exception):
         answer: The answer of the failed try.
         reason: The reason, for messages.
         wait_seconds: The wait that the service asked for; None if it named none.
+        code: The code of the reason (`core.reasons`), if it is known better than that the request failed.
     """
+
+    code = ""
 
     def __init__(self, kind: FailureKind, answer: Answer, reason: str, wait_seconds: float | None = None) -> None:
         super().__init__(reason)
@@ -179,6 +182,7 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
     times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
     next_step = (_UNREAD if answer.error else _DIFFERS) if error.kind == "unusable" else ""
     failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}", next_step)
+    failed.code = error.code or failed.code
     failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
     return failed
 

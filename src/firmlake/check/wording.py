@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from firmlake.api.answers import read_answer
-from firmlake.api.element import NOTHING_SAID
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import MESSAGE_KEYS, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
@@ -140,7 +139,10 @@ def _count_unsaid(answers: Mapping[str, Answer]) -> int:
     for dataset, answer in answers.items():
         if answer.is_success:
             with suppress(UnusableAnswerError):
-                count += sum(element.problem == NOTHING_SAID for element in read_answer(dataset, answer.body))
+                count += sum(
+                    element.problem is not None and element.problem.code == "nothing_said"
+                    for element in read_answer(dataset, answer.body)
+                )
     return count
 
 

@@ -75,6 +75,8 @@ class FirmlakeError(Exception):
     """
 
     exit_code = EXIT_FAILED
+    code = "failed"
+    """What happened, for programs: a code of `core.reasons`."""
     key = ""
     """Identifies the token that was refused, without revealing it; see `core.failure`."""
     run_id = ""
@@ -115,9 +117,13 @@ class Stopped(FirmlakeError):  # noqa: N818 - a state the operator asked for, no
 class OutOfCreditsError(Stopped):
     """The service answered 402: no credits are left."""
 
+    code = "out_of_credits"
+
 
 class PausedByServiceError(Stopped):
     """The service asks for a wait longer than `api.retry_wait_max_seconds`, or throttles a request for too long."""
+
+    code = "paused"
 
 
 class EndpointPausedError(PausedByServiceError):
@@ -147,7 +153,14 @@ class AuthorizationError(FirmlakeError):
 
 
 class ForbiddenError(AuthorizationError):
-    """The service answers 403 to a request; the token may be valid for other endpoints or other companies."""
+    """The service answers 403 to a request; the token may be valid for other endpoints or other companies.
+
+    Attributes:
+        said: The status and the service's message, as one line.
+    """
+
+    code = "forbidden"
+    said: str = ""
 
 
 class DriftError(FirmlakeError):
@@ -173,9 +186,13 @@ class ServiceError(FirmlakeError):
 class UnavailableError(ServiceError):
     """One endpoint answers no request usably; other endpoints may."""
 
+    code = "unavailable"
+
 
 class UnusableAnswerError(ServiceError):
     """The answer has status 200, but its body is not what was asked for."""
+
+    code = "unusable_answer"
 
 
 class RequestRefusedError(ServiceError):
@@ -186,12 +203,15 @@ class RequestRefusedError(ServiceError):
         said: The service's message, as one line; empty if it gave none.
     """
 
+    code = "request_refused"
     answer: Any = None
     said: str = ""
 
 
 class CountryRefusedError(ServiceError):
     """The service refuses companies of a country one by one and answers none of them, so no other is requested."""
+
+    code = "country_refused"
 
 
 class RequestFailedError(ServiceError):
@@ -203,6 +223,7 @@ class RequestFailedError(ServiceError):
         is_outage: Other requests failed at the same time, so this request's companies may not be the cause.
     """
 
+    code = "request_failed"
     answer: Any = None
     attempts: int = 0
     is_outage: bool = False

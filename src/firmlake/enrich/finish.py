@@ -16,20 +16,15 @@ import duckdb
 import polars as pl
 
 from firmlake.api.contract import DATASETS
-from firmlake.api.element import NOTHING_SAID
 from firmlake.core.errors import DriftError, Stopped
 from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run, RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.enrich.plan import tell_before
-from firmlake.landing.progress import EMPTY, OTHER_MESSAGE, WRONG_PAGE
-from firmlake.landing.standing import NOT_REQUESTED, PARTLY
 from firmlake.report.doubts import count_read, step_for
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.leaves import setting_of
-from firmlake.tables.notes import NOT_THERE
-from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.doubtful_fields import Vanished
@@ -72,7 +67,7 @@ def decide_outcome(
     causes += find_unread(settings, run.plan, lambda table: _staged(run, manifest, table))
     kind = "some_failed" if causes else "done"
     if stopped:
-        kind, causes = "stopped", [Cause(stopped.message, stopped.next_step), *causes]
+        kind, causes = "stopped", [Cause(stopped.message, (stopped.next_step,)), *causes]
     elif count := waiting.select(pl.len()).collect().item():
         kind, causes = "stopped", [left_out(settings, run.plan, count), *causes]
     reason, next_step = join_causes(causes)
@@ -193,19 +188,21 @@ _REDRIVE = "`firmlake redrive` asks again"
 _REASON_MAX = 300
 _LACKING = "`firmlake redrive` asks again once the service sends what is missing"
 _CHOSEN = "to keep such records, remove discard_record from contract.values, then run `firmlake replay`"
+_PARTS = ("company_forbidden", "country_forbidden", "still_forbidden")
+"""Codes of reasons that concern some companies of a dataset, not all."""
 _REQUIRED = [field.path for each in DATASETS.values() for field in each.fields.values() if field.required]
 
 _SETTINGS = {
-    WRONG_PAGE: "Set api.names.limit and api.names.offset to the service's paging parameters; `firmlake check` finds "
+    "wrong_page": "Set api.names.limit and api.names.offset to the service's paging parameters; `firmlake check` finds "
     "them",
-    OTHER_MESSAGE: "If the message means that the company is unknown, set api.names.not_found_message to it; if it "
+    "other_message": "If the message means that the company is unknown, set api.names.not_found_message to it; if it "
     "means success, set api.names.success_message",
-    NOT_REQUESTED: "Run `firmlake check LIST` with companies of that country; it finds the spelling of company numbers "
-    "that the service expects",
-    EMPTY: "If the service leaves out companies that it does not know, run the whole list again with --refresh: beside "
-    "companies that it knows, they are told from failed ones",
+    "country_refused": "Run `firmlake check LIST` with companies of that country; it finds the spelling of company "
+    "numbers that the service expects",
+    "empty_answer": "If the service leaves out companies that it does not know, run the whole list again with "
+    "--refresh: beside companies that it knows, they are told from failed ones",
 }
-"""What to do first, by a part of the reason in dead_letters."""
+"""What to do first, by the code of the reason in dead_letters."""
 _UNSAID = (
     "`firmlake check` shows how answers differ from our assumptions; ask the service what an element without data, "
     "message and name means, because such answers will fail again"
@@ -213,23 +210,23 @@ _UNSAID = (
 
 
 class Cause(NamedTuple):
-    """Why a run is not complete, and what to do about it."""
+    """Why a run is not complete, and what to do about it, step by step."""
 
     text: str
-    next_step: str
+    steps: tuple[str, ...]
 
 
 def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     """Return the cause for companies that the budget leaves out."""
     if plan.budget:
         step = f"To fetch them, raise run.max_credits_per_month or wait for the next month, and {plan.again}"
-        return Cause(f"{plan.budget} leaves out {count_of(count, 'company')}", step)
+        return Cause(f"{plan.budget} leaves out {count_of(count, 'company')}", (step,))
     limit, step = f"run.max_credits = {settings.run.max_credits}", f"To go on, {plan.again}"
     if settings.run.max_credits < 0:  # resumed without the budget that the run was planned with
         limit = "The budget that the run began with"
     elif settings.run.max_credits == 0:
         step = f"To fetch them, set run.max_credits higher and {plan.again}"
-    return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", step)
+    return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", (step,))
 
 
 def find_causes(
@@ -270,7 +267,7 @@ def find_cut(drift: pl.LazyFrame) -> list[Cause]:
     return [
         Cause(
             f"{dataset} are incomplete for {count_of(count, 'company')} (such as {example})",
-            f"Ask the service how to get all {dataset} at once: its specification has no pages for them",
+            (f"Ask the service how to get all {dataset} at once: its specification has no pages for them",),
         )
         for dataset, count, example in found.collect().iter_rows()
     ]
@@ -279,7 +276,7 @@ def find_cut(drift: pl.LazyFrame) -> list[Cause]:
 def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
     """Join causes into one reason and one next step."""
     causes = list(causes)
-    steps = dict.fromkeys(step for cause in causes for step in cause.next_step.split("; "))
+    steps = dict.fromkeys(step for cause in causes for step in cause.steps)
     return "; ".join(cause.text for cause in causes), "; ".join(steps)
 
 
@@ -287,46 +284,51 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
     """Yield a cause for each dataset, or part of its companies, that the run gave up, with the service's reason."""
     given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
     key = ["country", "company_number", "dataset"]
-    is_part = pl.col("reason").str.starts_with(PARTLY).fill_null(value=False)
-    part = pl.when(is_part).then(pl.col("reason").str.split(" (").list.first())  # without the words of the service
+    is_part = pl.col("reason_code").is_in(_PARTS).fill_null(value=False)
+    is_country = is_part & (pl.col("reason_code") != "company_forbidden")
     found = (
-        given_up.join(letters.select(*key, "reason"), on=key, how="left")
-        .group_by(part.alias("part"), pl.when(~is_part).then("dataset").alias("whole"), "status")
+        given_up.join(letters.select(*key, "reason_code", "reason"), on=key, how="left")
+        .group_by(
+            pl.when(is_part).then("reason_code").alias("part"),
+            pl.when(is_country).then("country").alias("of"),
+            pl.when(~is_part).then("dataset").alias("whole"),
+            "status",
+        )
         .agg(
             pl.col("dataset").cast(pl.String).unique().sort(),
             pl.struct("country", "company_number").n_unique().alias("company_count"),
             pl.col("reason").drop_nulls().min(),
         )
-        .sort("dataset", "part")
+        .sort("dataset", "part", "of")
     )
-    for part_of, _, status, datasets, count, reason in found.collect().iter_rows():
+    for part, _, _, status, datasets, count, reason in found.collect().iter_rows():
         said = (reason or "no reason recorded")[:_REASON_MAX]
         names = " and ".join(filter(None, [", ".join(datasets[:-1]), datasets[-1]]))
         step = f"once the service answers, {_REDRIVE}"
-        if part_of:
+        if part:
             step = f"get a token that may ask about them, then {_REDRIVE}, or leave them out of the list"
         elif status == "forbidden":
             step = f"get a token that may use {names}, then {_REDRIVE}, or leave {names} out of run.datasets"
         are = "is" if len(datasets) == 1 else "are"
-        yield Cause(f"{names} {are} {status} for {count_of(count, 'company')} ({said})", step[0].upper() + step[1:])
+        yield Cause(f"{names} {are} {status} for {count_of(count, 'company')} ({said})", (step[0].upper() + step[1:],))
 
 
-def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
+def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> tuple[str, ...]:
     """Return the next steps for failed companies: correct a setting if it is the reason, then ask again."""
-    reasons = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason").unique().collect()
-    steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.contains(sign, literal=True).any()]
-    is_unsaid = reasons["reason"] == NOTHING_SAID
-    steps += [_UNSAID] * is_unsaid.any() + [_REDRIVE] * (not is_unsaid.all() or reasons.is_empty())
-    return "; ".join([*steps, "dead_letters says why they failed"])
+    found = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason_code").unique().collect()
+    codes = set(found["reason_code"])
+    steps = [step for code, step in _SETTINGS.items() if code in codes]
+    steps += [_UNSAID] * ("nothing_said" in codes) + [_REDRIVE] * (codes != {"nothing_said"})
+    return (*steps, "dead_letters says why they failed")
 
 
-def _help_rejected(rejects: pl.LazyFrame) -> str:
+def _help_rejected(rejects: pl.LazyFrame) -> tuple[str, ...]:
     """Return the next steps for rejected records. Asking again helps only once the service has corrected them."""
-    is_lacking, is_whole = pl.col("reason") == NOT_THERE, pl.col("path").str.contains(r"^$|\[\]$")
+    is_lacking, is_whole = pl.col("reason_code") == "missing", pl.col("path").str.contains(r"^$|\[\]$")
     is_unread = is_whole | pl.col("path").is_in(_REQUIRED)
     steps = pl.when(is_lacking).then(pl.lit(_LACKING)).when(is_unread).then(pl.lit(REJECTED)).otherwise(pl.lit(_CHOSEN))
     found = rejects.filter(pl.col("effect") == "record").select(steps.alias("step")).unique().collect()["step"]
-    return "; ".join(["rejects says what does not fit", *sorted(found)])
+    return ("rejects says what does not fit", *sorted(found))
 
 
 def _most_rejected(rejects: pl.LazyFrame) -> str:
@@ -374,8 +376,10 @@ def find_lost(settings: Settings, run: Run) -> list[Cause]:
             Cause(
                 f"{plan.refused_count:,} of {plan.line_count:,} lines of {plan.list_name} were refused, but "
                 f"{refused_count:,} in the version before, so companies may be missing by mistake",
-                f"`firmlake list show {quote(name)}` shows the reasons; correct the file or map its columns (--map), "
-                "then run it again",
+                (
+                    f"`firmlake list show {quote(name)}` shows the reasons; correct the file or map its columns "
+                    "(--map), then run it again",
+                ),
             )
         ]
     if gone >= _FEWEST_GONE and gone > _LOST_SHARE_MAX * company_count:
@@ -383,8 +387,10 @@ def find_lost(settings: Settings, run: Run) -> list[Cause]:
             Cause(
                 f"{plan.list_name} names {plan.company_count:,} companies, and {company_count:,} in the version "
                 "before, so companies may be missing by mistake",
-                "Compare the file with its source, since it may have been read while it was written, then run it "
-                "again; if they left on purpose, do nothing",
+                (
+                    "Compare the file with its source, since it may have been read while it was written, then run it "
+                    "again; if they left on purpose, do nothing",
+                ),
             )
         ]
     return []
@@ -416,30 +422,33 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
     """
     lost = _lost(staged("rejects")).filter(pl.col("count") >= settings.run.vanished_records_min)
     by_step: dict[str, list[str]] = {}
-    for dataset, path, reason, count in lost.collect().iter_rows():
+    for dataset, path, code, count in lost.collect().iter_rows():
         for column in _columns(dataset, path)[:1]:
             chosen = setting_of(plan.contract.values, dataset, column, path)
             values = f"SELECT {count_read(dataset, column, count)} FROM self"  # noqa: S608 - our own names
             read = staged(dataset).sql(values).collect().item()
             if chosen is None and count > _UNREAD_SHARE_MAX * (count + read):
                 text = f"{dataset}.{column} could not be read in {count:,} of {count + read:,} values"
-                by_step.setdefault(step_for(dataset, column, reason), []).append(text)
+                by_step.setdefault(step_for(dataset, column, code), []).append(text)
     return [
-        Cause(texts[0] + (f", and many values of {len(texts) - 1} more fields" if texts[1:] else ""), step)
+        Cause(texts[0] + (f", and many values of {len(texts) - 1} more fields" if texts[1:] else ""), (step,))
         for step, texts in by_step.items()
     ]
 
 
 def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:
-    """Count the discarded values of each field, with a reason that most of them have; the largest counts first."""
-    is_ambiguous = pl.col("reason").str.contains(AMBIGUOUS, literal=True)
-    ambiguous, others = pl.col("reason").filter(is_ambiguous).min(), pl.col("reason").filter(~is_ambiguous).min()
+    """Count the discarded values of each field, with the code of a frequent reason; the largest counts first."""
+    is_ambiguous = pl.col("reason_code") == "ambiguous_number"
+    others = pl.col("reason_code").filter(~is_ambiguous).min()
     values = rejects.filter((pl.col("effect") == "value") & pl.col("value").is_not_null())
     return (
         values.with_columns(pl.col("path").str.replace(r"^.*\[\]\.", ""))
         .group_by("dataset", "path")
         .agg(
-            pl.when(is_ambiguous.mean() >= _AMBIGUOUS_SHARE_MIN).then(ambiguous).otherwise(others).alias("reason"),
+            pl.when(is_ambiguous.mean() >= _AMBIGUOUS_SHARE_MIN)
+            .then(pl.lit("ambiguous_number"))
+            .otherwise(others)
+            .alias("reason_code"),
             pl.len().alias("count"),
         )
         .sort("count", "dataset", "path", descending=[True, False, False])

@@ -30,11 +30,12 @@ from firmlake.core.errors import (
     ServiceError,
 )
 from firmlake.core.memory import collecting_rarely
+from firmlake.core.reasons import make_reason, reason_of
 from firmlake.core.run import Run
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, Wanted, accompany, plan_pages
-from firmlake.landing.progress import LEFT_OUT, Progress
+from firmlake.landing.progress import Progress
 from firmlake.landing.segments import SegmentWriter
 from firmlake.landing.shard import TRIES_ALONE, Ask, Sender, Sent, Shard, halve
 from firmlake.landing.standing import Probe, Scope, Standing
@@ -361,7 +362,7 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask
     is_outage = getattr(error, "is_outage", False)
     if is_outage and shard.is_apart(page):
         # These companies failed before, and the service is down now: another run asks for them.
-        shard.give_up(page.dataset, page.companies, error.message)
+        shard.give_up(page.dataset, page.companies, reason_of(error))
         return []
     wanted = page._replace(companies=shard.unanswered(page))
     if sent.is_empty and wanted == page:  # the service may leave out all these companies
@@ -375,7 +376,7 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask
     if is_outage:
         return [sent.ask]  # no company is to blame; the circuit breaker waits, and finally ends the dataset
     kind = "unknown" if sent.names_unknown(standing.limits) else "given_up"
-    shard.give_up(page.dataset, wanted.companies, error.message, kind)
+    shard.give_up(page.dataset, wanted.companies, reason_of(error), kind)
     if kind == "given_up" and sent.is_refused and not shard.is_apart(page):
         standing.spoil(shard.scope(page.dataset, wanted.companies[0]), error)
     return []
@@ -402,7 +403,7 @@ def _leave_out_forbidden(sent: Sent, error: ForbiddenError, shard: Shard, send: 
             # The page had a witness. Its companies get an empty answer without one and a refusal with one: count a
             # miss, so that this ends.
             for company in page.companies:
-                tracks[company].miss(LEFT_OUT)
+                tracks[company].miss(make_reason("left_out"))
         if len(page.companies) == 1:
             shard.standing.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
         else:

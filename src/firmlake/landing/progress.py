@@ -22,18 +22,14 @@ from firmlake.api.element import Element
 from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
+from firmlake.core.reasons import Reason, make_reason, reason_of
 from firmlake.core.run import Run
 from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import ENDS, PROVEN, Header, Landed, credits_in, list_segments, read_segment
 
 MISSES_MAX = 3
 """Give up a company for this run after this many successful answers in a row with nothing usable about it."""
-LEFT_OUT = "the answer says nothing about it"
-"""Reason of a miss, and the reason why a company that every answer leaves out counts as unknown."""
-EMPTY = "the answer is an empty array"
-"""Reason of a failure, and perhaps all that the service says of companies that it does not know."""
-WRONG_PAGE, OTHER_MESSAGE = "wrong page", "the service says"
-"""Beginnings of reasons that a setting can correct."""
+_LEFT_OUT = make_reason("left_out")
 RESTARTS_MAX = 5
 """Give up a company for this run after its pages were inconsistent this many times."""
 
@@ -79,7 +75,7 @@ class Track(msgspec.Struct, gc=False):
     left_out: int = 0
     restarts: int = 0
     attempts: int = 0
-    reason: str = ""
+    reason: Reason = _LEFT_OUT
     request_id: str | None = None
     first_at: datetime | None = None
     answered_at: datetime | None = None
@@ -120,11 +116,11 @@ class Track(msgspec.Struct, gc=False):
             if not self._follows(offset, element, compares=compares):
                 return None
             if total is None and element.limit is None and count:
-                return self.miss("data without pagination, so the number of records is unknown")
+                return self.miss(make_reason("no_pagination"))
             if total is not None and offset + count > total:
-                return self.miss(f"{offset + count} records, but a total of {total}")
+                return self.miss(make_reason("beyond_total", count=offset + count, total=total))
             if total is not None and count == 0 and offset < total:
-                return self.miss(f"an empty page, but a total of {total}", counts=not is_shared)
+                return self.miss(make_reason("empty_page", total=total), counts=not is_shared)
             is_told = total is not None and (offset + count < total or offset > 0 or not doubts)
             is_whole = offset + count == total if is_told else not _is_full(header, element, count)
             is_longest = offset > 0 or _is_cut(header, element, self.wider)
@@ -145,7 +141,7 @@ class Track(msgspec.Struct, gc=False):
     def _follows(self, offset: int, element: Element, *, compares: bool) -> bool:
         """Return whether a page continues the earlier ones; otherwise restart, or count a miss."""
         if element.offset not in (None, offset):
-            reason = f"{WRONG_PAGE}: records from {element.offset} on, where those from {offset} on were asked for"
+            reason = make_reason("wrong_page", offset=element.offset, wanted=offset)
             if offset and self.total and not self.restarts:
                 self.restart(reason, self.total)  # the service may still respect the limit
             else:
@@ -155,14 +151,14 @@ class Track(msgspec.Struct, gc=False):
             self.parts, self.next_offset, self.total = [], 0, element.total
         elif (offset, element.total) != (self.next_offset, self.total):
             most = max(element.total or 0, self.total or 0)
-            self.restart("the number of records changed between pages", most)
+            self.restart(make_reason("total_changed"), most)
             return False
         elif compares and not self.digests.isdisjoint(_digests(element)):
-            self.restart("a page repeats records of an earlier one", element.total)
+            self.restart(make_reason("page_repeated"), element.total)
             return False
         return True
 
-    def restart(self, reason: str, wider: int | None = None) -> None:
+    def restart(self, reason: Reason, wider: int | None = None) -> None:
         """Restart from the first page, because the pages received so far are inconsistent.
 
         If the number of records is known, all are requested at once: a single page cannot be inconsistent.
@@ -171,7 +167,7 @@ class Track(msgspec.Struct, gc=False):
         self.restarts += 1
         self.reason = reason
 
-    def miss(self, reason: str, *, counts: bool = True) -> None:
+    def miss(self, reason: Reason, *, counts: bool = True) -> None:
         """Note an answer without anything usable about the company, and count it unless it may have been cut."""
         if self.status == "pending":
             self.misses += counts
@@ -180,7 +176,8 @@ class Track(msgspec.Struct, gc=False):
     def end(self, header: Header) -> None:
         """Set the final status from a header of a kind in `ENDS`. A company that was found before cannot be unknown."""
         if self.status == "pending":
-            self.status, self.reason, self.ended_at = ENDS[header.kind], header.error, header.fetched_at
+            self.status, self.ended_at = ENDS[header.kind], header.fetched_at
+            self.reason = Reason(header.code, header.error)
             if self.status == "not_found" and self.first_at:
                 self.status = "failed"
             if self.status == "not_found":
@@ -352,14 +349,16 @@ class Progress:
             if asked and header.is_success:
                 self._note_paid(header, asked, body)
             return
-        reason = ""
-        if header.kind == "no_answer" or not header.is_success:
-            reason = header.error or f"status {header.status}"
+        reason: Reason | None = None
+        if header.error:
+            reason = make_reason("no_answer", problem=header.error)
+        elif header.kind == "no_answer" or not header.is_success:
+            reason = make_reason("bad_status", status=header.status)
         else:
             try:
                 elements = elements or check_answer(header.dataset, body)
             except UnusableAnswerError as error:
-                reason = error.message  # one company may be the reason, so none gets a miss
+                reason = reason_of(error)  # one company may be the reason, so none gets a miss
         for _, track in asked:
             track.attempts += 1
             track.request_id = header.request_id
@@ -393,9 +392,9 @@ class Progress:
                     header, element, keeps=self._keeps, doubts=doubts, compares=self._doubts, is_shared=is_shared
                 )
             elif not says_unknown(self._names, Company(*company), element.message or ""):
-                track.miss(f"{OTHER_MESSAGE}: {element.message}")
+                track.miss(make_reason("other_message", message=element.message))
             elif track.next_offset:
-                track.restart("it was found, and then not found")
+                track.restart(make_reason("no_longer_found"))
             else:
                 track.status, track.answered_at = "not_found", header.fetched_at
         self.unknown += [(header, path) for element in elements for path in element.unknown]
@@ -450,10 +449,16 @@ def check_answer(dataset: str, body: bytes) -> list[Element]:
     """
     elements = read_answer(dataset, body)
     if elements and all(element.company is None for element in elements):
-        raise UnusableAnswerError(f"no element names a company: {elements[0].problem}")
+        raise _unusable(make_reason("no_company_named", problem=elements[0].problem))
     if not elements:
-        raise UnusableAnswerError(EMPTY)
+        raise _unusable(make_reason("empty_answer"))
     return elements
+
+
+def _unusable(reason: Reason) -> UnusableAnswerError:
+    error = UnusableAnswerError(reason.text)
+    error.code = reason.code
+    return error
 
 
 def _cut(element: Element) -> str:
@@ -461,14 +466,14 @@ def _cut(element: Element) -> str:
     return f"{element.company}: {element.count} of {element.total}" if element.count < (element.total or 0) else ""
 
 
-_SILENCE = Element(None, problem=LEFT_OUT)
+_SILENCE = Element(None, problem=_LEFT_OUT)
 
 
 def _contradictions(elements: Iterable[Element]) -> dict[Company | None, Element]:
     """Return companies whose repeated elements contradict each other."""
     first: dict[Company | None, Element] = {}
     return {
-        element.company: Element(element.company, problem="the answer contradicts itself about it")
+        element.company: Element(element.company, problem=make_reason("contradiction"))
         for element in elements
         if _content(first.setdefault(element.company, element)) != _content(element)
     }

@@ -82,6 +82,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             test the service, without companies, or a question of `firmlake check`); or one of `DECISIONS` (`error` says
             why). `firmlake.service_lists.additions` has kinds of its own.
         companies: Companies of the request, in its order.
+        code: For a kind of `ENDS`, the code of the reason; see `core.reasons`.
         limits: For kind `LIMITS`, the settings of `api` that apply to the rest of the run.
         original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.
     """
@@ -98,6 +99,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 1
     status: int | None = None
     error: str = ""
+    code: str = ""
     headers: dict[str, str] = {}
     fetched_at: datetime
     duration_seconds: float = 0.0

@@ -32,6 +32,7 @@ from firmlake.core.errors import (
     UnusableAnswerError,
 )
 from firmlake.core.log import log
+from firmlake.core.reasons import Reason, reason_of
 from firmlake.core.run import Run
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.charged import Account
@@ -245,9 +246,9 @@ class Shard:
 
     # --- decisions, which land like answers ---
 
-    def give_up(self, dataset: str, companies: Collection[Company], reason: str, kind: str = "given_up") -> None:
+    def give_up(self, dataset: str, companies: Collection[Company], reason: Reason, kind: str = "given_up") -> None:
         """Record that companies get no further request for a dataset in this run."""
-        self._note(dataset, companies, kind=kind, error=reason)
+        self._note(dataset, companies, kind=kind, error=reason.text, code=reason.code)
 
     def give_up_new(self, page: Page) -> bool:
         """Give up a page of new companies that holds the whole dataset of the shard; return whether it was given up."""
@@ -262,11 +263,11 @@ class Shard:
     def give_up_pending(self) -> None:
         """Give up the companies that are still pending, because they are refused or another request is pointless."""
         for dataset in self.run.plan.datasets:
-            found: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
+            found: defaultdict[tuple[str, Reason], list[Company]] = defaultdict(list)
             for company, track in self.progress.pending(dataset).items():
                 if error := self.refusal(dataset, company):
                     kind = next((kind for type_, kind in _KINDS.items() if isinstance(error, type_)), "unavailable")
-                    found[kind, error.message].append(company)
+                    found[kind, reason_of(error)].append(company)
                 elif track.is_given_up:
                     is_silent = track.left_out >= MISSES_MAX and self.is_left_out(company, track)
                     found["unknown" if is_silent else "given_up", track.reason].append(company)

@@ -34,16 +34,13 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
 )
+from firmlake.core.reasons import make_reason
 from firmlake.core.run import REDRIVE, Run
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.segments import Header
 
-__all__ = ["NOT_REQUESTED", "PARTLY", "Probe", "Scope", "Standing"]
+__all__ = ["Probe", "Scope", "Standing"]
 
-PARTLY = "The token may not ask about"
-"""Beginning of the reasons that concern some companies rather than a whole dataset."""
-NOT_REQUESTED = "Not requested, because"
-"""Beginning of the reasons if companies are not requested because 50 others of their country were refused."""
 _REFUSED_MAX = 2
 """Close a scope after this many of its companies were refused alone, as long as none was answered."""
 _REFUSED_IN_A_ROW_MAX = 10
@@ -151,7 +148,7 @@ class Standing:
 
     def refuse(self, scope: Scope, company: Company, error: ForbiddenError) -> None:
         """Record that the token may not ask about a company, which was requested alone."""
-        self._refused[scope.dataset, company] = _about("this company", error)
+        self._refused[scope.dataset, company] = _about("company_forbidden", error)
         self._in_a_row[scope] += 1
         most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
         if self._in_a_row[scope] >= min(most, self._asked[scope]):
@@ -161,19 +158,17 @@ class Standing:
         """Record that a company, requested alone, was refused for a reason other than the token."""
         self._spoilt[scope] += 1
         if self._spoilt[scope] >= _SPOILT_MAX and not self.is_known(scope):
-            self._closed[scope] = CountryRefusedError(
-                f"{NOT_REQUESTED} {_SPOILT_MAX} companies in {scope.country} were refused one by one and none was "
-                f"answered: {error.message}"
-            )
+            reason = make_reason("country_refused", count=_SPOILT_MAX, country=scope.country, message=error.message)
+            self._closed[scope] = CountryRefusedError(reason.text)
 
     def close(self, scope: Scope, error: ForbiddenError) -> None:
         """Record that the token may not ask about a scope; give up the dataset if it may not ask about any.
 
         Closing a country also closes its scope of companies that were given up before, but not the other way round.
         """
-        whom = "these companies" if scope.was_barred else "companies"
+        code = "still_forbidden" if scope.was_barred else "country_forbidden"
         for each in (scope, scope._replace(was_barred=True)):
-            self._closed[each] = _about(f"{whom} in {scope.country}", error)
+            self._closed[each] = _about(code, error, scope.country)
         scopes = [each for each in self._asked if each.dataset == scope.dataset]
         # The token may still be allowed to ask about companies that were answered earlier, or are left for later. A
         # redrive always leaves some out.
@@ -239,9 +234,9 @@ def _count_asked(run: Run) -> dict[Scope, int]:
     return {Scope(dataset, country, is_barred): count for dataset, country, is_barred, count in rows}
 
 
-def _about(whom: str, error: ForbiddenError) -> ForbiddenError:
-    """Name the companies that a 403 is about, and keep the service's own words, which are in parentheses."""
-    said = error.message.partition(" (")[2]
-    return ForbiddenError(
-        f"{PARTLY} {whom} ({said}", "Get a token that may ask about them, or leave them out of the list"
-    )
+def _about(code: str, error: ForbiddenError, country: str = "") -> ForbiddenError:
+    """Name the companies that a 403 is about, and keep the service's own words."""
+    reason = make_reason(code, country=country, said=error.said)
+    forbidden = ForbiddenError(reason.text, "Get a token that may ask about them, or leave them out of the list")
+    forbidden.code, forbidden.said = reason.code, error.said
+    return forbidden

@@ -3,8 +3,6 @@
 Each doubt is a sentence that names the field or the companies, and the setting or command that helps.
 """
 
-# ruff: noqa: S608 - statements are put together from our own names and texts, never from data
-
 from __future__ import annotations
 
 from collections import Counter
@@ -15,8 +13,6 @@ import duckdb
 from firmlake.api.contract import DATASETS, FieldKind
 from firmlake.core.company import ADJECTIVES
 from firmlake.core.text import count_of, shown
-from firmlake.tables.cells import NO_WHOLE_NUMBER, OF_A_WHOLE
-from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.history import count_rows
 
@@ -40,14 +36,14 @@ def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]
     ]
 
 
-def step_for(dataset: str, column: str, reason: str) -> str:
+def step_for(dataset: str, column: str, reason_code: str) -> str:
     """Return what helps to read the values of a field that were discarded for this reason."""
-    if AMBIGUOUS in reason:
+    if reason_code == "ambiguous_number":
         return "Set contract.decimal_mark to the mark that the service writes before decimals, then `firmlake replay`"
-    if OF_A_WHOLE in reason:
+    if reason_code in ("beyond_one", "unknown_scale"):
         scales = f'contract.scales = {{"{dataset}.{column}" = 100}}'
         return f"If the service states per cent, set {scales}, then `firmlake replay`"
-    if reason.endswith(NO_WHOLE_NUMBER):
+    if reason_code == "not_whole":
         return f'To keep them, set contract.types = {{"{dataset}.{column}" = "decimal"}}, then `firmlake replay`'
     return (
         "`firmlake query 'FROM rejects'` says why. Have the service send what its specification says, or update "
@@ -100,15 +96,13 @@ def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
 def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
     """Tell of other fields with values that did not fit: how many, an example as received, and what helps."""
     by_step: dict[str, list[str]] = {}
-    for dataset, path, reason, count, example in connection.execute(_UNREAD, [run_id]).fetchall():
+    for dataset, path, code, count, example in connection.execute(_UNREAD, [run_id]).fetchall():
         column, kind = _field(dataset, path)
         values = count_read(dataset, column, count)
         read = count_rows(connection, _READ.format(dataset=dataset, values=values), run_id) if column else 0
         such = f" (such as {shown(example)[:_EXAMPLE_MAX]})" if kind not in ("text", "codes") else ""
         of_all = f"{count:,} of {read + count:,} values" if column else count_of(count, "record")
-        by_step.setdefault(step_for(dataset, column, reason), []).append(
-            f"{dataset}.{column or path} in {of_all}{such}"
-        )
+        by_step.setdefault(step_for(dataset, column, code), []).append(f"{dataset}.{column or path} in {of_all}{such}")
     for step, fields in by_step.items():
         more = f", and {len(fields) - _FIELDS_MAX} more fields" if len(fields) > _FIELDS_MAX else ""
         yield f"Not read: {', '.join(fields[:_FIELDS_MAX])}{more}; discarded, and kept in extra_json. {step}"
@@ -146,17 +140,17 @@ _SCALES = """
     SELECT dataset, kind, path, record_count FROM drift
     WHERE run_id = ? AND kind IN ('other_scale', 'withheld_value') ORDER BY ALL
 """
-_FRACTIONS = f"""
+_FRACTIONS = """
     SELECT dataset, path, count(*) FROM rejects
-    WHERE run_id = ? AND effect = 'value' AND ends_with(reason, '{NO_WHOLE_NUMBER}') GROUP BY ALL ORDER BY ALL
+    WHERE run_id = ? AND effect = 'value' AND reason_code = 'not_whole' GROUP BY ALL ORDER BY ALL
 """
-_UNREAD = f"""
+_UNREAD = """
     SELECT dataset, regexp_replace(path, '^.*\\[\\]\\.', '') AS field,
-           if(contains(reason, '{AMBIGUOUS}'), '{AMBIGUOUS}', '') AS cause, count(*) AS value_count,
+           if(reason_code = 'ambiguous_number', reason_code, '') AS cause, count(*) AS value_count,
            first(value ORDER BY country, company_number, position)
     FROM rejects
     WHERE run_id = ? AND effect = 'value' AND value IS NOT NULL
-        AND NOT ends_with(reason, '{NO_WHOLE_NUMBER}') AND NOT contains(reason, '{OF_A_WHOLE}')
+        AND reason_code NOT IN ('not_whole', 'beyond_one', 'unknown_scale')
     GROUP BY ALL ORDER BY value_count DESC, dataset, field
 """
 _READ = """

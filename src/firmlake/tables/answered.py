@@ -13,7 +13,6 @@ from firmlake.api.contract import DATASETS, KNOWN_VALUES
 from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Part
-from firmlake.tables.cells import BEYOND_ONE
 from firmlake.tables.leaves import AS_IT_IS
 from firmlake.tables.records import read_records
 from firmlake.tables.schemas import TABLES, polars_schema
@@ -29,7 +28,9 @@ _PAGES = pl.Schema(
         **dict.fromkeys(("position", "end"), pl.Int64()),
     }
 )
-_REJECT = pl.Schema({"record": pl.UInt32(), **dict.fromkeys(("path", "value", "reason", "effect"), pl.String())})
+_REJECT = pl.Schema(
+    {"record": pl.UInt32(), **dict.fromkeys(("path", "value", "reason_code", "reason", "effect"), pl.String())}
+)
 _OBSERVATION = pl.Schema(
     {**dict.fromkeys(("kind", "path", "example"), pl.String()), "record": pl.UInt32(), "record_count": pl.Int64()}
 )
@@ -149,7 +150,7 @@ def _differing(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> It
     """Yield the kind of a difference and the values that have it: path, value and fetched_at."""
     yield "discarded_value", rejects.filter(pl.col("effect") != "record")
     # Fractions and scores above 1: the service may send percentages.
-    yield "other_scale", rejects.filter(pl.col("reason").str.contains(BEYOND_ONE, literal=True))
+    yield "other_scale", rejects.filter(pl.col("reason_code") == "beyond_one")
     if "score" in records:
         yield "other_scale", _values("score", pl.lit("score"), records.filter(pl.col("score") > 1))
     for (of, name), known in KNOWN_VALUES.items():

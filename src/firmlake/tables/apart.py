@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from firmlake.api.contract import Group
 from firmlake.api.element import UNREADABLE
+from firmlake.core.reasons import make_reason
 from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import EFFECTS, Notes
 from firmlake.tables.objects import (
@@ -32,8 +33,6 @@ __all__ = ["take_apart"]
 
 _LEARNT_FROM = 20
 """Number of records sampled for unknown keys."""
-_NO_IDENTITY = "it has fields that are not documented, and does not say in a documented way which company it is"
-"""Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""
 
 
 def take_apart(shape: Shape, raws: Sequence[Raw], start: int) -> tuple[dict[Leaf, list[Raw]], Notes]:
@@ -103,7 +102,8 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> dict[str, Raw]:
             and not content.keys() & {each.path for each in inner}
             and any(map(_is_there, unknown.values()))
         ):
-            notes.reject(number, "", None, _NO_IDENTITY, "value")
+            # With the documented fields alone it is a person, or anonymous.
+            notes.reject(number, "", None, make_reason("no_identity"), "value")
     if unknown:
         notes.keep(number, unknown)
     for path, value in unknown.items():
@@ -122,7 +122,7 @@ def _open(each: Object, value: Raw, number: int, notes: Notes, mode: str) -> dic
         return read_object(value)
     except UNREADABLE as error:
         is_readable = each.path or isinstance(error, msgspec.ValidationError)
-        reason = "an object was expected" if is_readable else f"not readable as JSON: {error}"
+        reason = make_reason("not_an_object") if is_readable else make_reason("not_json", problem=error)
         notes.discard(number, each.path, value, reason, mode)
         return {}
 

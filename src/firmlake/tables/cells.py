@@ -12,18 +12,16 @@ import msgspec
 import polars as pl
 from msgspec import Raw
 
+from firmlake.core.reasons import make_reason
 from firmlake.tables.leaves import Leaf
-from firmlake.tables.number_texts import AMBIGUOUS, is_ambiguous
+from firmlake.tables.number_texts import is_ambiguous
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = [
-    "BEYOND_ONE",
     "CENT_NOISE",
     "DATE",
     "DECIMALS",
     "FRACTION_MAX",
-    "NO_WHOLE_NUMBER",
-    "OF_A_WHOLE",
     "MisfitError",
     "moved",
     "plain",
@@ -37,12 +35,6 @@ CENT_NOISE = Decimal("0.0001")
 FRACTION_MAX = Decimal(1)
 """More is not a share of a whole. Percentages would be off by a factor of 100, which a sum would not show."""
 
-OF_A_WHOLE = "share of a whole was expected"
-BEYOND_ONE = f"is more than 1, where a {OF_A_WHOLE}"
-"""The reason why a fraction does not fit; `contract.scales` sets the number that the service sends for 1."""
-NO_WHOLE_NUMBER = "is no whole number"
-"""The end of the reason why a number with decimals does not fit an integer; `contract.types` makes it a decimal."""
-
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
 _PLAIN_MAX = 60
@@ -51,7 +43,16 @@ DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]00:00(?::00(?:\.0+)?)?(?:
 
 
 class MisfitError(ValueError):
-    """A value does not fit; the message says why."""
+    """A value does not fit.
+
+    Args:
+        code: Why, a code of `core.reasons`.
+        facts: What the sentence of the reason names.
+    """
+
+    def __init__(self, code: str, **facts: object) -> None:
+        self.reason = make_reason(code, **facts)
+        super().__init__(self.reason.text)
 
 
 def read_cell(leaf: Leaf, cell: Raw) -> Any:
@@ -82,11 +83,11 @@ def moved(text: bytes, places: int) -> Decimal:
         MisfitError: The text is no number.
     """
     if text[:1] not in b"-0123456789":
-        raise MisfitError(f"it {AMBIGUOUS}" if is_ambiguous(text) else f"a number was expected, not {_name(text)}")
+        raise MisfitError("ambiguous_number") if is_ambiguous(text) else MisfitError("not_a_number", kind=_name(text))
     try:
         return _EXACT.scaleb(Decimal(text.decode()), -places)
     except InvalidOperation:
-        raise MisfitError("an exponent too big to read") from None
+        raise MisfitError("exponent_too_big") from None
 
 
 def plain(value: Decimal) -> str:
@@ -105,22 +106,22 @@ def _to_decimal(leaf: Leaf, text: bytes) -> Decimal:
     limit = Decimal(10) ** (precision - scale)
     number = moved(text, leaf.shift)
     if leaf.kind == "fraction" and number > FRACTION_MAX:
-        raise MisfitError(f"{plain(number)[:40]} {BEYOND_ONE}")
+        raise MisfitError("beyond_one", number=plain(number)[:40])
     if -limit < number < limit:
         fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT) if number else Decimal(0)
         if leaf.kind == "money" and abs(_EXACT.subtract(fitted, number)) >= CENT_NOISE:
-            raise MisfitError(f"{plain(number)[:40]} has more than {scale} decimals")
+            raise MisfitError("too_many_decimals", number=plain(number)[:40], count=scale)
         if -limit < fitted < limit:
             return fitted
-    raise MisfitError(f"more than {precision - scale} digits before the point")
+    raise MisfitError("too_many_digits", count=precision - scale)
 
 
 def _to_integer(text: bytes) -> int:
     number = moved(text, 0)
     if not -_INT64 <= number < _INT64:
-        raise MisfitError("an integer of more than 64 bits")
+        raise MisfitError("too_many_bits")
     if number != number.to_integral_value(context=_EXACT):
-        raise MisfitError(f"{plain(number)[:40]} {NO_WHOLE_NUMBER}")
+        raise MisfitError("not_whole", number=plain(number)[:40])
     return int(number)
 
 
@@ -128,7 +129,7 @@ def _to_float(leaf: Leaf, text: bytes) -> float:
     number = moved(text, leaf.shift)
     value = float(text) if not leaf.shift else float(number)
     if isinf(value):
-        raise MisfitError("a number too big")
+        raise MisfitError("number_too_big")
     return value
 
 
@@ -139,7 +140,7 @@ def _to_date(text: bytes) -> date:
             return date.fromisoformat(found[1])
     except ValueError:
         pass
-    raise MisfitError(f"{value[:40]!r} is no date YYYY-MM-DD")
+    raise MisfitError("not_a_date", value=repr(value[:40]))
 
 
 def _to_texts(leaf: Leaf, text: bytes) -> str | list[str]:
@@ -148,7 +149,7 @@ def _to_texts(leaf: Leaf, text: bytes) -> str | list[str]:
     try:
         return [_to_text(bytes(code)) for code in _RAWS.decode(text)]
     except msgspec.DecodeError:
-        raise MisfitError(f"an array of texts was expected, not {_name(text)}") from None
+        raise MisfitError("not_texts", kind=_name(text)) from None
 
 
 _RAWS = msgspec.json.Decoder(list[Raw])
@@ -156,11 +157,11 @@ _RAWS = msgspec.json.Decoder(list[Raw])
 
 def _to_text(text: bytes) -> str:
     if text[:1] != b'"':
-        raise MisfitError(f"a text was expected, not {_name(text)}")
+        raise MisfitError("not_a_text", kind=_name(text))
     try:
         return msgspec.json.decode(text, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise MisfitError("the text holds bytes that are none, or half a character") from None
+        raise MisfitError("broken_text") from None
 
 
 def _name(text: bytes) -> str:

@@ -13,12 +13,11 @@ import polars as pl
 from msgspec import Raw
 
 from firmlake.api.element import UNREADABLE
+from firmlake.core.reasons import Reason
 from firmlake.tables.objects import read_object
 
-__all__ = ["EFFECTS", "NOT_THERE", "Notes", "Records", "read_text"]
+__all__ = ["EFFECTS", "Notes", "Records", "read_text"]
 
-NOT_THERE = "missing or null, but a record without it says nothing"
-"""The reason why a record without a required value is rejected."""
 _WHOLE = "value"
 """Key in `extra_json` of a record that is not an object."""
 EFFECTS = {"discard_value": "value", "discard_record": "record", "stop": "stop"}
@@ -37,7 +36,8 @@ class Reject(NamedTuple):
         record: Index of the record.
         path: Place of the value; empty for the record as a whole.
         value: JSON of the value; None if it is missing.
-        reason: What is wrong with it.
+        reason_code: What is wrong with it, a code of `core.reasons`.
+        reason: The same as a sentence.
         effect: "value": the value is null in its column, and kept in `extra_json`. "record": the record is left out.
             "stop": as "value", and the run may not be published.
     """
@@ -45,6 +45,7 @@ class Reject(NamedTuple):
     record: int
     path: str
     value: str | None
+    reason_code: str
     reason: str
     effect: str
 
@@ -93,13 +94,13 @@ class Notes:
         """Keep values of a record that no column holds, by path."""
         self._extra.setdefault(number, {}).update(extra)
 
-    def reject(self, number: int, path: str, value: Raw | None, reason: str, effect: str) -> None:
+    def reject(self, number: int, path: str, value: Raw | None, reason: Reason, effect: str) -> None:
         """Record a value as rejected, or a whole record if the path is empty."""
         self._rejects.append(
-            Reject(self._start + number, path, None if value is None else _shown(value), reason, effect)
+            Reject(self._start + number, path, None if value is None else _shown(value), *reason, effect)
         )
 
-    def discard(self, number: int, path: str, value: Raw, reason: str, mode: str) -> None:
+    def discard(self, number: int, path: str, value: Raw, reason: Reason, mode: str) -> None:
         """Record a value that does not fit, and keep it."""
         self.reject(number, path, value, reason, EFFECTS[mode])
         self.keep(number, {path or _WHOLE: value})

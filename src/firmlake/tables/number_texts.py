@@ -8,12 +8,10 @@ from collections.abc import Iterable
 import msgspec
 import polars as pl
 
-__all__ = ["AMBIGUOUS", "MARKS", "is_ambiguous", "number_in", "numbers_in", "readings"]
+__all__ = ["MARKS", "is_ambiguous", "number_in", "numbers_in", "readings"]
 
 MARKS = ".,"
 """The marks that separate decimals."""
-AMBIGUOUS = "may be decimals or thousands"
-"""The reason why a text with two readings does not fit; `contract.decimal_mark` decides between them."""
 
 _JSON = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
 _SMALL = ("ratio", "fraction", "score")
@@ -67,7 +65,10 @@ def numbers_in(cells: pl.Series, kind: str, marks: str = MARKS) -> pl.Series:
 
 
 def is_ambiguous(cell: bytes) -> bool:
-    """Return whether a JSON value is a string that holds a number with two readings."""
+    """Return whether a JSON value is a string that holds a number with two readings.
+
+    Then `contract.decimal_mark` decides between them.
+    """
     return len(_readings_in(cell, MARKS)) > 1
 
 

@@ -45,7 +45,7 @@ __all__ = [
     "stage_shards",
 ]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
 
 

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import polars as pl
 from msgspec import Raw
 
+from firmlake.core.reasons import Reason, make_reason
 from firmlake.tables.apart import take_apart
 from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell
 from firmlake.tables.columns import TEXTS, ReadColumn, read_columns
 from firmlake.tables.leaves import Leaf
-from firmlake.tables.notes import NOT_THERE, Notes, Records
+from firmlake.tables.notes import Notes, Records
 from firmlake.tables.number_texts import number_in
 from firmlake.tables.objects import Shape
 from firmlake.tables.schemas import KIND_TYPES
@@ -33,7 +34,7 @@ class _Cell(NamedTuple):
 
     value: Any = None
     kind: str = ""
-    misfit: str = ""
+    misfit: Reason | None = None
     rounded: bytes = b""
 
 
@@ -51,7 +52,7 @@ def read_tolerantly(shape: Shape, raws: Sequence[Raw], start: int) -> Records:
     for leaf, values in cells.items():
         read[leaf.name] = _complete(leaf, values, columns[leaf], notes)
         for number in read[leaf.name].is_null().arg_true() if leaf.required else ():
-            notes.reject(number, leaf.path, None, NOT_THERE, "record")
+            notes.reject(number, leaf.path, None, make_reason("missing"), "record")
     return notes.records([read[leaf.name] for leaf in shape.leaves], len(raws))
 
 
@@ -86,7 +87,7 @@ def _read_cell(leaf: Leaf, received: bytes) -> _Cell:
     try:
         value = read_cell(leaf, Raw(json))
     except MisfitError as misfit:
-        return _Cell(kind=kind, misfit=str(misfit))
+        return _Cell(kind=kind, misfit=misfit.reason)
     if value is not None and leaf.kind in DECIMALS and value != (exact := moved(json, leaf.shift)):
         return _Cell(value, kind, rounded=plain(exact).encode())
     return _Cell(value, kind)

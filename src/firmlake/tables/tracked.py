@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from firmlake.core.run import Run
-from firmlake.landing.progress import LEFT_OUT, Progress, Track
+from firmlake.landing.progress import Progress, Track
 from firmlake.landing.segments import DECISIONS, GIVEN_UP, Header, credits_in
 from firmlake.tables.answered import DRIFT, moments
 from firmlake.tables.schemas import TABLES, polars_schema
@@ -95,7 +95,8 @@ def dead_letters(progress: Progress) -> pl.DataFrame:
         {
             **company._asdict(),
             "dataset": dataset,
-            "reason": track.reason,
+            "reason_code": track.reason.code,
+            "reason": track.reason.text,
             "attempt_count": track.attempts,
             "request_id": track.request_id,
             "failed_at": _utc(track.ended_at),
@@ -127,7 +128,7 @@ def _status(track: Track) -> str:
 
 
 def _is_left_out(header: Header) -> bool:
-    return header.kind == "unknown" and header.error == LEFT_OUT and bool(header.companies)
+    return header.kind == "unknown" and header.code == "left_out" and bool(header.companies)
 
 
 def _frame(table: str, rows: list[dict[str, Any]]) -> pl.DataFrame:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import duckdb
 
 from firmlake.api.contract import DATASETS
+from firmlake.core.reasons import make_reason
 from firmlake.core.settings import ContractSettings
-from firmlake.tables.cells import BEYOND_ONE, OF_A_WHOLE
 from firmlake.tables.leaves import setting_of
 from firmlake.tables.schemas import COMPANY_TABLES
 from firmlake.warehouse.history import count_rows
@@ -28,7 +28,7 @@ _OTHER_SHARE = 0.1
 """The whole field is in doubt if more than this share of its values is above 1. Single errors are rarer, and
 percentages are nearly always above 1."""
 
-_REASON = f"a {OF_A_WHOLE}, and too many values of this field are beyond 1 to tell its scale"
+_UNKNOWN_SCALE = make_reason("unknown_scale")
 
 _RECORDS = {
     "financials": ("country", "company_number", "start_date", "end_date", "dup_no"),
@@ -146,7 +146,7 @@ def _has_any_beyond(connection: duckdb.DuckDBPyConnection, dataset: str, path: s
 
 
 def _is_in_doubt(connection: duckdb.DuckDBPyConnection, dataset: str, column: str, path: str) -> bool:
-    query = _COUNTS.format(dataset=dataset, column=column, path=path, reason=BEYOND_ONE)
+    query = _COUNTS.format(dataset=dataset, column=column, path=path)
     ((beyond, count),) = connection.execute(query).fetchall()
     return bool(beyond > _OTHER_SHARE * count)
 
@@ -162,7 +162,7 @@ _COUNTS = """
     ),
     left_out AS (
         SELECT count(*) AS n FROM staged_rejects SEMI JOIN answered USING (country, company_number)
-        WHERE dataset = '{dataset}' AND effect = 'record' AND ends_with(path, '{path}') AND contains(reason, '{reason}')
+        WHERE dataset = '{dataset}' AND effect = 'record' AND ends_with(path, '{path}') AND reason_code = 'beyond_one'
     )
     SELECT count(*) FILTER (try_cast(kept AS DOUBLE) > 1) + any_value(n),
            count(share) + count(*) FILTER (share IS NULL AND try_cast(kept AS DOUBLE) IS NOT NULL) + any_value(n)
@@ -185,14 +185,15 @@ def _withhold(connection: duckdb.DuckDBPyConnection, dataset: str, doubtful: dic
         f"fetched_at FROM {dataset}_before_{dataset} WHERE {column} <> 0"
         for column, path in doubtful.items()
     )
-    names = {"dataset": dataset, "withheld": withheld, "reason": _REASON, "run_id": run_id}
+    names = {"dataset": dataset, "withheld": withheld, "run_id": run_id} | _UNKNOWN_SCALE._asdict()
     connection.execute(_REJECTS.format(**names))
     connection.execute(_DRIFT.format(**names))
 
 
 _REJECTS = """
     CREATE TEMP VIEW staged_rejects AS FROM rejects_before_{dataset} UNION ALL BY NAME
-    SELECT w.*, request_id, '{dataset}' AS dataset, '{reason}' AS reason, 'value' AS effect, '{run_id}' AS run_id
+    SELECT w.*, request_id, '{dataset}' AS dataset, '{code}' AS reason_code, '{text}' AS reason, 'value' AS effect,
+           '{run_id}' AS run_id
     FROM ({withheld}) w JOIN (
         SELECT fetched_at, min(request_id) AS request_id FROM staged_requests
         WHERE dataset = '{dataset}' AND status BETWEEN 200 AND 299 GROUP BY fetched_at
