@@ -95,13 +95,13 @@ def plan(job: Job, stages: Stages) -> Any:
 def export(job: Job, stages: Stages) -> Path:
     """Export the warehouse to Parquet files in a folder."""
     from firmlake.core.folders import Folders
+    from firmlake.delivery.deliver import export, export_request
     from firmlake.delivery.destination import open_destination
-    from firmlake.delivery.export import export, request_of
 
     folder = job.data / "export"
     with stages.clock("export"):
-        done = export(Folders(job.data), request_of(_settings(job)), open_destination(str(folder)))
-    return folder / "exports" / done.manifest.export_id
+        done = export(Folders(job.data), export_request(_settings(job)), open_destination(str(folder)))
+    return folder / "exports" / done.record.delivery_id
 
 
 def list_back(job: Job, stages: Stages, ending: str) -> Path:
@@ -117,12 +117,12 @@ def list_back(job: Job, stages: Stages, ending: str) -> Path:
 def load(job: Job, stages: Stages, target: str) -> str:
     """Load all tables into an empty schema of another database: what `firmlake load` does first."""
     from firmlake.core.folders import Folders
-    from firmlake.delivery.load import LoadRequest
-    from firmlake.delivery.load import load as carry_out
+    from firmlake.delivery.deliver import Request
+    from firmlake.delivery.deliver import load as carry_out
 
     address = target.format(data=job.data)
     with stages.clock("load"):
-        request = LoadRequest(target=address, memory_limit=_settings(job).run.duckdb_memory)
+        request = Request(target=address, memory_limit=_settings(job).run.duckdb_memory)
         carry_out(Folders(job.data), request, lambda: datetime.now(UTC))
     return address
 

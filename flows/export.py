@@ -11,8 +11,8 @@ from prefect import flow
 
 from artifacts import show_table
 from firmlake import __version__
-from firmlake.delivery.export import Exported, export_as_set
-from firmlake.delivery.manifest import describe_rows
+from firmlake.delivery.deliver import Delivered, export_as_set
+from firmlake.delivery.record import describe_rows
 from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 
@@ -44,15 +44,15 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
     tell(describe(done))
     rows = [
         {"table": table.name, "rows": table.row_count, "files": len(table.files), **table.changes}
-        for table in done.manifest.tables
+        for table in done.record.tables
     ]
     show_table("export-tables", rows, describe(done))
-    return end(done.manifest.export_id, describe(done))
+    return end(done.record.delivery_id, describe(done))
 
 
-def describe(done: Exported) -> str:
+def describe(done: Delivered) -> str:
     """Describe the result of an export in one line."""
-    made = done.manifest
-    what = f"{made.export_id}: {describe_rows(made)}, {made.mode}"
+    made = done.record
+    what = f"{made.delivery_id}: {describe_rows(made)}, {made.mode}"
     note = f" ({done.note})" if done.note else ""
     return (f"Exported {what}" if done.is_new else f"Already there: {what}") + note

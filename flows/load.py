@@ -13,8 +13,8 @@ from artifacts import show_table
 from firmlake import __version__
 from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import load as carry_out
-from firmlake.delivery.load import request_of
+from firmlake.delivery.deliver import load as carry_out
+from firmlake.delivery.deliver import load_request
 from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 
@@ -43,10 +43,10 @@ def load(whole: bool = False, config: str | None = None, overrides: dict[str, st
         return end("", "Skipped: no target is named. Set FIRMLAKE_LOAD__TARGET to load after each run")
     if is_deployed() and is_before_first_run(settings):
         return end("", NO_RUN_YET)
-    request = request_of(settings, is_whole=whole)
+    request = load_request(settings, is_whole=whole)
     done = as_task("load", lambda: carry_out(Folders.of(settings), request, utc_now, tell))
     message = done.describe()
     show_table(
         "load-tables", [{"table": name, "rows": count} for name, count in done.record.row_counts.items()], message
     )
-    return end(done.record.load_id, message)
+    return end(done.record.delivery_id, message)

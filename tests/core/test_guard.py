@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.guard import guard, unguard
-from firmlake.delivery.table_files import guarded
+from firmlake.delivery.files import guarded
 
 TEXTS = st.text(alphabet="=+-@\t\r\n'09.,a %€", max_size=6)
 

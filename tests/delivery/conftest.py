@@ -21,8 +21,8 @@ import httpx
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.database import LoadTarget
-from firmlake.delivery.load import LoadRequest, open_target
+from firmlake.delivery.database import Database
+from firmlake.delivery.deliver import Request, open_target
 from postgres import Postgres, serve_postgres
 from support import (
     ACME,
@@ -121,11 +121,11 @@ class Place:
     def __init__(self, address: str, ask: Callable[[str], list[tuple[Any, ...]]], schema: str = "firmlake") -> None:
         self.address, self.ask, self.schema = address, ask, schema
 
-    def request(self, **options: Any) -> LoadRequest:
-        return LoadRequest(target=self.address, schema=self.schema, **options)
+    def request(self, mode: str = "changes", **options: Any) -> Request:
+        return Request(mode=mode, target=self.address, schema=self.schema, **options)
 
     @contextmanager
-    def open(self) -> Iterator[LoadTarget]:
+    def open(self) -> Iterator[Database]:
         with open_target(self.request()) as target:
             yield target
 

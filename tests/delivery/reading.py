@@ -10,11 +10,12 @@ import duckdb
 import msgspec
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.manifest import ExportManifest, Latest
+from firmlake.delivery.files import Latest
+from firmlake.delivery.record import Record
 from firmlake.warehouse.generations import open_warehouse
 
 
-def follow(target: Path) -> tuple[Path, ExportManifest] | None:
+def follow(target: Path) -> tuple[Path, Record] | None:
     """The folder and manifest that `latest.json` names, every file of it checked; None before the first export."""
     if not (target / "latest.json").exists():
         return None
@@ -22,11 +23,11 @@ def follow(target: Path) -> tuple[Path, ExportManifest] | None:
     content = (target / latest.manifest).read_bytes()
     assert hashlib.sha256(content).hexdigest() == latest.manifest_sha256
     folder = (target / latest.manifest).parent
-    check(folder, manifest := msgspec.json.decode(content, type=ExportManifest))
+    check(folder, manifest := msgspec.json.decode(content, type=Record))
     return folder, manifest
 
 
-def check(folder: Path, manifest: ExportManifest) -> None:
+def check(folder: Path, manifest: Record) -> None:
     """An export is what its manifest says, no more and no less."""
     assert (folder / "_SUCCESS").exists()
     stated = {file.path: file for table in manifest.tables for file in table.files}

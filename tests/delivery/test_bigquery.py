@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 
 from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.delivery.load import load
+from firmlake.delivery.deliver import load
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
 from .conftest import Place
@@ -225,7 +225,7 @@ def test_weeks_are_loaded_in_transactions_of_one_session(weeks, service):
         assert load(folders, place.request(), now).record.mode == ("changes" if week else "whole")
         assert_same(folders, place)
     assert not load(folders, place.request(), now).is_new
-    assert load(folders, place.request(is_whole=True), now).record.mode == "whole"
+    assert load(folders, place.request("whole"), now).record.mode == "whole"
     assert_same(folders, place)
     assert service.locations == {"firmlake": "EU"}
     assert service.sessions.count("") == 4  # each is ended

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from firmlake.delivery.dbt import render_package_sources, render_sources
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
 from support import query, slow
 from warehouse.figures import Figures
 from warehouse.test_unit_errors import Companies, planted_figures
@@ -151,7 +151,7 @@ def assert_metrics_are_those_of_the_mart(program, project, place, mart):
 
 
 def test_the_sources_file_says_what_the_export_holds(lake, tmp_path):
-    manifest = export(lake, ExportRequest(), Folder(tmp_path)).manifest
+    manifest = export(lake, Request(), Folder(tmp_path)).record
     [source] = yaml.safe_load(render_sources(manifest))["sources"]
     tables = {table["name"]: table for table in source["tables"]}
     for table in manifest.tables:

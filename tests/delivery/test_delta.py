@@ -6,8 +6,8 @@ import pytest
 from deltalake import DeltaTable
 
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder, open_destination
-from firmlake.delivery.export import ExportRequest, export
 from support import query
 
 from .conftest import add_week
@@ -38,10 +38,10 @@ def test_a_whole_export_overwrites_and_changes_are_appended(tmp_path):
     held = []
     for week in range(3):
         add_week(folders, week)
-        request = ExportRequest(format="delta", tables=TABLES, mode="changes" if week == 2 else "whole")
+        request = Request(format="delta", tables=TABLES, mode="changes" if week == 2 else "whole")
         done = export(folders, request, Folder(out))
-        assert export(folders, request, Folder(out)).manifest == done.manifest
-        held.append(done.manifest.tables[0])
+        assert export(folders, request, Folder(out)).record == done.record
+        held.append(done.record.tables[0])
     assert [(each.delta_path, each.delta_version) for each in held] == [
         ("delta/financials", 0),
         ("delta/financials", 1),
@@ -54,13 +54,13 @@ def test_a_whole_export_overwrites_and_changes_are_appended(tmp_path):
 
 @pytest.mark.slow
 def test_an_export_killed_after_its_commit_does_not_commit_again(lake, tmp_path):
-    request = ExportRequest(format="delta", tables=TABLES)
+    request = Request(format="delta", tables=TABLES)
     for _ in range(2):
         with pytest.raises(KilledError):
             export(lake, request, DiesBeforeManifest(tmp_path))
         assert follow(tmp_path) is None
     done = export(lake, request, Folder(tmp_path))
-    for table in done.manifest.tables:
+    for table in done.record.tables:
         assert (table.delta_version, DeltaTable(str(tmp_path / table.delta_path)).version()) == (0, 0)
         assert table.row_count == query(lake, f"SELECT count(*) FROM {table.name}")[0][0]
     assert amounts(tmp_path / "delta/financials", 0) == query(lake, AMOUNTS)
@@ -68,5 +68,5 @@ def test_an_export_killed_after_its_commit_does_not_commit_again(lake, tmp_path)
 
 @pytest.mark.slow
 def test_delta_goes_to_s3(lake, bucket):
-    done = export(lake, ExportRequest(format="delta", tables=("financials",)), open_destination(bucket))
-    assert amounts(f"{bucket}/delta/financials", done.manifest.tables[0].delta_version) == query(lake, AMOUNTS)
+    done = export(lake, Request(format="delta", tables=("financials",)), open_destination(bucket))
+    assert amounts(f"{bucket}/delta/financials", done.record.tables[0].delta_version) == query(lake, AMOUNTS)

@@ -16,9 +16,9 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder, open_destination
-from firmlake.delivery.export import ExportRequest, export
-from firmlake.delivery.manifest import folder_of
+from firmlake.delivery.files import folder_of
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
@@ -28,15 +28,15 @@ from .conftest import RUNS, add_week
 from .reading import check, exported_rows, follow, rows, warehouse_rows
 
 ALL = tuple(WAREHOUSE_TABLES)
-CHANGES = ExportRequest(mode="changes")
+CHANGES = Request(mode="changes")
 
 
 @pytest.fixture(scope="module")
 def whole(lake, tmp_path_factory):
     """A whole export of every table, and its folder."""
     target = tmp_path_factory.mktemp("whole")
-    done = export(lake, ExportRequest(tables=ALL), Folder(target))
-    return target / folder_of(done.manifest.export_id), done.manifest
+    done = export(lake, Request(tables=ALL), Folder(target))
+    return target / folder_of(done.record.delivery_id), done.record
 
 
 @pytest.mark.parametrize("table", ALL)
@@ -79,23 +79,23 @@ def test_the_manifest_states_every_file(whole):
 
 
 def test_the_same_export_again_does_nothing(lake, tmp_path):
-    first = export(lake, ExportRequest(), Folder(tmp_path))
+    first = export(lake, Request(), Folder(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    again = export(lake, ExportRequest(), Folder(tmp_path))
-    assert (first.is_new, again.is_new, again.manifest) == (True, False, first.manifest)
+    again = export(lake, Request(), Folder(tmp_path))
+    assert (first.is_new, again.is_new, again.record) == (True, False, first.record)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_as_of_a_run_is_what_the_warehouse_held_then(lake, tmp_path):
-    done = export(lake, ExportRequest(mode="as_of", as_of=RUNS[0]), Folder(tmp_path))
-    folder = tmp_path / folder_of(done.manifest.export_id)
+    done = export(lake, Request(mode="as_of", as_of=RUNS[0]), Folder(tmp_path))
+    folder = tmp_path / folder_of(done.record.delivery_id)
     for table in ("companies", "financials", "lookalikes", "relationships", "company_state"):
         with open_warehouse(lake) as connection:
             expected = rows(connection, f"{table}_as_of('{RUNS[0]}')")
         assert exported_rows(folder, table) == expected, table
     assert [row[0] for row in duckdb.sql(f"SELECT run_id FROM '{folder}/runs/*.parquet'").fetchall()] == [RUNS[0]]
     assert not (tmp_path / "latest.json").exists()
-    assert {table.name: table.key for table in done.manifest.tables}["relationships"] == ()
+    assert {table.name: table.key for table in done.record.tables}["relationships"] == ()
 
 
 def test_applying_the_changes_gives_the_newer_generation(tmp_path):
@@ -103,20 +103,20 @@ def test_applying_the_changes_gives_the_newer_generation(tmp_path):
     add_week(folders, 0)
     target = Folder(tmp_path / "out")
     first = export(folders, CHANGES, target)
-    assert (first.manifest.mode, first.note) == ("whole", "nothing was exported before")
+    assert (first.record.mode, first.note) == ("whole", "nothing was delivered before")
     states = {table: exported_rows(*_of(target, first, table)) for table in EXPORTED_TABLES}
     for week in (1, 2):
         add_week(folders, week)
         done = export(folders, CHANGES, target)
-        assert (done.manifest.mode, done.note) == ("changes", "")
+        assert (done.record.mode, done.note) == ("changes", "")
         for table in EXPORTED_TABLES:
             states[table] = _applied(states[table], _of(target, done, table)[0], table)
             assert states[table] == warehouse_rows(folders, table), (week, table)
-    changed = {table.name: table.changes for table in done.manifest.tables}
+    changed = {table.name: table.changes for table in done.record.tables}
     assert changed["financials"] == {"delete": 1, "insert": 1, "update": 1}  # 2024 moved down by one
     assert changed["relationships"] == {"delete": 2}
     again = export(folders, CHANGES, target)
-    assert (again.is_new, again.manifest) == (False, done.manifest)
+    assert (again.is_new, again.record) == (False, done.record)
     assert follow(tmp_path / "out")[1].previous.startswith(RUNS[1])
 
 
@@ -130,13 +130,13 @@ def test_changes_are_whole_where_their_start_is_no_longer_kept(tmp_path):
     assert base.exists()  # it is kept for exactly this, whatever the number of generations
     base.unlink()
     done = export(folders, CHANGES, Folder(tmp_path / "out"))
-    assert (done.manifest.mode, "no longer kept" in done.note) == ("whole", True)
+    assert (done.record.mode, "no longer kept" in done.note) == ("whole", True)
 
 
 @pytest.mark.parametrize("other", [{"tables": ("companies",)}, {"format": "csv"}])
 def test_changes_are_whole_where_the_last_export_was_another(lake, tmp_path, other):
-    export(lake, msgspec.structs.replace(ExportRequest(), **other), Folder(tmp_path))
-    assert export(lake, CHANGES, Folder(tmp_path)).manifest.mode == "whole"
+    export(lake, msgspec.structs.replace(Request(), **other), Folder(tmp_path))
+    assert export(lake, CHANGES, Folder(tmp_path)).record.mode == "whole"
 
 
 class KilledError(BaseException):
@@ -171,9 +171,9 @@ class Mortal(Folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_killed_at_any_step_shows_the_export_before_or_the_new_one_and_goes_on(lake, tmp_path, before):
-    request = ExportRequest(tables=("companies", "runs"))
+    request = Request(tables=("companies", "runs"))
     old = export(_before(lake, tmp_path), request, Folder(tmp_path / "old"))
-    undisturbed = export(lake, request, Folder(tmp_path / "undisturbed")).manifest
+    undisturbed = export(lake, request, Folder(tmp_path / "undisturbed")).record
     step = 0
     while True:
         step += 1
@@ -185,8 +185,8 @@ def test_killed_at_any_step_shows_the_export_before_or_the_new_one_and_goes_on(l
         except KilledError:
             pass
         shown = follow(target)[1]
-        assert shown.export_id in (old.manifest.export_id, undisturbed.export_id)
-        assert export(lake, request, Folder(target)).manifest == undisturbed
+        assert shown.delivery_id in (old.record.delivery_id, undisturbed.delivery_id)
+        assert export(lake, request, Folder(target)).record == undisturbed
         assert follow(target)[1] == undisturbed
     assert step == 9  # clear, 3 countries and 1 file, manifest, _SUCCESS, latest.json; and one more that never comes
 
@@ -197,11 +197,11 @@ def test_an_export_that_came_between_is_not_overwritten(lake, tmp_path):
 
     class Slow(Folder):
         def replace(self, path, content, held):
-            export(elsewhere, ExportRequest(tables=("companies",)), Folder(target))
+            export(elsewhere, Request(tables=("companies",)), Folder(target))
             super().replace(path, content, held)
 
     with pytest.raises(FirmlakeError, match="Another export has replaced"):
-        export(lake, ExportRequest(tables=("runs",)), Slow(target))
+        export(lake, Request(tables=("runs",)), Slow(target))
     assert [table.name for table in follow(target)[1].tables] == ["companies"]
 
 
@@ -209,18 +209,18 @@ def test_two_exports_to_one_place_at_once_do_not_clear_each_others_files(lake, t
     class Slow(Folder):
         def put(self, path, file):
             with pytest.raises(LockHeldError, match=f"an export to {tmp_path}, process"):
-                export(lake, ExportRequest(tables=("companies",)), Folder(tmp_path))
+                export(lake, Request(tables=("companies",)), Folder(tmp_path))
             super().put(path, file)
 
-    done = export(lake, ExportRequest(tables=("companies",)), Slow(tmp_path))
-    assert follow(tmp_path)[1] == done.manifest
+    done = export(lake, Request(tables=("companies",)), Slow(tmp_path))
+    assert follow(tmp_path)[1] == done.record
 
 
 def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):
-    newer = export(lake, ExportRequest(), Folder(tmp_path / "out"))
-    with pytest.raises(FirmlakeError, match="holds a newer export"):
-        export(_before(lake, tmp_path), ExportRequest(), Folder(tmp_path / "out"))
-    assert follow(tmp_path / "out")[1] == newer.manifest
+    newer = export(lake, Request(), Folder(tmp_path / "out"))
+    with pytest.raises(FirmlakeError, match="a later copy of this one"):
+        export(_before(lake, tmp_path), Request(), Folder(tmp_path / "out"))
+    assert follow(tmp_path / "out")[1] == newer.record
 
 
 def test_an_export_of_another_data_folder_is_not_replaced(tmp_path):
@@ -228,10 +228,10 @@ def test_an_export_of_another_data_folder_is_not_replaced(tmp_path):
     first, second = Folders(tmp_path / "a"), Folders(tmp_path / "b")
     add_week(first, 0)
     add_week(second, 1)
-    done = export(first, ExportRequest(tables=("runs",)), Folder(tmp_path / "out"))
-    with pytest.raises(FirmlakeError, match=f"holds an export of run {RUNS[0]}, which is not in"):
-        export(second, ExportRequest(tables=("runs",)), Folder(tmp_path / "out"))
-    assert follow(tmp_path / "out")[1] == done.manifest
+    done = export(first, Request(tables=("runs",)), Folder(tmp_path / "out"))
+    with pytest.raises(FirmlakeError, match=f"holds run {RUNS[0]}, which is not in"):
+        export(second, Request(tables=("runs",)), Folder(tmp_path / "out"))
+    assert follow(tmp_path / "out")[1] == done.record
 
 
 @pytest.mark.parametrize(
@@ -246,30 +246,30 @@ def test_an_export_of_another_data_folder_is_not_replaced(tmp_path):
 )
 def test_what_there_is_not_is_refused(lake, tmp_path, wanted, words):
     with pytest.raises(UsageError, match=words):
-        export(lake, ExportRequest(**wanted), Folder(tmp_path))
+        export(lake, Request(**wanted), Folder(tmp_path))
     assert follow(tmp_path) is None
 
 
 def test_nothing_published_is_told(folders, tmp_path):
     with pytest.raises(FirmlakeError, match="does not exist yet"):
-        export(folders, ExportRequest(), Folder(tmp_path))
+        export(folders, Request(), Folder(tmp_path))
 
 
 @pytest.mark.parametrize("store", ["bucket", pytest.param("container", marks=pytest.mark.slow)])
 def test_an_export_to_a_store_is_that_to_a_folder(lake, tmp_path, store, request):
     remote = open_destination(request.getfixturevalue(store))
-    request = ExportRequest(tables=("companies", "financials"))
+    request = Request(tables=("companies", "financials"))
     local = export(lake, request, Folder(tmp_path))
     for is_new in (True, False):
         done = export(lake, request, remote)
-        assert (done.manifest, done.is_new) == (local.manifest, is_new)
-    for file in [file for table in local.manifest.tables for file in table.files]:
-        path = f"{folder_of(local.manifest.export_id)}/{file.path}"
+        assert (done.record, done.is_new) == (local.record, is_new)
+    for file in [file for table in local.record.tables for file in table.files]:
+        path = f"{folder_of(local.record.delivery_id)}/{file.path}"
         assert remote.read(path).content == (tmp_path / path).read_bytes()
 
 
 def _of(target, done, table):
-    return target.path / folder_of(done.manifest.export_id), table
+    return target.path / folder_of(done.record.delivery_id), table
 
 
 def _applied(state, folder, table):

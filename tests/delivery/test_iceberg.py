@@ -8,8 +8,8 @@ import pytest
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
 from firmlake.delivery.iceberg import CATALOG
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from support import query
@@ -45,10 +45,10 @@ def three(tmp_path):
     folders, out, held = Folders(tmp_path / "data"), tmp_path / "out", []
     for week in range(3):
         add_week(folders, week)
-        request = ExportRequest(format="iceberg", tables=TABLES, mode="changes" if week == 2 else "whole")
+        request = Request(format="iceberg", tables=TABLES, mode="changes" if week == 2 else "whole")
         done = export(folders, request, Folder(out))
-        assert export(folders, request, Folder(out)).manifest == done.manifest
-        held.append((done.manifest, query(folders, AMOUNTS)))
+        assert export(folders, request, Folder(out)).record == done.record
+        held.append((done.record, query(folders, AMOUNTS)))
     return out, held
 
 
@@ -83,7 +83,7 @@ def test_an_export_that_was_killed_after_its_commits_does_not_commit_again(lake,
         def put(self, path, file):
             raise KeyboardInterrupt
 
-    request = ExportRequest(format="iceberg", tables=TABLES)
+    request = Request(format="iceberg", tables=TABLES)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             export(lake, request, DiesBeforeManifest(tmp_path))
@@ -98,11 +98,11 @@ def test_a_new_column_is_added_to_a_table_that_is_there(lake, tmp_path, monkeypa
     fewer = table._replace(columns=tuple(c for c in table.columns if c.name != "revenue"))
     with monkeypatch.context() as patched:
         patched.setattr("firmlake.delivery.selection.WAREHOUSE_TABLES", {"financials": fewer})
-        export(lake, ExportRequest(format="iceberg", tables=("financials",)), Folder(tmp_path))
-    export(lake, ExportRequest(format="iceberg", tables=("financials", "runs")), Folder(tmp_path / "more"))
+        export(lake, Request(format="iceberg", tables=("financials",)), Folder(tmp_path))
+    export(lake, Request(format="iceberg", tables=("financials", "runs")), Folder(tmp_path / "more"))
     assert "revenue" not in open_table(tmp_path, "financials").schema().column_names
     monkeypatch.setattr("firmlake.delivery.iceberg._MOMENT", "firmlake.another")
-    export(lake, ExportRequest(format="iceberg", tables=("financials", "runs")), Folder(tmp_path))
+    export(lake, Request(format="iceberg", tables=("financials", "runs")), Folder(tmp_path))
     assert amounts(open_table(tmp_path, "financials").scan().to_arrow()) == query(lake, AMOUNTS)
 
 
@@ -111,4 +111,4 @@ def test_an_object_store_without_a_catalog_is_refused_with_the_way_to_name_one(l
 
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(UsageError, match="PYICEBERG_CATALOG__FIRMLAKE__URI"):
-        export(lake, ExportRequest(format="iceberg", tables=TABLES), open_destination(bucket))
+        export(lake, Request(format="iceberg", tables=TABLES), open_destination(bucket))

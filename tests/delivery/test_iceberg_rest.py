@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.export import ExportRequest, export
+from firmlake.delivery.deliver import Request, export
 from support import query
 
 from .conftest import add_week
@@ -138,9 +138,9 @@ def test_exports_reach_the_catalog_and_three_readers_find_them(catalog, bucket, 
     folders, held = Folders(tmp_path / "data"), []
     for week in range(3):
         add_week(folders, week)
-        request = ExportRequest(format="iceberg", tables=TABLES, mode="changes" if week == 2 else "whole")
+        request = Request(format="iceberg", tables=TABLES, mode="changes" if week == 2 else "whole")
         done = export(folders, request, open_destination(bucket))
-        held.append((done.manifest, query(folders, AMOUNTS)))
+        held.append((done.record, query(folders, AMOUNTS)))
     assert "POST /v1/namespaces/firmlake/tables/financials" in catalog.asked
     assert catalog.asked.count("POST /v1/namespaces") == 1  # creating it takes a right that later exports do not need
 
@@ -163,6 +163,6 @@ def test_a_catalog_that_refuses_the_token_is_told_without_it(catalog, bucket, la
 
     monkeypatch.setenv("PYICEBERG_CATALOG__FIRMLAKE__TOKEN", "planted-other")
     with pytest.raises(FirmlakeError) as caught:
-        export(lake, ExportRequest(format="iceberg", tables=TABLES), open_destination(bucket))
+        export(lake, Request(format="iceberg", tables=TABLES), open_destination(bucket))
     assert "planted-other" not in str(caught.value)
     assert "Check the catalog" in str(caught.value)

@@ -12,9 +12,10 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.delivery.database import LoadTarget
+from firmlake.delivery.database import Database
+from firmlake.delivery.deliver import Request, load
 from firmlake.delivery.dialects import comments
-from firmlake.delivery.load import LoadRequest, load
+from firmlake.delivery.record import Record, describe_table
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.rebuild.prune import find_removable, prune
 from firmlake.rebuild.replay import replay
@@ -29,6 +30,12 @@ def now():
 
 def deliver(folders, place, tell=lambda line: None, **options):
     return load(folders, place.request(**options), now, tell)
+
+
+NOWHERE = {
+    "mode": "whole", "format": "", "run_id": "", "generation": 1, "published_at": NOON, "schema_version": 1,
+    "firmlake_version": "",
+}  # fmt: skip
 
 
 def texts(rows):
@@ -78,7 +85,7 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
         deliver(weeks(each), place)
     seen = "SELECT country, company_number, rank, score FROM firmlake.lookalikes"
     before = texts(place.ask(seen)) if week else []
-    folders, stage = weeks(week), LoadTarget.stage
+    folders, stage = weeks(week), Database.stage
     said = []
 
     def killed(self, load_id, table, *arguments, **options):
@@ -86,10 +93,10 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
             raise KeyboardInterrupt
         return stage(self, load_id, table, *arguments, **options)
 
-    monkeypatch.setattr(LoadTarget, "stage", killed)
+    monkeypatch.setattr(Database, "stage", killed)
     with pytest.raises(KeyboardInterrupt):
         load(folders, place.request(), now)
-    monkeypatch.setattr(LoadTarget, "stage", stage)
+    monkeypatch.setattr(Database, "stage", stage)
 
     if week:
         assert texts(place.ask(seen)) == before
@@ -102,18 +109,18 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
 def test_an_error_while_tables_are_put_in_place_leaves_them_as_they_were(weeks, place, monkeypatch):
     deliver(weeks(0), place)
     held = texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes"))
-    folders, unmark = weeks(1), LoadTarget._unmark
+    folders, unmark = weeks(1), Database._unmark
 
     def fail(self, load_id, name):
         if name == "relationships":
             raise FirmlakeError("cut", "again")
         unmark(self, load_id, name)
 
-    monkeypatch.setattr(LoadTarget, "_unmark", fail)
+    monkeypatch.setattr(Database, "_unmark", fail)
     with pytest.raises(FirmlakeError, match="cut"):
         deliver(folders, place)
     assert texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes")) == held
-    monkeypatch.setattr(LoadTarget, "_unmark", unmark)
+    monkeypatch.setattr(Database, "_unmark", unmark)
     deliver(folders, place)
     assert_same(folders, place)
 
@@ -128,11 +135,11 @@ def test_the_newest_load_is_the_last_one_also_if_a_clock_was_set_back(weeks, pla
 
 @pytest.mark.slow
 def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch):
-    folders, publish = weeks(0), LoadTarget.publish
-    monkeypatch.setattr(LoadTarget, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    folders, publish = weeks(0), Database.publish
+    monkeypatch.setattr(Database, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         deliver(folders, place)
-    monkeypatch.setattr(LoadTarget, "publish", publish)
+    monkeypatch.setattr(Database, "publish", publish)
     deliver(weeks(1), place)
     assert_same(folders, place)
     with place.open() as target:
@@ -145,11 +152,11 @@ def test_a_column_that_is_new_is_added_and_views_on_the_table_stay(weeks, place,
     table = WAREHOUSE_TABLES["lookalikes"]
     fewer = table._replace(columns=tuple(c for c in table.columns if c.name != "score"))
     with monkeypatch.context() as patched:
-        for module in ("delivery.selection", "delivery.load"):
+        for module in ("delivery.selection", "delivery.database"):
             patched.setattr(f"firmlake.{module}.WAREHOUSE_TABLES", {"lookalikes": fewer})
         deliver(folders, place, tables=("lookalikes",))
     place.ask("CREATE VIEW firmlake.ours AS SELECT company_number FROM firmlake.lookalikes")
-    deliver(folders, place, tables=("lookalikes",), is_whole=True)
+    deliver(folders, place, tables=("lookalikes",), mode="whole")
     assert_same(folders, place, ("lookalikes",))
     assert len(place.ask("SELECT * FROM firmlake.ours")) == len(query(folders, "SELECT 1 FROM lookalikes"))
 
@@ -165,7 +172,7 @@ def test_tables_and_columns_say_what_they_mean(weeks, place):
                 FROM information_schema.columns WHERE table_schema = '{place.schema}' AND table_name = 'financials'
             """)
     assert {row[0] for row in said} == {column.comment for column in WAREHOUSE_TABLES["financials"].columns}
-    assert len(list(comments("t", WAREHOUSE_TABLES["financials"], target.dialect))) == 1 + len(said)
+    assert len(list(comments("t", describe_table(WAREHOUSE_TABLES["financials"]), target.dialect))) == 1 + len(said)
 
 
 def test_awkward_text_arrives_as_it_is(weeks, place):
@@ -174,9 +181,9 @@ def test_awkward_text_arrives_as_it_is(weeks, place):
     rows = [*enumerate(values), (99, None)]
     batch = pa.RecordBatch.from_pydict({"id": [row[0] for row in rows], "text": [row[1] for row in rows]})
     with place.open() as target:
-        target.prepare("x")
-        assert target.stage("x", table, [batch], is_whole=True) == len(rows)
-        assert target.stage("y", table._replace(name="b"), [], is_whole=True) == 0
+        target.begin(Record(delivery_id="x", **NOWHERE))
+        assert target.stage("x", table, [batch], is_whole=True).row_count == len(rows)
+        assert target.stage("y", table._replace(name="b"), [], is_whole=True).row_count == 0
     assert sorted(place.ask("SELECT * FROM firmlake._staging_awkward")) == rows
 
 
@@ -203,7 +210,7 @@ def test_a_table_that_no_load_made_is_left_alone(weeks, place):
 )
 def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks, target):
     with pytest.raises(FirmlakeError) as caught:
-        load(weeks(0), LoadRequest(target=target), now)
+        load(weeks(0), Request(target=target), now)
     assert "planted-secret" not in str(caught.value)
     assert caught.value.next_step
 
@@ -211,22 +218,27 @@ def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks,
 def test_a_server_is_named_with_its_port(weeks):
     """By this name `forget` finds the copy again, and two servers on one machine keep a record each."""
     with pytest.raises(FirmlakeError, match=r"postgres://127\.0\.0\.1:1/d"):
-        load(weeks(0), LoadRequest(target="postgres://127.0.0.1:1/d"), now)
+        load(weeks(0), Request(target="postgres://127.0.0.1:1/d"), now)
 
 
 def test_files_made_by_a_load_are_readable_by_their_owner_only_and_keep_the_access_they_are_given(weeks, tmp_path):
     path = tmp_path / "made.duckdb"
-    load(weeks(0), LoadRequest(target=f"duckdb:{path}"), now)
+    load(weeks(0), Request(target=f"duckdb:{path}"), now)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o640)
-    load(weeks(1), LoadRequest(target=f"duckdb:{path}"), now)
+    load(weeks(1), Request(target=f"duckdb:{path}"), now)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 def test_a_record_can_be_written_and_read_back(weeks, place):
     done = deliver(weeks(0), place)
     with place.open() as target:
-        assert target.held() == msgspec.structs.replace(done.record)
+        held = target.held()
+    assert held
+    names = {table.name: [column.name for column in table.columns] for table in done.record.tables}
+    assert {table.name: [column.name for column in table.columns] for table in held.tables} == names
+    assert held.row_counts == done.record.row_counts
+    assert msgspec.structs.replace(held, tables=(), format="parquet") == msgspec.structs.replace(done.record, tables=())
 
 
 def test_what_was_taken_out_of_all_generations_is_deleted_from_the_target_too(weeks, place):
@@ -270,7 +282,7 @@ def other(tmp_path) -> Folders:
 def test_the_schema_of_another_data_folder_is_refused_until_it_is_taken_over(weeks, place, other):
     folders = weeks(0)
     deliver(folders, place)
-    for options in ({}, {"is_whole": True}):
+    for options in ({}, {"mode": "whole"}):
         with pytest.raises(FirmlakeError, match="another data folder") as caught:
             deliver(other, place, **options)
         assert "--take-over" in caught.value.next_step
@@ -309,7 +321,7 @@ def test_a_data_folder_stays_the_same_after_a_prune_a_replay_and_in_a_restored_c
     replay(restored, lambda: now() + DAY, memory_limit="256MB", keep=1)
     assert deliver(restored, place).is_new
     assert_same(restored, place)
-    with pytest.raises(FirmlakeError, match="newer load"):
+    with pytest.raises(FirmlakeError, match="newer generation"):
         deliver(folders, place)
 
 
@@ -347,7 +359,7 @@ def test_a_type_that_others_changed_is_put_right_also_by_a_load_that_is_whole_an
     with place.open() as target:
         before = target.shapes()["financials"]
     place.ask("ALTER TABLE firmlake.financials ALTER COLUMN revenue TYPE double precision")
-    deliver(folders, place, is_whole=True)
+    deliver(folders, place, mode="whole")
     with place.open() as target:
         assert target.shapes()["financials"] == before
 
@@ -359,7 +371,7 @@ def test_a_column_that_others_added_stays(weeks, place):
     place.ask("ALTER TABLE firmlake.companies ADD COLUMN note text")
     place.ask("UPDATE firmlake.companies SET note = 'ours'")
     assert not deliver(folders, place).is_new
-    deliver(folders, place, is_whole=True)
+    deliver(folders, place, mode="whole")
     assert place.ask("SELECT DISTINCT note FROM firmlake.companies") == [("ours",)]
 
 
@@ -368,7 +380,7 @@ def test_a_load_of_fewer_tables_keeps_all_tables_of_the_schema_at_one_generation
     deliver(weeks(0), place)
     folders, said = weeks(1), []
     done = deliver(folders, place, tables=("companies",), tell=said.append)
-    assert (done.record.mode, set(done.record.tables)) == ("changes", set(EXPORTED_TABLES))
+    assert (done.record.mode, set(done.record.row_counts)) == ("changes", set(EXPORTED_TABLES))
     assert "financials" in said[0]
     assert_same(folders, place)
 
@@ -379,14 +391,16 @@ def test_tables_that_an_earlier_firmlake_left_behind_are_loaded_again(weeks, pla
     with place.open() as target:
         held = target.held()
         assert held
-        fewer = msgspec.json.encode({"companies": held.tables["companies"]}).decode()
+        [companies] = [table for table in held.tables if table.name == "companies"]
+        shape = [(column.name, column.type) for column in companies.columns]
+        fewer = msgspec.json.encode({"companies": shape}).decode()
     place.ask(
         "INSERT INTO firmlake._firmlake_loads SELECT 'later', loaded_at + INTERVAL '1 second', mode, run_id, "
         f"generation, published_at, made_at, base_generation, schema_version, firmlake_version, '{fewer}', row_counts "
         "FROM firmlake._firmlake_loads"
     )
     folders = weeks(1)
-    assert deliver(folders, place).note == "the last load had other tables"
+    assert deliver(folders, place).note == "the last delivery had other tables"
     assert_same(folders, place)
 
 
@@ -395,7 +409,7 @@ def test_a_table_that_others_dropped_and_nobody_asks_for_is_not_made_again(weeks
     folders = weeks(0)
     deliver(folders, place)
     place.ask("DROP TABLE firmlake.runs")
-    assert "runs" not in deliver(folders, place, tables=("companies",)).record.tables
+    assert "runs" not in deliver(folders, place, tables=("companies",)).record.row_counts
     assert not deliver(folders, place, tables=("companies",)).is_new
     with place.open() as target:
         assert "runs" not in target.shapes()

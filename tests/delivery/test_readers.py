@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
-from firmlake.delivery.manifest import folder_of
+from firmlake.delivery.files import folder_of
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 
@@ -23,9 +23,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def folder(lake, tmp_path_factory):
     target = tmp_path_factory.mktemp("out")
-    return target / folder_of(
-        export(lake, ExportRequest(tables=tuple(WAREHOUSE_TABLES)), Folder(target)).manifest.export_id
-    )
+    return target / folder_of(export(lake, Request(tables=tuple(WAREHOUSE_TABLES)), Folder(target)).record.delivery_id)
 
 
 def columns_of(table: str) -> list[str]:

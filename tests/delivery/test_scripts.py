@@ -10,10 +10,10 @@ from sqlglot import exp
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
-from firmlake.delivery.manifest import ExportManifest
-from firmlake.delivery.scripts import DIALECTS, render_ddl
+from firmlake.delivery.record import Record
+from firmlake.delivery.scripts import SCRIPTS, render_ddl
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from postgres import serve_postgres
@@ -26,19 +26,17 @@ TEXT = {"redshift": "VARCHAR(MAX)", "bigquery": "STRING", "databricks": "STRING"
 
 
 @pytest.fixture(scope="module")
-def manifests(lake, tmp_path_factory) -> dict[str, ExportManifest]:
+def manifests(lake, tmp_path_factory) -> dict[str, Record]:
     """An export in each format that a warehouse loads."""
     target = Folder(tmp_path_factory.mktemp("out"))
     tables = ("financials", "runs", "drift")
-    return {
-        name: export(lake, ExportRequest(format=name, tables=tables), target).manifest for name in ("parquet", "csv")
-    }
+    return {name: export(lake, Request(format=name, tables=tables), target).record for name in ("parquet", "csv")}
 
 
-@pytest.fixture(params=DIALECTS)
+@pytest.fixture(params=SCRIPTS)
 def script(request, manifests):
     """A dialect, its script, and the manifest it was made from."""
-    manifest = manifests[DIALECTS[request.param].format]
+    manifest = manifests[SCRIPTS[request.param].format]
     return request.param, render_ddl(manifest, URLS.get(request.param, "/out"), request.param), manifest
 
 
@@ -78,7 +76,7 @@ def test_every_comment_is_there_word_for_word(script):
 
 def test_every_file_or_its_folder_is_loaded_and_nothing_of_an_empty_table_is_missed(script):
     dialect, text, manifest = script
-    folder = f"exports/{manifest.export_id}"
+    folder = f"exports/{manifest.delivery_id}"
     for table in manifest.tables:
         assert f"{folder}/{table.name}" in text
     if dialect == "redshift":
@@ -143,7 +141,7 @@ def psql():
 
 @pytest.mark.slow
 def test_every_value_arrives_and_loading_twice_changes_nothing(lake, tmp_path, psql):
-    manifest = export(lake, ExportRequest(format="csv"), Folder(tmp_path)).manifest
+    manifest = export(lake, Request(format="csv"), Folder(tmp_path)).record
     script = render_ddl(manifest, str(tmp_path), "postgres")
     for _ in range(2):
         psql(script)
@@ -156,7 +154,7 @@ def test_every_value_arrives_and_loading_twice_changes_nothing(lake, tmp_path, p
 
 @pytest.mark.slow
 def test_comments_arrive(lake, tmp_path, psql):
-    psql(render_ddl(export(lake, ExportRequest(format="csv"), Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
+    psql(render_ddl(export(lake, Request(format="csv"), Folder(tmp_path)).record, str(tmp_path), "postgres"))
     found = psql("SELECT col_description('financials'::regclass, ordinal_position) FROM information_schema.columns "
                  "WHERE table_name = 'financials' AND column_name = 'revenue'")  # fmt: skip
     assert found.startswith("Revenue of the period. In the currency of the accounts")
@@ -169,8 +167,8 @@ def test_a_name_with_a_character_that_no_database_takes_arrives_with_a_mark_in_i
     record = party(BOLT, name='Ac\x00me "Zoo"', identifier__name="\x00")
     land(run, answer("relationships", found(ACME, "relationships", record)))
     publish_landed(run)
-    request = ExportRequest(format="csv", tables=("relationships",))
-    psql(render_ddl(export(folders, request, Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
+    request = Request(format="csv", tables=("relationships",))
+    psql(render_ddl(export(folders, request, Folder(tmp_path)).record, str(tmp_path), "postgres"))
     arrived = psql("SELECT related_name, related_identifier_name FROM relationships WHERE related_name LIKE 'Ac%'")
     assert arrived == 'Ac\ufffdme "Zoo"|\ufffd\n'
 

@@ -14,8 +14,8 @@ from firmlake.core.errors import SettingsError
 from firmlake.core.files import sha256_of
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
 from firmlake.delivery.scripts import render_ddl
 from firmlake.rebuild.replay import replay
 from support import ACME, DAY, NOON, answer, found, land, make_run, period, publish_landed
@@ -40,7 +40,7 @@ def widened(tmp_path_factory):
 
 
 def test_parquet_and_its_manifest_have_the_decimal(widened, tmp_path):
-    done = export(widened, ExportRequest(tables=TABLES), Folder(tmp_path)).manifest
+    done = export(widened, Request(tables=TABLES), Folder(tmp_path)).record
     [file] = tmp_path.rglob("*.parquet")
     column = pq.read_table(file, columns=["employee_count"])["employee_count"]
     assert (column.type, column.to_pylist()) == (pa.decimal128(23, 4), [Decimal("13.2500")])
@@ -49,22 +49,20 @@ def test_parquet_and_its_manifest_have_the_decimal(widened, tmp_path):
 
 
 def test_csv_and_its_ddl_have_the_decimal(widened, tmp_path):
-    done = export(widened, ExportRequest(format="csv", tables=TABLES), Folder(tmp_path)).manifest
+    done = export(widened, Request(format="csv", tables=TABLES), Folder(tmp_path)).record
     [file] = tmp_path.rglob("*.csv")
     assert duckdb.sql(f"SELECT employee_count FROM read_csv('{file}')").fetchall() == [(13.25,)]
     script = render_ddl(done, str(tmp_path), "postgres")
-    assert '"employee_count" DECIMAL(23, 4)' in script
-    assert '"new_hire_count" BIGINT' in script
+    assert '"employee_count" numeric(23,4)' in script
+    assert '"new_hire_count" bigint' in script
 
 
 @pytest.mark.slow
 def test_tables_as_of_a_run_and_delta_have_the_decimal(widened, tmp_path):
-    export(
-        widened, ExportRequest(tables=TABLES, mode="as_of", as_of="20260105T120000Z-0001"), Folder(tmp_path / "past")
-    )
+    export(widened, Request(tables=TABLES, mode="as_of", as_of="20260105T120000Z-0001"), Folder(tmp_path / "past"))
     [file] = (tmp_path / "past").rglob("*.parquet")
     assert pq.read_table(file)["employee_count"].to_pylist() == [Decimal("12.5000")]
-    export(widened, ExportRequest(format="delta", tables=TABLES), Folder(tmp_path / "delta"))
+    export(widened, Request(format="delta", tables=TABLES), Folder(tmp_path / "delta"))
     [file] = (tmp_path / "delta").rglob("*.parquet")
     assert pq.ParquetFile(file).read(["employee_count"])["employee_count"].to_pylist() == [Decimal("13.2500")]
 
@@ -77,8 +75,8 @@ def test_changes_since_a_generation_with_whole_numbers_have_the_decimal(tmp_path
         record = period(2024, people__employees=count)
         land(run, answer("financials", found(ACME, "financials", record), offset=0, at=at))
         publish_landed(run.read_by(contract), at=at)
-        request = ExportRequest(format="parquet", tables=TABLES, mode="changes" if day else "whole")
-        done = export(folders, request, Folder(tmp_path / "out")).manifest
+        request = Request(format="parquet", tables=TABLES, mode="changes" if day else "whole")
+        done = export(folders, request, Folder(tmp_path / "out")).record
     assert done.tables[0].changes == {"update": 1}
     values = [pq.read_table(file)["employee_count"].to_pylist() for file in (tmp_path / "out").rglob("*.parquet")]
     assert [Decimal("13.2500")] in values
@@ -90,9 +88,9 @@ def table(folder, name):
 
 
 def test_columns_are_dropped_or_hashed_with_one_hash_for_equal_values(lake, tmp_path):
-    export(lake, ExportRequest(), Folder(tmp_path / "plain"))
+    export(lake, Request(), Folder(tmp_path / "plain"))
     mask = {"person": "hash", "*.company_number": "hash", "companies.name": "drop", "*.extra_json": "drop"}
-    manifest = export(lake, ExportRequest(mask=mask), Folder(tmp_path / "masked")).manifest
+    manifest = export(lake, Request(mask=mask), Folder(tmp_path / "masked")).record
     plain, masked = table(tmp_path / "plain", "companies"), table(tmp_path / "masked", "companies")
     assert set(plain.columns) - set(masked.columns) == {"name"}
     assert plain.height == masked.height
@@ -113,16 +111,16 @@ def test_columns_are_dropped_or_hashed_with_one_hash_for_equal_values(lake, tmp_
 
 def test_another_mask_is_another_export(lake, tmp_path):
     target = Folder(tmp_path)
-    first = export(lake, ExportRequest(mode="changes", mask={"person": "hash"}), target).manifest
-    again = export(lake, ExportRequest(mode="changes", mask={"person": "hash"}), target)
+    first = export(lake, Request(mode="changes", mask={"person": "hash"}), target).record
+    again = export(lake, Request(mode="changes", mask={"person": "hash"}), target)
     assert not again.is_new
-    other = export(lake, ExportRequest(mode="changes", mask={"person": "drop"}), target)
+    other = export(lake, Request(mode="changes", mask={"person": "drop"}), target)
     assert other.is_new
-    assert (other.manifest.mode, other.note) == ("whole", "the last export had another mask")
-    assert first.export_id != other.manifest.export_id
+    assert (other.record.mode, other.note) == ("whole", "the last delivery had another mask")
+    assert first.delivery_id != other.record.delivery_id
     assert sha256_of(tmp_path / "latest.json")
 
 
 def test_a_mask_that_names_no_column_is_refused(lake, tmp_path):
     with pytest.raises(SettingsError, match=r"export.mask: relationships.related_nam names no column"):
-        export(lake, ExportRequest(mask={"relationships.related_nam": "drop"}), Folder(tmp_path))
+        export(lake, Request(mask={"relationships.related_nam": "drop"}), Folder(tmp_path))

@@ -13,7 +13,7 @@ import pytest
 import sqlglot
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.delivery.load import load
+from firmlake.delivery.deliver import load
 
 from .conftest import Place
 from .test_load import assert_same, now

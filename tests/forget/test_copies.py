@@ -15,8 +15,8 @@ import zstandard
 from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder, open_destination
-from firmlake.delivery.export import ExportRequest, export
 from firmlake.forget.copies import note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
@@ -39,7 +39,7 @@ def copied(folders, tmp_path):
     archive(folders, Folder(tmp_path / "archive"))
     note_archive(folders, str(tmp_path / "archive"))
     for form in ("parquet", "csv", "xlsx"):
-        export(folders, ExportRequest(format=form), Folder(tmp_path / form))
+        export(folders, Request(format=form), Folder(tmp_path / form))
     return folders
 
 
@@ -81,9 +81,9 @@ def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form
     out = tmp_path / form
     for number in range(2):
         week(folders, number)
-    export(folders, ExportRequest(format=form), Folder(out), now=now)
+    export(folders, Request(format=form), Folder(out), now=now)
     week(folders, 2)
-    export(folders, ExportRequest(format=form, mode="changes"), Folder(out), now=now)
+    export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
     assert len(places_of(out, *SPELLED)) > 3
     with monkeypatch.context() as patch:
         patch.setattr(VersionedTable, "drop_past", Mock(side_effect=[None, KeyboardInterrupt]))
@@ -98,8 +98,8 @@ def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form
     assert left == query(folders, "SELECT country, company_number, position FROM relationships ORDER BY ALL")
     week(folders, 3)
     forget(settings_of(folders), [], now)
-    again = export(folders, ExportRequest(format=form, mode="changes"), Folder(out), now=now)
-    assert again.manifest.mode == "whole"
+    again = export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
+    assert again.record.mode == "whole"
     assert places_of(out, *SPELLED, BOLT.company_number) == set()
 
 
@@ -125,8 +125,8 @@ def test_the_next_export_of_changes_is_whole_and_a_receipt_covers_the_copies(cop
     assert [place for place, _, _ in receipt.found] == [str(file)]
     later = make_run(copied, run_id="20260301T120000Z-0009", at=now())
     publish_landed(later, at=now() + DAY, keep=9)
-    done = export(copied, ExportRequest(format="csv", mode="changes"), Folder(tmp_path / "csv"))
-    assert done.manifest.mode == "whole"
+    done = export(copied, Request(format="csv", mode="changes"), Folder(tmp_path / "csv"))
+    assert done.record.mode == "whole"
     assert "was rebuilt" in done.note
 
 
@@ -138,7 +138,7 @@ def test_old_versions_of_objects_go_from_a_bucket(folders, bucket):
     make_weeks(folders, 1)
     archive(folders, open_destination(f"{bucket}/archive"))
     note_archive(folders, f"{bucket}/archive")
-    export(folders, ExportRequest(format="csv"), open_destination(f"{bucket}/export"), now=now)
+    export(folders, Request(format="csv"), open_destination(f"{bucket}/export"), now=now)
     client.put_object(Bucket=name, Key="elsewhere", Body=b"1")
     client.put_object(Bucket=name, Key="elsewhere", Body=b"2")
     before = list(versions_of(client, name))

@@ -12,11 +12,11 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
-from firmlake.delivery.manifest import ColumnShape, ExportedFile, ExportedTable
+from firmlake.delivery.files import FORMATS, Source
+from firmlake.delivery.record import ColumnShape, DeliveredFile, DeliveredTable
 from firmlake.delivery.selection import Selected, exported_type
-from firmlake.delivery.table_files import FORMATS, Source
 from firmlake.forget.exported_files import clean_file
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
@@ -52,18 +52,18 @@ PLAIN = [
 ]  # fmt: skip
 
 
-def written(rows, form, folder) -> tuple[bytes, ExportedFile]:
+def written(rows, form, folder) -> tuple[bytes, DeliveredFile]:
     values = ", ".join(f"('BE', '{number}', {name}, {rest})" for number, name, rest in rows)
     query = f"SELECT * FROM (VALUES {values}) t({', '.join(c.name for c in COLUMNS)})"
     with duckdb.connect() as connection:
         [made] = FORMATS[form](Source(connection, Selected(TABLE, query), folder, 1 << 20))
         with made.file as file:
-            return file.read(), ExportedFile(made.path, made.row_count, 0, "", made.country)
+            return file.read(), DeliveredFile(made.path, made.row_count, 0, "", made.country)
 
 
-def described() -> ExportedTable:
+def described() -> DeliveredTable:
     columns = tuple(ColumnShape(c.name, exported_type(c), bool(c.null), c.comment) for c in COLUMNS)
-    return ExportedTable("odd", "Odd rows", TABLE.key, columns, 0)
+    return DeliveredTable("odd", "Odd rows", TABLE.key, columns, 0)
 
 
 def unpacked(content: bytes, form: str) -> object:
@@ -108,7 +108,7 @@ def test_every_sheet_of_a_workbook_is_cleaned(forgetting, tmp_path, monkeypatch)
     def sheets(content: bytes) -> list[pl.DataFrame]:
         return list(pl.read_excel(io.BytesIO(content), sheet_id=0, infer_schema_length=0).values())
 
-    monkeypatch.setattr("firmlake.delivery.table_files._SHEET_ROWS", 2)
+    monkeypatch.setattr("firmlake.delivery.files._SHEET_ROWS", 2)
     person, gone = ("0200000105", f"'{NAME}'", NULLS), (BOLT.company_number, "'Bolt BV'", NULLS)
     others = [(f"020000010{n}", f"'Company {n}'", NULLS) for n in range(4)]
     before, file = written([*others, person, gone], "xlsx", tmp_path)
@@ -128,13 +128,13 @@ def test_every_sheet_of_a_workbook_is_cleaned(forgetting, tmp_path, monkeypatch)
 )
 def test_a_file_that_no_export_wrote_is_named_and_not_quoted(forgetting, path, content):
     with pytest.raises(DamagedError, match=path):
-        clean_file(content, ExportedFile(path, 1, 1, ""), described(), forgetting(Subject("person", NAME)))
+        clean_file(content, DeliveredFile(path, 1, 1, ""), described(), forgetting(Subject("person", NAME)))
 
 
 def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_still_leads_there(folders, tmp_path):
     week(folders, 0)
     out = tmp_path / f"for {NAME}"
-    export(folders, ExportRequest(format="csv", tables=("relationships", "companies")), Folder(out))
+    export(folders, Request(format="csv", tables=("relationships", "companies")), Folder(out))
     settings = settings_of(folders)
     done = forget(settings, [Subject("person", NAME)], now)
     assert done.is_complete
@@ -153,7 +153,7 @@ def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_stil
 @pytest.mark.slow
 def test_a_copy_that_is_gone_and_a_file_that_was_changed_are_named_as_unread(folders, tmp_path):
     week(folders, 0)
-    request = ExportRequest(format="csv", tables=("relationships", "companies"))
+    request = Request(format="csv", tables=("relationships", "companies"))
     for name in ("gone", "changed"):
         export(folders, request, Folder(tmp_path / name))
     (tmp_path / "gone").rename(tmp_path / "moved")

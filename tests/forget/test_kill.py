@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export, load
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
-from firmlake.delivery.load import LoadRequest, load
 from firmlake.forget.copies import note_archive
 from firmlake.rebuild.archive import archive
 from support import DAY
@@ -34,8 +33,8 @@ def template(tmp_path_factory) -> Path:
     folders = make_weeks(Folders(world / "data"), 1)
     archive(folders, Folder(world / "archive"))
     note_archive(folders, str(world / "archive"))
-    export(folders, ExportRequest(format="csv"), Folder(world / "export"), now=now)
-    load(folders, LoadRequest(target=f"duckdb:{world / 'target.duckdb'}"), lambda: now() - DAY)
+    export(folders, Request(format="csv"), Folder(world / "export"), now=now)
+    load(folders, Request(target=f"duckdb:{world / 'target.duckdb'}"), lambda: now() - DAY)
     world.rename(folder / "template")
     return folder
 

@@ -9,8 +9,8 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
 from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
@@ -75,7 +75,7 @@ def test_a_look_changes_nothing(three):
 @pytest.mark.slow
 def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
     add_run(folders, 0)
-    export(folders, ExportRequest(mode="changes"), Folder(tmp_path / "out"))
+    export(folders, Request(mode="changes"), Folder(tmp_path / "out"))
     assert find_pinned(folders, keep_generations=1) == []  # it is the newest
     for day in (1, 2):
         add_run(folders, day, keep=1)
@@ -85,7 +85,7 @@ def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
     kept = pinned.record.rename(tmp_path / "record.json")
     assert names(removable(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
     kept.rename(pinned.record)
-    assert export(folders, ExportRequest(mode="changes"), Folder(tmp_path / "out")).manifest.mode == "changes"
+    assert export(folders, Request(mode="changes"), Folder(tmp_path / "out")).record.mode == "changes"
     assert names(removable(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
 
 

@@ -13,8 +13,8 @@ import pytest
 from delivery.conftest import add_week
 from delivery.reading import follow
 from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
 
 pytestmark = pytest.mark.reliability
 
@@ -26,7 +26,7 @@ def lake(tmp_path_factory):
     """A folder of one generation that was exported, and then a second generation."""
     folders = Folders(tmp_path_factory.mktemp("lake") / "data")
     add_week(folders, 0)
-    first = export(folders, ExportRequest(), Folder(folders.data / "out")).manifest
+    first = export(folders, Request(), Folder(folders.data / "out")).record
     add_week(folders, 1)
     return folders, first
 
@@ -36,13 +36,13 @@ def lake(tmp_path_factory):
 def test_a_killed_export_is_harmless(lake, tmp_path, mode):
     folders, first = lake
     chance, target = random.Random(mode), tmp_path / "out"
-    expected = export(folders, ExportRequest(mode=mode), _copied(folders, tmp_path / "undisturbed")).manifest
+    expected = export(folders, Request(mode=mode), _copied(folders, tmp_path / "undisturbed")).record
     kills = 0
     for _ in range(KILLS):
         _copied(folders, target)
         killed = _export(folders, target, mode, chance.randrange(1, 330))
         kills += killed
-        assert follow(target)[1].export_id in (first.export_id, expected.export_id)
+        assert follow(target)[1].export_id in (first.delivery_id, expected.delivery_id)
         assert not _export(folders, target, mode, 0)
         assert follow(target)[1] == expected
         assert not [path for path in folders.state.iterdir() if path.name not in ("lock", "exports")]

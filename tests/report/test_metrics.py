@@ -7,8 +7,8 @@ import re
 import pytest
 
 from firmlake.core.lock import lock
+from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
-from firmlake.delivery.export import ExportRequest, export
 from firmlake.report.metrics import render_metrics
 from firmlake.report.status import read_status
 from support import ACME, BOLT, CIRC, NOON, answer, found, header, land, lookalike, make_run, publish_landed
@@ -26,7 +26,7 @@ def status(folders, tmp_path):
     )
     publish_landed(run, "stopped")
     run.finish("stopped", "out of credits", NOON)
-    export(folders, ExportRequest(tables=("runs",)), Folder(tmp_path / 'a "b"'), now=lambda: NOON)
+    export(folders, Request(tables=("runs",)), Folder(tmp_path / 'a "b"'), now=lambda: NOON)
     with lock(folders, "a test"):
         return read_status(folders)
 

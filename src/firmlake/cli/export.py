@@ -10,8 +10,8 @@ from firmlake.cli.call import Call, command
 from firmlake.terminal.echo import echo, echo_data
 
 if TYPE_CHECKING:
+    from firmlake.delivery.deliver import Delivered
     from firmlake.delivery.destination import Destination
-    from firmlake.delivery.export import Exported
 
 __all__ = ["export"]
 
@@ -52,7 +52,7 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
     An export that TARGET already has is not written again. Readers follow TARGET/latest.json, which always
     names a complete export.
     """
-    from firmlake.delivery.export import export_as_set
+    from firmlake.delivery.deliver import export_as_set
 
     settings = call.settings(
         export__target=options["target"],
@@ -65,32 +65,32 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
     if ddl:
         from firmlake.delivery.scripts import render_ddl
 
-        echo_data(render_ddl(done.manifest, place.url, ddl))
+        echo_data(render_ddl(done.record, place.url, ddl))
     elif dbt:
         from firmlake.delivery.dbt import render_sources
 
-        echo_data(render_sources(done.manifest))
+        echo_data(render_sources(done.record))
     else:
-        call.answer(_content(done, place), lambda: echo(f"{place.url}/exports/{done.manifest.export_id}"))
+        call.answer(_content(done, place), lambda: echo(f"{place.url}/exports/{done.record.delivery_id}"))
 
 
-def _say(call: Call, done: Exported, place: Destination) -> None:
+def _say(call: Call, done: Delivered, place: Destination) -> None:
     if done.note:
         call.say(f"Exported whole: {done.note}")
-    from firmlake.delivery.manifest import describe_rows
+    from firmlake.delivery.record import describe_rows
 
-    made = done.manifest
+    made = done.record
     what = f"{describe_rows(made)}, up to {made.run_id}, generation {made.generation}"
     call.say(f"Exported: {what}" if done.is_new else f"Nothing to do: {place.url} already has this export ({what})")
 
 
-def _content(done: Exported, place: Destination) -> dict[str, Any]:
-    made = done.manifest
+def _content(done: Delivered, place: Destination) -> dict[str, Any]:
+    made = done.record
     return {
         "target": place.url,
         "is_new": done.is_new,
         "note": done.note,
-        "export_id": made.export_id,
+        "export_id": made.delivery_id,
         "mode": made.mode,
         "run_id": made.run_id,
         "generation": made.generation,

@@ -10,7 +10,7 @@ from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
 
 if TYPE_CHECKING:
-    from firmlake.delivery.load import Delivered
+    from firmlake.delivery.deliver import Delivered
 
 __all__ = ["load"]
 
@@ -42,11 +42,11 @@ def load(
     To resume an interrupted load, run the command again. A schema belongs to one data folder.
     """
     from firmlake.core.folders import Folders
-    from firmlake.delivery.load import load as carry_out
-    from firmlake.delivery.load import request_of
+    from firmlake.delivery.deliver import load as carry_out
+    from firmlake.delivery.deliver import load_request
 
     settings = call.settings(load__target=target, load__schema=schema, load__tables=",".join(tables) or None)
-    request = request_of(settings, is_whole=whole, takes_over=take_over)
+    request = load_request(settings, is_whole=whole, takes_over=take_over)
     done = carry_out(Folders.existing(settings), request, utc_now, call.say)
     call.answer(_content(done), lambda: call.say(done.describe()))
 
@@ -57,7 +57,7 @@ def _content(done: Delivered) -> dict[str, Any]:
         "target": done.target,
         "is_new": done.is_new,
         "note": done.note,
-        "load_id": record.load_id,
+        "load_id": record.delivery_id,
         "mode": record.mode,
         "run_id": record.run_id,
         "generation": record.generation,

@@ -18,44 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firmlake.core.errors import FirmlakeError, Translation, UsageError, needed, translated
-from firmlake.delivery.dialects import Dialect
+from firmlake.delivery.dialects import BIGQUERY
+from firmlake.delivery.files import row_groups
 from firmlake.delivery.selection import arrow_schema
-from firmlake.delivery.table_files import row_groups
 from firmlake.tables.schemas import Table
 
 __all__ = ["open_bigquery"]
 
-_TYPES = {
-    "text": "STRING",
-    "json": "STRING",
-    "integer": "INT64",
-    "count": "INT64",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "boolean": "BOOL",
-    "money": "NUMERIC(18,2)",
-    "ratio": "NUMERIC(12,4)",
-    "fraction": "NUMERIC(9,6)",
-    "decimal": "NUMERIC(23,4)",
-    "score": "FLOAT64",
-}
 _ROWS = 50_000
 _NAME = re.compile(r"\w+")
 _LOGIN = "Check it, the login (GOOGLE_APPLICATION_CREDENTIALS or gcloud) and its rights; then load again to resume"
 
 
 class BigqueryConnection:
-    """A session that works on one dataset; see `firmlake.delivery.database.TargetConnection`."""
+    """A session that works on one dataset; see `firmlake.delivery.database.Connection`."""
 
-    dialect = Dialect(
-        "bigquery",
-        _TYPES,
-        has_keys=False,
-        has_quotes=False,
-        has_apart_ddl=True,
-        has_backslashes=True,
-        has_options=True,
-    )
+    dialect = BIGQUERY
 
     def __init__(self, client: Any, name: str, dataset: str, *, exists: bool) -> None:
         self._client, self._exists = client, exists

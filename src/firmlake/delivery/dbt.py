@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from firmlake.delivery.manifest import ColumnShape, ExportedTable, ExportManifest
+from firmlake.delivery.record import DeliveredTable, Record, describe_table
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
@@ -28,12 +28,11 @@ def render_package_sources() -> str:
         "    tables:",
     ]
     for table in (WAREHOUSE_TABLES[name] for name in EXPORTED_TABLES):
-        columns = tuple(ColumnShape(c.name, "", bool(c.null), c.comment, c.privacy) for c in table.columns)
-        lines += _table(ExportedTable(table.name, table.meaning, table.key, columns, 0), "", _PACKAGE_TEST)
+        lines += _table(describe_table(table), "", _PACKAGE_TEST)
     return "\n".join(lines) + "\n"
 
 
-def render_sources(manifest: ExportManifest) -> str:
+def render_sources(manifest: Record) -> str:
     """Write the sources file.
 
     Freshness is measured by the newest answer in `company_state`. Every column that is never null has a `not_null`
@@ -49,8 +48,8 @@ _PACKAGE_TEST = ("unique_key", "columns")
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _lines(manifest: ExportManifest) -> Iterator[str]:
-    yield f"# Made by firmlake from export {manifest.export_id}. `dbt deps` must find dbt_utils."
+def _lines(manifest: Record) -> Iterator[str]:
+    yield f"# Made by firmlake from export {manifest.delivery_id}. `dbt deps` must find dbt_utils."
     yield "version: 2"
     yield "sources:"
     yield "  - name: firmlake"
@@ -60,7 +59,7 @@ def _lines(manifest: ExportManifest) -> Iterator[str]:
         yield from _table(table, "_changes" if manifest.mode == "changes" else "")
 
 
-def _table(table: ExportedTable, suffix: str, key_test: tuple[str, str] = _UTILS_TEST) -> Iterator[str]:
+def _table(table: DeliveredTable, suffix: str, key_test: tuple[str, str] = _UTILS_TEST) -> Iterator[str]:
     yield f"      - name: {table.name}{suffix}"
     yield f"        description: {_text(table.meaning)}"
     if table.name == "company_state":

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, Translation, needed, translated
 from firmlake.delivery.destination import Destination
+from firmlake.delivery.files import Source
+from firmlake.delivery.record import DeliveredTable, Record
 from firmlake.delivery.selection import arrow_schema
-from firmlake.delivery.table_files import Source
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -32,47 +34,36 @@ _FORGOT = "firmlake.forgot"
 """Marks a version that `firmlake forget` wrote, with the number of rows of the export before it."""
 
 
-class Committed(NamedTuple):
-    """A Delta Lake table at the version that holds an export: its path below the destination, and its rows."""
-
-    path: str
-    version: int
-    row_count: int
-
-
-def commit(source: Source, url: str, export_id: str, published_at: datetime, *, is_whole: bool) -> Committed:
+def commit(source: Source, described: DeliveredTable, url: str, record: Record) -> DeliveredTable:
     """Commit the selected rows to the table below `url`, unless they are committed already.
 
     Raises:
         UsageError: The library deltalake is missing.
         FirmlakeError: The table cannot be written.
     """
+    is_whole = record.mode == "whole"
     path = f"delta/{source.table.name}" + ("" if is_whole else "_changes")
     where = f"{url}/{path}"
     with _translated(where):
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-        moment = int(published_at.replace(tzinfo=UTC).timestamp() * 1e6)
-        if DeltaTable.is_deltatable(where):
-            table = DeltaTable(where)
-            if table.transaction_version(_NAME) == moment:
-                return _committed(table, path, moment)
-        count = [0]
-        schema = arrow_schema(source.table)
-        properties = CommitProperties(
-            app_transactions=[Transaction(_NAME, moment)],
-            custom_metadata={_MOMENT: str(moment), "firmlake.export": export_id},
-        )
-        write_deltalake(
-            where,
-            pa.RecordBatchReader.from_batches(schema, _counted(source, count)),
-            partition_by=["country"] if source.selected.has_country else None,
-            mode="overwrite" if is_whole else "append",
-            schema_mode="overwrite" if is_whole else None,
-            description=source.table.meaning,
-            commit_properties=properties,
-        )
-        return Committed(path, DeltaTable(where).version(), count[0])
+        moment = int(record.published_at.replace(tzinfo=UTC).timestamp() * 1e6)
+        table = DeltaTable(where) if DeltaTable.is_deltatable(where) else None
+        if table is None or table.transaction_version(_NAME) != moment:
+            write_deltalake(
+                where,
+                pa.RecordBatchReader.from_batches(arrow_schema(source.table), source.batches(source.table)),
+                partition_by=["country"] if source.selected.has_country else None,
+                mode="overwrite" if is_whole else "append",
+                schema_mode="overwrite" if is_whole else None,
+                description=source.table.meaning,
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(_NAME, moment)],
+                    custom_metadata={_MOMENT: str(moment), "firmlake.export": record.delivery_id},
+                ),
+            )
+        version, row_count = _committed(DeltaTable(where), path, moment)
+    return msgspec.structs.replace(described, delta_path=path, delta_version=version, row_count=row_count)
 
 
 def read_batches(where: str) -> Iterator[pa.RecordBatch]:
@@ -144,17 +135,11 @@ def _translated(where: str) -> AbstractContextManager[None]:
     return translated(where, Translation((DeltaError, OSError), mend))
 
 
-def _counted(source: Source, count: list[int]) -> Iterator[pa.RecordBatch]:
-    for batch in source.batches(source.table):
-        count[0] += batch.num_rows
-        yield batch
-
-
-def _committed(table: DeltaTable, path: str, moment: int) -> Committed:
-    """Find the version that holds a generation's rows, and count these rows."""
+def _committed(table: DeltaTable, path: str, moment: int) -> tuple[int, int]:
+    """Return the version that holds a generation's rows, and the number of these rows."""
     for entry in table.history():
         if entry.get(_MOMENT) == str(moment):
-            return Committed(path, int(entry["version"]), _row_count(entry))
+            return int(entry["version"]), _row_count(entry)
     raise FirmlakeError(
         f"{path}: the log of the table no longer says which version holds the generation", "Export to another folder"
     )

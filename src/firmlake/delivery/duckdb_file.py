@@ -14,13 +14,12 @@ import pyarrow as pa
 from firmlake.core.errors import FirmlakeError, LockHeldError, Translation, UsageError, first_line, translated
 from firmlake.core.files import sync_folder
 from firmlake.core.sql import quote_name, quote_text
-from firmlake.delivery.dialects import Dialect
-from firmlake.delivery.selection import arrow_schema, exported_type
-from firmlake.tables.schemas import Column, Table
+from firmlake.delivery.dialects import DUCKDB
+from firmlake.delivery.selection import arrow_schema
+from firmlake.tables.schemas import Table
 
 __all__ = ["open_duckdb"]
 
-_KINDS = ("text", "json", "integer", "count", "date", "timestamp", "boolean", "money", "ratio", "fraction", "decimal")
 _ROWS = 50_000
 _VERSION = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'held'"
 _FILES = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL AND type = 'duckdb'"
@@ -33,10 +32,9 @@ _COLUMNS = (
 
 
 class DuckdbConnection:
-    """A connection that works on one schema; see `firmlake.delivery.database.TargetConnection`."""
+    """A connection that works on one schema; see `firmlake.delivery.database.Connection`."""
 
-    # With a primary key, DuckDB rejects a row that is deleted and inserted again in one transaction.
-    dialect = Dialect("duckdb", {kind: exported_type(Column("", kind, "")) for kind in (*_KINDS, "score")}, False)
+    dialect = DUCKDB
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, schema: str, memory_limit: str) -> None:
         self._connection = connection

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
 import pyarrow as pa
 
 from firmlake.core.errors import Translation, UsageError, needed, translated
 from firmlake.delivery.destination import open_destination
+from firmlake.delivery.files import Source
+from firmlake.delivery.record import DeliveredTable, Record
 from firmlake.delivery.selection import arrow_schema
-from firmlake.delivery.table_files import Source
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -41,39 +43,32 @@ _ROWS_AT_ONCE: Final = 500_000
 """Rows of one data file per country; they are held in memory while the file is written."""
 
 
-class Committed(NamedTuple):
-    """An Iceberg table at the snapshot that holds an export: its name, and the rows of the export."""
-
-    name: str
-    snapshot: int
-    row_count: int
-
-
-def commit(source: Source, url: str, export_id: str, published_at: datetime, *, is_whole: bool) -> Committed:
+def commit(source: Source, described: DeliveredTable, url: str, record: Record) -> DeliveredTable:
     """Commit the selected rows to their table, unless they are committed already.
 
     New columns are added to the table; the key becomes its identifier fields.
 
     Args:
         source: The rows.
+        described: The table.
         url: The destination, which holds the tables unless the catalog puts them elsewhere.
-        export_id: Name of the export, kept in the snapshot.
-        published_at: When the generation was published, UTC.
-        is_whole: Whether the rows replace those of the table.
+        record: The export.
 
     Raises:
         UsageError: The library pyiceberg is missing, or an object store has no catalog.
         FirmlakeError: The table cannot be written.
     """
+    is_whole = record.mode == "whole"
     name = f"{CATALOG}.{source.table.name}{'' if is_whole else '_changes'}"
     with _translated(name):
         table = _open_table(_open_catalog(url), name, source)
-        moment = str(int(published_at.replace(tzinfo=UTC).timestamp() * 1e6))
-        for snapshot in reversed(table.snapshots()):
-            properties = snapshot.summary.additional_properties if snapshot.summary else {}
-            if properties.get(_MOMENT) == moment and _ROWS in properties:
-                return Committed(name, snapshot.snapshot_id, int(properties[_ROWS]))
-        return _write(table, name, source, {"firmlake.export": export_id, _MOMENT: moment}, is_whole=is_whole)
+        moment = str(int(record.published_at.replace(tzinfo=UTC).timestamp() * 1e6))
+        if _committed(table, moment) is None:
+            _write(table, source, {"firmlake.export": record.delivery_id, _MOMENT: moment}, is_whole=is_whole)
+        committed = _committed(table.refresh(), moment)
+        assert committed, "it was just written"
+    snapshot, row_count = committed
+    return msgspec.structs.replace(described, iceberg_table=name, iceberg_snapshot=snapshot, row_count=row_count)
 
 
 def read_batches(url: str, name: str) -> Iterator[pa.RecordBatch]:
@@ -193,7 +188,16 @@ def _open_table(catalog: Catalog, name: str, source: Source) -> IcebergTable:
     return table
 
 
-def _write(table: IcebergTable, name: str, source: Source, properties: dict[str, str], *, is_whole: bool) -> Committed:
+def _committed(table: IcebergTable, moment: str) -> tuple[int, int] | None:
+    """Return the snapshot that holds a generation's rows, and the number of these rows; None if there is none."""
+    for snapshot in reversed(table.snapshots()):
+        properties = snapshot.summary.additional_properties if snapshot.summary else {}
+        if properties.get(_MOMENT) == moment and _ROWS in properties:
+            return snapshot.snapshot_id, int(properties[_ROWS])
+    return None
+
+
+def _write(table: IcebergTable, source: Source, properties: dict[str, str], *, is_whole: bool) -> None:
     """Write all rows in one commit; only its last snapshot has the number of rows and counts as the export."""
     count, schema = 0, _schema(source)
     with table.transaction() as transaction:
@@ -204,9 +208,6 @@ def _write(table: IcebergTable, name: str, source: Source, properties: dict[str,
                 transaction.overwrite(rows, snapshot_properties=told)
             else:
                 transaction.append(rows, snapshot_properties=told)
-    snapshot = table.refresh().current_snapshot()
-    assert snapshot  # one was just written
-    return Committed(name, snapshot.snapshot_id, count)
 
 
 def _parts(source: Source, schema: pa.Schema) -> Iterator[tuple[pa.Table, bool, bool]]:

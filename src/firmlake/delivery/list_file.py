@@ -25,9 +25,9 @@ from firmlake.core.run import Run, RunPlan, open_run
 from firmlake.core.sql import quote_name
 from firmlake.core.sql import quote_name as quoted
 from firmlake.core.sql import quote_text as _text
+from firmlake.delivery.files import guarded
 from firmlake.delivery.list_columns import AddedColumn, choose_added, find_earlier, given_names, line_columns
 from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
-from firmlake.delivery.table_files import guarded
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import find_named_list
 

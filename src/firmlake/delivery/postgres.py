@@ -12,25 +12,11 @@ import pyarrow as pa
 
 from firmlake.core.errors import LockHeldError, Translation, UsageError, needed, translated
 from firmlake.core.sql import quote_name
-from firmlake.delivery.dialects import Dialect
+from firmlake.delivery.dialects import POSTGRES
 from firmlake.tables.schemas import Table
 
 __all__ = ["open_postgres"]
 
-_TYPES = {
-    "text": "text",
-    "json": "text",
-    "integer": "bigint",
-    "count": "bigint",
-    "date": "date",
-    "timestamp": "timestamp with time zone",
-    "boolean": "boolean",
-    "money": "numeric(18,2)",
-    "ratio": "numeric(12,4)",
-    "fraction": "numeric(9,6)",
-    "decimal": "numeric(23,4)",
-    "score": "double precision",
-}
 _ROWS = 50_000
 _LOCK = 0x6669_726D_6C61  # "firmla"
 _COLUMNS = """
@@ -41,9 +27,9 @@ _COLUMNS = """
 
 
 class PostgresConnection:
-    """A connection that works on one schema; see `firmlake.delivery.database.TargetConnection`."""
+    """A connection that works on one schema; see `firmlake.delivery.database.Connection`."""
 
-    dialect = Dialect("postgres", _TYPES)
+    dialect = POSTGRES
 
     def __init__(self, connection: Any, name: str, schema: str) -> None:
         self._connection = connection

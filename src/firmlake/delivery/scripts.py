@@ -9,103 +9,55 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
+
 from firmlake.core.errors import UsageError
-from firmlake.delivery.manifest import ColumnShape, ExportedTable, ExportManifest, folder_of
-from firmlake.tables.schemas import comment_of
+from firmlake.delivery.dialects import (
+    BIGQUERY,
+    DATABRICKS,
+    POSTGRES,
+    REDSHIFT,
+    SNOWFLAKE,
+    Dialect,
+    comments,
+    create_table,
+)
+from firmlake.delivery.files import folder_of
+from firmlake.delivery.record import DeliveredTable, Record
 
 
-class DdlDialect(NamedTuple):
-    """What a warehouse supports.
-
-    Attributes:
-        inline: Renders a comment inside CREATE TABLE; None if comments need statements of their own.
-        schemes: The schemes of addresses from which the warehouse can read an export; "" is a folder.
-        format: The file format that it reads.
-    """
-
-    schemes: tuple[str, ...]
-    format: str
-    inline: Callable[[str], str] | None
-
-
-DIALECTS = {
-    "snowflake": DdlDialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
-    "bigquery": DdlDialect(("gs",), "parquet", lambda text: f"OPTIONS (description={text})"),
-    "redshift": DdlDialect(("s3",), "parquet", None),
-    "databricks": DdlDialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
-    "postgres": DdlDialect(("",), "csv", None),
-}
-
-_MENDED = {
-    # Its COPY refuses to put the times of Parquet files into a column with a zone; they are in UTC.
-    ("redshift", "TIMESTAMPTZ"): "TIMESTAMP",
-}
-
-
-def render_ddl(manifest: ExportManifest, url: str, dialect: str) -> str:
+def render_ddl(manifest: Record, url: str, dialect: str) -> str:
     """Write the script that creates the tables of an export and loads them.
 
     Raises:
         UsageError: The warehouse cannot read this format or this place.
     """
-    wanted = DIALECTS[dialect]
+    warehouse = SCRIPTS[dialect]
     scheme = url.partition("://")[0] if "://" in url else ""
-    if manifest.format != wanted.format:
-        raise UsageError(f"{dialect} loads {wanted.format}, not {manifest.format}", f"Add --format {wanted.format}")
-    if scheme not in wanted.schemes:
-        names = " or ".join(f"{each}://" if each else "a folder" for each in wanted.schemes)
+    if manifest.format != warehouse.format:
+        raise UsageError(
+            f"{dialect} loads {warehouse.format}, not {manifest.format}", f"Add --format {warehouse.format}"
+        )
+    if scheme not in warehouse.schemes:
+        names = " or ".join(f"{each}://" if each else "a folder" for each in warehouse.schemes)
         raise UsageError(f"{dialect} cannot load from {url}", f"Export to {names}")
-    parts = [f"-- Export {manifest.export_id}, for {dialect}. Made by firmlake; run it with your own rights."]
+    folder = f"{address_for(dialect, url)}/{folder_of(manifest.delivery_id)}"
+    parts = [f"-- Export {manifest.delivery_id}, for {dialect}. Made by firmlake; run it with your own rights."]
     for table in manifest.tables:
         name = table.name + ("_changes" if manifest.mode == "changes" else "")
-        parts += [f"{statement};" for statement in _create(table, name, dialect)]
-        folder = f"{address_for(dialect, url)}/{folder_of(manifest.export_id)}"
-        columns = tuple((column.name, _type(column, dialect)) for column in table.columns)
-        loaded = Loaded(name, table, folder, columns, manifest.mode != "changes", lambda text: _quoted(text, dialect))
-        parts += LOADS[dialect](loaded) if table.files else []
+        loaded = Loaded(name, table, folder, warehouse.dialect, manifest.mode != "changes")
+        parts += _create(loaded)
+        parts += warehouse.load(loaded) if table.files else []
     return "\n\n".join(parts) + "\n"
 
 
-def _create(table: ExportedTable, name: str, dialect: str) -> Iterator[str]:
-    inline = DIALECTS[dialect].inline
-    lines = []
-    for column in table.columns:
-        comment = f" {inline(_quoted(column.comment, dialect))}" if inline else ""
-        # BigQuery takes the country from the path, and what it takes from a path may be null.
-        is_nullable = column.nullable or (dialect == "bigquery" and column.name == "country")
-        null = "" if is_nullable else " NOT NULL"
-        lines.append(f"  {_identifier(column.name, dialect)} {_type(column, dialect)}{null}{comment}")
-    meaning = _quoted(comment_of(table.meaning, table.key), dialect)
-    behind = ""
-    if inline:
-        behind = f"\n{inline(meaning)}" if dialect != "snowflake" else f"\nCOMMENT = {meaning}"
-    yield f"CREATE TABLE IF NOT EXISTS {name} (\n" + ",\n".join(lines) + f"\n){behind}"
-    if not inline:
-        yield f"COMMENT ON TABLE {name} IS {meaning}"
-        for column in table.columns:
-            where = f"{name}.{_identifier(column.name, dialect)}"
-            yield f"COMMENT ON COLUMN {where} IS {_quoted(column.comment, dialect)}"
-
-
-def _type(column: ColumnShape, dialect: str) -> str:
-    from sqlglot import exp
-
-    mended = _MENDED.get((dialect, column.type))
-    return mended or exp.DataType.build(column.type, dialect="duckdb").sql(dialect)
-
-
-def _identifier(name: str, dialect: str) -> str:
-    """Quote a name, except for Snowflake, where a quoted name would have to be quoted in every query."""
-    from sqlglot import exp
-
-    return exp.to_identifier(name, quoted=dialect != "snowflake").sql(dialect)
-
-
-def _quoted(text: str, dialect: str) -> str:
-    """Quote a text. Redshift reads backslashes literally, as PostgreSQL does, but sqlglot would escape with them."""
-    from sqlglot import exp
-
-    return exp.Literal.string(text).sql("postgres" if dialect == "redshift" else dialect)
+def _create(loaded: Loaded) -> Iterator[str]:
+    name, table, dialect = loaded.name, loaded.table, loaded.dialect
+    if dialect is BIGQUERY:  # it takes the country from the path, and what it takes from a path may be null
+        columns = (msgspec.structs.replace(c, nullable=c.nullable or c.name == "country") for c in table.columns)
+        table = msgspec.structs.replace(table, columns=tuple(columns))
+    yield f"{create_table(name, table, dialect, 'IF NOT EXISTS ')};"
+    yield from (f"{statement};" for statement in comments(name, table, dialect))
 
 
 class Loaded(NamedTuple):
@@ -114,17 +66,14 @@ class Loaded(NamedTuple):
     Attributes:
         name: Name of the table in the warehouse.
         folder: Address of the export.
-        columns: Names and types in the warehouse.
         replaces: Whether the load replaces the rows of the table.
-        quote: Quotes a text in the warehouse's dialect.
     """
 
     name: str
-    table: ExportedTable
+    table: DeliveredTable
     folder: str
-    columns: tuple[tuple[str, str], ...]
+    dialect: Dialect
     replaces: bool
-    quote: Callable[[str], str]
 
     @property
     def countries(self) -> list[str]:
@@ -132,19 +81,20 @@ class Loaded(NamedTuple):
         return sorted({file.country for file in self.table.files if file.country})
 
     @property
-    def inside(self) -> tuple[tuple[str, str], ...]:
-        """Columns that the files hold."""
-        return tuple(column for column in self.columns if column[0] != "country" or not self.countries)
+    def columns_in_files(self) -> list[tuple[str, str]]:
+        """Names and types of the columns that the files hold."""
+        columns = ((column.name, self.dialect.type(column.type)) for column in self.table.columns)
+        return [(name, kind) for name, kind in columns if name != "country" or not self.countries]
 
     def at(self, path: str = "") -> str:
         """Return the quoted address of the table's folder, or of a path in it."""
-        return self.quote(f"{self.folder}/{self.table.name}/{path}")
+        return self.dialect.text(f"{self.folder}/{self.table.name}/{path}")
 
 
 def _snowflake(loaded: Loaded) -> Iterator[str]:
     stage = f"{loaded.name}_stage"
-    values = [f"$1:{name}::{kind}" for name, kind in loaded.inside]
-    names = [name for name, _ in loaded.inside]
+    values = [f"$1:{name}::{kind}" for name, kind in loaded.columns_in_files]
+    names = [name for name, _ in loaded.columns_in_files]
     if loaded.countries:
         names.append("country")
         values.append("REGEXP_SUBSTR(METADATA$FILENAME, 'country=([A-Z]+)', 1, 1, 'e')")
@@ -173,8 +123,12 @@ def _bigquery(loaded: Loaded) -> Iterator[str]:
 
 def _redshift(loaded: Loaded) -> Iterator[str]:
     aside = f"load_{loaded.name}"
-    inside = ", ".join(f'"{name}"' for name, _ in loaded.inside)
-    yield (f"CREATE TEMP TABLE {aside} (\n" + ",\n".join(f'  "{name}" {kind}' for name, kind in loaded.inside) + "\n);")
+    inside = ", ".join(f'"{name}"' for name, _ in loaded.columns_in_files)
+    yield (
+        f"CREATE TEMP TABLE {aside} (\n"
+        + ",\n".join(f'  "{name}" {kind}' for name, kind in loaded.columns_in_files)
+        + "\n);"
+    )
     yield "BEGIN;"
     yield from _emptied(loaded)
     for country in loaded.countries or [""]:
@@ -188,7 +142,7 @@ def _redshift(loaded: Loaded) -> Iterator[str]:
 
 
 def _databricks(loaded: Loaded) -> Iterator[str]:
-    names = ", ".join(f"`{name}`" for name, _ in loaded.columns)
+    names = loaded.dialect.names(loaded.table)
     verb = "OVERWRITE" if loaded.replaces else "INTO"
     hints = ", schemaHints => 'country STRING'" if loaded.countries else ""
     yield (
@@ -200,22 +154,37 @@ def _databricks(loaded: Loaded) -> Iterator[str]:
 def _postgres(loaded: Loaded) -> Iterator[str]:
     """For psql, whose client reads the files. The load undoes the guard against formulas."""
     aside = f"load_{loaded.name}"
-    values = ", ".join(_unguarded(name) if kind == "TEXT" else f'"{name}"' for name, kind in loaded.columns)
+    values = ", ".join(_unguarded(c.name) if c.type == "VARCHAR" else f'"{c.name}"' for c in loaded.table.columns)
     yield "BEGIN;"
     yield f"CREATE TEMP TABLE {aside} (LIKE {loaded.name}) ON COMMIT DROP;"
     for file in loaded.table.files:
-        yield rf"\copy {aside} FROM {loaded.quote(f'{loaded.folder}/{file.path}')} WITH (FORMAT csv, HEADER)"
+        yield rf"\copy {aside} FROM {loaded.dialect.text(f'{loaded.folder}/{file.path}')} WITH (FORMAT csv, HEADER)"
     yield from _emptied(loaded)
     yield f"INSERT INTO {loaded.name}\nSELECT {values} FROM {aside};"
     yield "COMMIT;"
 
 
-LOADS: dict[str, Callable[[Loaded], Iterator[str]]] = {
-    "snowflake": _snowflake,
-    "bigquery": _bigquery,
-    "redshift": _redshift,
-    "databricks": _databricks,
-    "postgres": _postgres,
+class Script(NamedTuple):
+    """What a warehouse can read.
+
+    Attributes:
+        schemes: The schemes of addresses from which it can read an export; "" is a folder.
+        format: The file format that it reads.
+        load: Yields the statements that load a table.
+    """
+
+    dialect: Dialect
+    schemes: tuple[str, ...]
+    format: str
+    load: Callable[[Loaded], Iterator[str]]
+
+
+SCRIPTS = {
+    "snowflake": Script(SNOWFLAKE, ("s3", "gs", "az", "abfss"), "parquet", _snowflake),
+    "bigquery": Script(BIGQUERY, ("gs",), "parquet", _bigquery),
+    "redshift": Script(REDSHIFT, ("s3",), "parquet", _redshift),
+    "databricks": Script(DATABRICKS, ("s3", "gs", "az", "abfss"), "parquet", _databricks),
+    "postgres": Script(POSTGRES, ("",), "csv", _postgres),
 }
 
 

@@ -17,26 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firmlake.core.errors import Translation, UsageError, needed, translated
-from firmlake.delivery.dialects import Dialect
-from firmlake.delivery.table_files import row_groups
+from firmlake.delivery.dialects import SNOWFLAKE
+from firmlake.delivery.files import row_groups
 from firmlake.tables.schemas import Table
 
 __all__ = ["open_snowflake"]
 
-_TYPES = {
-    "text": "VARCHAR",
-    "json": "VARCHAR",
-    "integer": "NUMBER(38,0)",
-    "count": "NUMBER(38,0)",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP_TZ",
-    "boolean": "BOOLEAN",
-    "money": "NUMBER(18,2)",
-    "ratio": "NUMBER(12,4)",
-    "fraction": "NUMBER(9,6)",
-    "decimal": "NUMBER(23,4)",
-    "score": "FLOAT",
-}
 _ROWS = 50_000
 _KEY_FILE = "SNOWFLAKE_PRIVATE_KEY_PATH"
 _PASSWORD = "SNOWFLAKE_PASSWORD"  # noqa: S105 - the name of the variable
@@ -44,10 +30,9 @@ _OPTION = "adbc.snowflake.sql."
 
 
 class SnowflakeConnection:
-    """A connection that works on one schema; see `firmlake.delivery.database.TargetConnection`."""
+    """A connection that works on one schema; see `firmlake.delivery.database.Connection`."""
 
-    # Unquoted names let users write queries without quotes.
-    dialect = Dialect("snowflake", _TYPES, has_keys=False, has_quotes=False, has_apart_ddl=True, has_backslashes=True)
+    dialect = SNOWFLAKE
 
     def __init__(self, connection: Any, name: str, schema: str) -> None:
         self._connection = connection

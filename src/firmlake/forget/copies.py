@@ -14,7 +14,8 @@ from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import encode_json, read_json, write_file, write_json
 from firmlake.core.folders import Folders
 from firmlake.delivery.destination import Destination
-from firmlake.delivery.manifest import LATEST, ExportedFile, ExportManifest, Latest
+from firmlake.delivery.files import LATEST, Latest
+from firmlake.delivery.record import DeliveredFile, Record
 from firmlake.forget.exported_files import Cleaned, clean_file
 from firmlake.forget.place import Place
 from firmlake.forget.sources import clean_sources
@@ -118,7 +119,7 @@ def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool)
             each.drop_past()
     for path, manifest in manifests.items():
         folder = path.removesuffix(_MANIFEST)
-        described: dict[str, ExportedFile] = {}
+        described: dict[str, DeliveredFile] = {}
         is_changed = bool(versions)
         for file, cleaned in _clean_files(destination, folder, manifest, forgotten, unread):
             described[file.path] = _describe(file, cleaned)
@@ -142,15 +143,15 @@ def has_hashes(destination: Destination) -> bool:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_manifest(destination: Destination, path: str) -> ExportManifest:
+def _read_manifest(destination: Destination, path: str) -> Record:
     found = destination.read(path)
     assert found, "it was listed"
-    return msgspec.json.decode(found.content, type=ExportManifest)
+    return msgspec.json.decode(found.content, type=Record)
 
 
 def _clean_files(
-    destination: Destination, folder: str, manifest: ExportManifest, forgotten: Forgotten, unread: list[str]
-) -> Iterator[tuple[ExportedFile, Cleaned]]:
+    destination: Destination, folder: str, manifest: Record, forgotten: Forgotten, unread: list[str]
+) -> Iterator[tuple[DeliveredFile, Cleaned]]:
     """Yield each file of an export and its content without forgotten subjects; name those that cannot be read."""
     for table in manifest.tables:
         for file in table.files:
@@ -163,16 +164,16 @@ def _clean_files(
                     yield file, cleaned
 
 
-def _describe(file: ExportedFile, cleaned: Cleaned) -> ExportedFile:
+def _describe(file: DeliveredFile, cleaned: Cleaned) -> DeliveredFile:
     content = cleaned.content
-    return ExportedFile(file.path, cleaned.row_count, len(content), hashlib.sha256(content).hexdigest(), file.country)
+    return DeliveredFile(file.path, cleaned.row_count, len(content), hashlib.sha256(content).hexdigest(), file.country)
 
 
 def _renew_manifest(
     destination: Destination,
     path: str,
-    manifest: ExportManifest,
-    described: dict[str, ExportedFile],
+    manifest: Record,
+    described: dict[str, DeliveredFile],
     versions: dict[str, int],
 ) -> None:
     """Update sizes, checksums and versions in the manifest, and the manifest's checksum in `latest.json`."""

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.guard import RISKY
-from firmlake.delivery.manifest import ExportedFile, ExportedTable
-from firmlake.delivery.table_files import put_csv, put_xlsx
+from firmlake.delivery.files import put_csv, put_xlsx
+from firmlake.delivery.record import DeliveredFile, DeliveredTable
 from firmlake.forget.place import count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
@@ -50,7 +50,7 @@ class Cleaned(NamedTuple):
     changed_count: int
 
 
-def clean_file(content: bytes, file: ExportedFile, table: ExportedTable, forgotten: Forgotten) -> Cleaned:
+def clean_file(content: bytes, file: DeliveredFile, table: DeliveredTable, forgotten: Forgotten) -> Cleaned:
     """Clean a file of an export.
 
     Args:
@@ -92,7 +92,7 @@ def _framed(table: pa.Table) -> pl.DataFrame:
     return pl.DataFrame(pl.from_arrow(table))
 
 
-def _schema(table: ExportedTable) -> pa.Schema:
+def _schema(table: DeliveredTable) -> pa.Schema:
     return pa.schema([(column.name, _type(column.type)) for column in table.columns])
 
 
@@ -100,7 +100,7 @@ def _type(name: str) -> pa.DataType:
     return pa.decimal128(*map(int, re.findall(r"\d+", name))) if name.startswith("DECIMAL") else _TYPES[name]
 
 
-def _read_parquet(content: bytes, _table: ExportedTable) -> pa.Table:
+def _read_parquet(content: bytes, _table: DeliveredTable) -> pa.Table:
     return pq.read_table(pa.BufferReader(content), partitioning=None)
 
 
@@ -108,7 +108,7 @@ def _write_parquet(file: IO[bytes], _name: str, rows: pa.Table) -> None:
     pq.write_table(rows, file, compression="zstd")
 
 
-def _read_csv(content: bytes, table: ExportedTable) -> pa.Table:
+def _read_csv(content: bytes, table: DeliveredTable) -> pa.Table:
     """Read the rows without the guard against formulas; quotes tell an empty text from null."""
     schema = _schema(table)
     rows = pyarrow.csv.read_csv(
@@ -128,7 +128,7 @@ def _write_csv(file: IO[bytes], _name: str, rows: pa.Table) -> None:
     put_csv(file, rows.schema, rows.to_batches())
 
 
-def _read_xlsx(content: bytes, table: ExportedTable) -> pa.Table:
+def _read_xlsx(content: bytes, table: DeliveredTable) -> pa.Table:
     """Read the rows of all sheets. The styles are hidden, so that times are read as numbers, to about a microsecond."""
     schema = _schema(table)
     book = fastexcel.read_excel(content.replace(b"xl/styles.xml", b"xl/unread.xml"))
@@ -157,7 +157,7 @@ def _write_xlsx(file: IO[bytes], name: str, rows: pa.Table) -> None:
     put_xlsx(file, Path(tempfile.gettempdir()), name, rows.schema, rows.to_batches(_BATCH_ROWS))
 
 
-_FORMATS: dict[str, tuple[Callable[[bytes, ExportedTable], pa.Table], Callable[[IO[bytes], str, pa.Table], None]]] = {
+_FORMATS: dict[str, tuple[Callable[[bytes, DeliveredTable], pa.Table], Callable[[IO[bytes], str, pa.Table], None]]] = {
     ".parquet": (_read_parquet, _write_parquet),
     ".csv": (_read_csv, _write_csv),
     ".xlsx": (_read_xlsx, _write_xlsx),

@@ -12,8 +12,8 @@ import polars as pl
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
-from firmlake.delivery.database import LoadTarget, Shape
-from firmlake.delivery.load import LoadRequest, load, open_target
+from firmlake.delivery.database import Database, Shape
+from firmlake.delivery.deliver import Request, load, open_target
 from firmlake.forget.place import Place, count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
@@ -55,7 +55,7 @@ def clean_load(
     address, schema = last.database
     if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
         raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
-    request = LoadRequest(target=address, schema=schema, is_whole=True, memory_limit=settings.run.duckdb_memory)
+    request = Request(target=address, schema=schema, mode="whole", memory_limit=settings.run.duckdb_memory)
     with open_target(request) as target:
         there = target.shapes()
         loaded = {name: there[name] for name in target.made() if name in there and name in WAREHOUSE_TABLES}
@@ -72,7 +72,7 @@ def clean_load(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _find(target: LoadTarget, loaded: Mapping[str, Shape], forgotten: Forgotten) -> Iterator[Place]:
+def _find(target: Database, loaded: Mapping[str, Shape], forgotten: Forgotten) -> Iterator[Place]:
     for name, shape in loaded.items():
         known = WAREHOUSE_TABLES[name]
         texts = tuple(column for column in known.columns if column.type in _TEXTS and column.name in dict(shape))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from firmlake.delivery import delta, iceberg
 from firmlake.delivery.destination import Destination
-from firmlake.delivery.manifest import ExportedTable, ExportManifest
+from firmlake.delivery.record import DeliveredTable, Record
 from firmlake.forget.place import count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
@@ -63,14 +63,14 @@ class VersionedTable(NamedTuple):
             iceberg.drop_past(self.url, self.name)
 
 
-def versioned_tables(destination: Destination, manifest: ExportManifest) -> Iterator[VersionedTable]:
+def versioned_tables(destination: Destination, manifest: Record) -> Iterator[VersionedTable]:
     """Yield the Delta Lake and Iceberg tables that an export wrote to."""
     for table in manifest.tables:
         if name := table.delta_path or table.iceberg_table:
             yield VersionedTable(manifest.format, name, destination.url, destination)
 
 
-def with_version(table: ExportedTable, versions: Mapping[str, int]) -> ExportedTable:
+def with_version(table: DeliveredTable, versions: Mapping[str, int]) -> DeliveredTable:
     """Return the description of a table with the version that `firmlake forget` wrote."""
     if version := versions.get(table.delta_path):
         return msgspec.structs.replace(table, delta_version=version)

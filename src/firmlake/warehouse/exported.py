@@ -19,7 +19,6 @@ __all__ = [
     "lock_name",
     "made_at",
     "record_export",
-    "was_rebuilt",
 ]
 
 
@@ -31,7 +30,6 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: The destination; for a load, the database without credentials, a space, and the schema.
-        made_at: Time and size of the file of the generation, which `firmlake forget` may rebuild under the same number.
         address: For a load, the address of the database; empty in records of earlier versions.
     """
 
@@ -40,7 +38,6 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     exported_at: datetime
     address: str = ""
-    made_at: str = ""
 
     @property
     def is_load(self) -> bool:
@@ -68,14 +65,6 @@ def made_at(folders: Folders, generation: int) -> str:
     """Return time and size of the file of a generation, which `firmlake forget` may rebuild under the same number."""
     status = folders.generation(generation).stat()
     return f"{status.st_mtime_ns}-{status.st_size}"
-
-
-def was_rebuilt(folders: Folders, target: str) -> bool:
-    """Return whether the generation exported to a target was rebuilt since then; False if that is unknown."""
-    path = export_record(folders, target)
-    last = _read(path) if path.exists() else None
-    file = last and folders.generation(last.generation)
-    return bool(last and last.made_at and file and file.exists() and made_at(folders, last.generation) != last.made_at)
 
 
 def lock_name(target: str) -> str:

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from firmlake.core.guard import unguard
-from firmlake.delivery import table_files
+from firmlake.delivery import files
+from firmlake.delivery.files import Source, write_csv, write_parquet, write_xlsx
 from firmlake.delivery.selection import Selected
-from firmlake.delivery.table_files import Source, write_csv, write_parquet, write_xlsx
 from firmlake.tables.schemas import Column, Table
 
 from .conftest import ODD
@@ -117,7 +117,7 @@ def test_a_table_without_rows_has_a_header_in_every_format(source):
 
 def test_row_groups_are_gathered_from_smaller_batches(source, monkeypatch):
     """DuckDB needs twice the memory of a batch, Parquet once that of a row group."""
-    monkeypatch.setattr(table_files, "_READ_ROWS", 100)
+    monkeypatch.setattr(files, "_READ_ROWS", 100)
     columns = (Column("number", "integer", "Number"), Column("country", "text", "Country"))
     made = source("SELECT i, 'BE' FROM range(5000) r(i)", columns, batch_rows=2000)
     assert max(batch.num_rows for batch in made.batches(made.table)) <= 100

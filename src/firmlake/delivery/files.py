@@ -1,33 +1,48 @@
-"""Write the files of a table: Parquet for machines, CSV and XLSX for people. Each format yields its files one by one.
+"""Files as the target of exports: Parquet or CSV, or the files of Delta Lake and Iceberg, in a folder or bucket.
+
+latest.json                                      the only file that is ever replaced
+exports/<export>/<table>/country=BE/part-*.parquet
+exports/<export>/manifest.json                   after all files
+exports/<export>/_SUCCESS                        after the manifest
 
 Parquet is split by country, and only the path names the country. It is written with pyarrow because DuckDB's COPY keeps
-neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV and XLSX, text that a
+neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV, text that a
 spreadsheet would run as a formula is made harmless; numbers are unchanged. The character NUL, which neither databases
 nor spreadsheets accept, becomes U+FFFD.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from decimal import Decimal
 from operator import methodcaller
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from firmlake.core.errors import DamagedError
+from firmlake.core.files import encode_json
 from firmlake.core.guard import HARMLESS, RISKY, is_risky
 from firmlake.core.open_workbook import open_workbook
-from firmlake.delivery.selection import Selected, arrow_schema
+from firmlake.delivery.destination import Destination, StoredFile
+from firmlake.delivery.record import DeliveredFile, DeliveredTable, Record, describe_table
+from firmlake.delivery.selection import CHANGE, Selected, arrow_schema
 from firmlake.tables.schemas import Table
 
 __all__ = ["FORMATS", "Source", "TableFile", "guarded", "put_csv", "put_xlsx", "row_groups"]
+
+T = TypeVar("T")
 
 _UNKNOWN = "\ufffd"
 _BATCH_ROWS = 100_000
@@ -172,8 +187,124 @@ FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
     "csv": write_csv,
     "xlsx": write_xlsx,
 }
+TABLE_FORMATS = {"delta": "Delta Lake", "iceberg": "Iceberg"}
+"""Formats that are tables with versions instead of files."""
 
-# ---------------------------------------------------------------------------------------------------------------------
+LATEST = "latest.json"
+
+
+class Latest(msgspec.Struct, frozen=True):
+    """The newest whole export, and the hash of its manifest."""
+
+    export_id: str
+    manifest: str
+    manifest_sha256: str
+    published_at: datetime
+
+
+class FileTarget:
+    """A destination that holds exports. Readers follow `latest.json`, which always names a complete one.
+
+    Args:
+        destination: The folder or bucket.
+        is_named: Whether `latest.json` will name the export.
+    """
+
+    next_step = "Export to another destination, or move that export away first"
+    logs_deliveries = False
+
+    def __init__(self, destination: Destination, *, is_named: bool = True) -> None:
+        self._destination, self._is_named = destination, is_named
+        self.name = self.key = destination.url
+        self.address = ""
+        self._latest: StoredFile | None = None
+        self._named_id = ""
+        self._is_complete = False
+
+    def held(self) -> Record | None:
+        """Read the record of the export that `latest.json` names; None if there is none, or if it is gone."""
+        self._latest = self._destination.read(LATEST)
+        if self._latest is None:
+            return None
+        self._named_id = _decode(f"{self.name}/{LATEST}", self._latest.content, Latest).export_id
+        return self._read_record(self._named_id)
+
+    def choose_tables(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the tables to export: those asked for."""
+        return names
+
+    def differences(self, *_: object) -> Iterator[str]:
+        """Yield nothing: files are checked by their checksums, by those who read them."""
+        yield from ()
+
+    def begin(self, record: Record) -> dict[str, DeliveredTable]:
+        """Return the tables of the export if it is complete already; otherwise clear what a killed export left."""
+        if complete := self._read_record(record.delivery_id):
+            self._is_complete = True
+            return {table.name: table for table in complete.tables}
+        self._destination.clear(folder_of(record.delivery_id))
+        return {}
+
+    def put(self, record: Record, source: Source) -> DeliveredTable:
+        """Write a table."""
+        table = describe_table(source.table)
+        if record.mode == "changes":
+            table = msgspec.structs.replace(table, changes=dict(source.counts(CHANGE.name)))
+        if record.format in TABLE_FORMATS:
+            from firmlake.delivery import delta, iceberg
+
+            commit = delta.commit if record.format == "delta" else iceberg.commit
+            return commit(source, table, self._destination.url, record)
+        files = tuple(self._put_file(folder_of(record.delivery_id), file) for file in FORMATS[record.format](source))
+        return msgspec.structs.replace(table, files=files, row_count=sum(file.row_count for file in files))
+
+    def publish(self, record: Record) -> bool:
+        """Write the manifest and its mark of success, then let `latest.json` name the export.
+
+        Returns:
+            Whether anything was written; False if the same export was there already.
+
+        Raises:
+            FirmlakeError: Another export has replaced `latest.json`.
+        """
+        folder = folder_of(record.delivery_id)
+        if not self._is_complete:
+            self._destination.put(f"{folder}/manifest.json", io.BytesIO(encode_json(record)))
+            self._destination.put(f"{folder}/_SUCCESS", io.BytesIO())
+        if not self._is_named or record.delivery_id == self._named_id:
+            return not self._is_complete
+        manifest = f"{folder}/manifest.json"
+        digest = hashlib.sha256(encode_json(record)).hexdigest()
+        latest = Latest(record.delivery_id, manifest, digest, record.published_at)
+        self._destination.replace(LATEST, encode_json(latest), self._latest)
+        return True
+
+    def _read_record(self, export_id: str) -> Record | None:
+        folder = folder_of(export_id)
+        manifest = self._destination.read(f"{folder}/_SUCCESS") and self._destination.read(f"{folder}/manifest.json")
+        return _decode(f"{self.name}/{folder}/manifest.json", manifest.content, Record) if manifest else None
+
+    def _put_file(self, folder: str, written: TableFile) -> DeliveredFile:
+        with written.file as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            size = file.tell()
+            file.seek(0)
+            self._destination.put(f"{folder}/{written.path}", file)
+        return DeliveredFile(written.path, written.row_count, size, sha256, written.country)
+
+
+def folder_of(export_id: str) -> str:
+    """Return the folder of an export, below the destination."""
+    return f"exports/{export_id}"
+
+
+def _decode(where: str, content: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(
+            f"{where} cannot be read: {error}", "Export to another folder, or remove this file"
+        ) from None
 
 
 def _parquet_files(source: Source, table: Table, where: str, country: str, total: int | None) -> Iterator[TableFile]:
