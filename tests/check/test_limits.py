@@ -41,7 +41,9 @@ class Talk:
         self.asked.append(size)
         status, error = (200, "") if size <= self._most else self._lost
         request = requests.bulk(API, "lookalikes", [ACME])
-        self.answers.append(Answer(request, 1, status, error, {}, body if not error else b"[99, ", NOON, 1, 0))
+        failure = error.partition(":")[0]
+        received = body if not error else b"[99, "
+        self.answers.append(Answer(request, 1, status, error, {}, received, NOON, 1, 0, failure))  # type: ignore[arg-type]
         if error:
             raise self._failure("it failed", "")
         return self.answers[-1]

@@ -255,7 +255,7 @@ class Client:
         grant = self._throttle.acquire(wait, self._on_wait)
         self._stop_if_ended(request.endpoint)
         answer = self._connection.exchange(request, attempt)
-        self._has_connected |= not answer.error.startswith("unreachable")
+        self._has_connected |= answer.failure != "unreachable"
         self._has_answered |= answer.status is not None
         if on_answer is not None:
             on_answer(answer)

@@ -18,7 +18,7 @@ from firmlake import __version__
 from firmlake.api.address import read_address
 from firmlake.api.authorization import Token
 from firmlake.api.body import Body, BodyError, in_utf8
-from firmlake.api.exchange import Answer, choose_headers
+from firmlake.api.exchange import Answer, Failure, choose_headers
 from firmlake.api.requests import Request
 from firmlake.api.timing import Timing
 from firmlake.api.transport import PoolTransport, environment_proxy
@@ -35,21 +35,20 @@ GRACE_SECONDS = 8.0
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some services send it before the JSON. It is part of the encoding, not of the content (RFC 8259, 8.1)."""
 
-_TIMEOUT = "timeout"
-_CAUSES: tuple[tuple[type[BaseException], str], ...] = (
-    (ssl.SSLCertVerificationError, "untrusted: the certificate cannot be verified"),
-    (socket.gaierror, "unreachable: the host name cannot be resolved"),
-    (ConnectionRefusedError, "unreachable: connection refused"),
-    (httpx.ConnectTimeout, "unreachable: no connection in time"),
-    (httpx.ConnectError, "unreachable: no connection"),
-    (httpx.ProxyError, "unreachable: the proxy refuses"),
-    (httpx.TimeoutException, _TIMEOUT),
-    (ConnectionResetError, "broken: connection reset"),
-    (httpx.ProtocolError, "broken: the answer is truncated or not HTTP"),
-    (httpx.TransportError, "broken: connection lost"),
+_CAUSES: tuple[tuple[type[BaseException], Failure, str], ...] = (
+    (ssl.SSLCertVerificationError, "untrusted", "the certificate cannot be verified"),
+    (socket.gaierror, "unreachable", "the host name cannot be resolved"),
+    (ConnectionRefusedError, "unreachable", "connection refused"),
+    (httpx.ConnectTimeout, "unreachable", "no connection in time"),
+    (httpx.ConnectError, "unreachable", "no connection"),
+    (httpx.ProxyError, "unreachable", "the proxy refuses"),
+    (httpx.TimeoutException, "timeout", ""),
+    (ConnectionResetError, "broken", "connection reset"),
+    (httpx.ProtocolError, "broken", "the answer is truncated or not HTTP"),
+    (httpx.TransportError, "broken", "connection lost"),
 )
-"""Descriptions of errors: the first type found in the exception chain applies. The exceptions' own texts are not used,
-because they may contain addresses and headers."""
+"""Codes and descriptions of errors: the first type found in the exception chain applies. The exceptions' own texts are
+not used, because they may contain addresses and headers."""
 
 
 class Connection:
@@ -110,7 +109,9 @@ class Connection:
         """
         began = self._timing.clock()
         self._deadline.start(self._api.total_timeout_seconds)
-        status, headers, charset, problem = None, {}, None, ""
+        status, headers, charset = None, {}, None
+        failure: Failure = ""
+        problem = ""
         body = Body("", 0, 0)
         try:
             with closing(self._send(request)) as response:
@@ -119,22 +120,23 @@ class Connection:
                 body = Body(encoding, self._api.wire_bytes_max, self._api.body_bytes_max)
                 body.receive(response.iter_raw(), response.headers.get("content-length"))
         except BodyError as error:
-            problem = f"body: {error}"
+            failure, problem = "body", str(error)
         except httpx.TransportError as error:
-            problem = _describe(error)
-            if problem == _TIMEOUT:
+            failure, problem = _describe(error)
+            if failure == "timeout":
                 what = "no answer" if status is None else "not the whole answer"
-                problem = f"{_TIMEOUT}: {what} within {self._timing.clock() - began:.2g} s"
+                problem = f"{what} within {self._timing.clock() - began:.2g} s"
         return Answer(
             request,
             attempt,
             status,
-            problem,
+            f"{failure}: {problem}" if failure else "",
             headers,
             redact_whole(in_utf8(body.content(), charset).removeprefix(_BYTE_ORDER_MARK)),
             self._timing.utc_now(),
             self._timing.clock() - began,
             body.wire_bytes,
+            failure,
         )
 
     def _send(self, request: Request) -> httpx.Response:
@@ -167,10 +169,10 @@ def _url(address: str, query: tuple[tuple[str, str], ...]) -> httpx.URL:
     return httpx.URL(address, params=query) if query else httpx.URL(address)
 
 
-def _describe(error: BaseException) -> str:
+def _describe(error: BaseException) -> tuple[Failure, str]:
     chain: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in chain:
         chain.append(link)
         link = link.__cause__ or link.__context__
-    return next(text for kind, text in _CAUSES if any(isinstance(link, kind) for link in chain))
+    return next((failure, text) for kind, failure, text in _CAUSES if any(isinstance(link, kind) for link in chain))

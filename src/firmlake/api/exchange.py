@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -22,6 +23,11 @@ _HEADER_LENGTH_MAX = 256
 """Longest header value kept; legitimate values have a few dozen characters."""
 
 
+Failure = Literal["", "unreachable", "untrusted", "timeout", "broken", "body"]
+"""Why an answer is missing or incomplete: no connection, a certificate that cannot be verified, too late, a connection
+that ended early, or a body that cannot be used."""
+
+
 class Answer(msgspec.Struct, frozen=True):
     """One finished attempt, with an answer of any status or without an answer.
 
@@ -29,14 +35,14 @@ class Answer(msgspec.Struct, frozen=True):
         request: The request.
         attempt: Number of the attempt, from 1.
         status: HTTP status; None if no complete response head arrived.
-        error: Why the answer is missing or incomplete; empty if it is complete. Begins with `unreachable:`,
-            `untrusted:`, `timeout:`, `broken:` or `body:`.
+        error: Why the answer is missing or incomplete, as a sentence; empty if it is complete.
         headers: The headers we keep, names in lower case, without secrets.
         body: The bytes received: decompressed, without byte order mark, and converted to UTF-8 from a declared charset;
             of a truncated body, the part that arrived.
         fetched_at: End of the attempt, UTC.
         duration_seconds: Time from sending to the last byte.
         wire_bytes: Length of the body as sent, before decompression.
+        failure: The code of `error`; empty if the answer is complete.
     """
 
     request: Request
@@ -48,6 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
     fetched_at: datetime
     duration_seconds: float
     wire_bytes: int
+    failure: Failure = ""
 
     @property
     def is_success(self) -> bool:

@@ -43,7 +43,7 @@ NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path that does not exist at the service."""
 _NO_SUCH_PLACE = "Correct api.base_url, to which /v1/... is appended; `firmlake check` tests it and each endpoint"
 _KINDS: dict[str, FailureKind] = {"unreachable": "unreachable", "body": "unusable"}
-"""Kinds of failures by the first word of `Answer.error`; all others are `failed`."""
+"""Kinds of failures by `Answer.failure`; all others are `failed`."""
 
 
 def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
@@ -94,12 +94,11 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
 
 
 def _broken(answer: Answer) -> Exception:
-    problem = answer.error.partition(":")[0]
-    if problem == "untrusted":
+    if answer.failure == "untrusted":
         return ServiceError(
             f"The service is {answer.error}", "Set SSL_CERT_FILE to a file with the certificate of its authority"
         )
-    return TryAgainError(_KINDS.get(problem, "failed"), answer, answer.error)
+    return TryAgainError(_KINDS.get(answer.failure, "failed"), answer, answer.error)
 
 
 def _redirected(answer: Answer) -> ServiceError:

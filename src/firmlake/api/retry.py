@@ -172,7 +172,7 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
             f"{subject} has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
             "Run again later, with a lower api.requests_per_minute if nobody else uses the token",
         )
-    if answer.error.startswith("timeout") and not has_answered:
+    if answer.failure == "timeout" and not has_answered:
         tries = "1 try" if answer.attempt == 1 else f"{answer.attempt} tries"
         return UnavailableError(
             f"{answer.request.path} was not answered in {tries}: {reason}",

@@ -71,7 +71,7 @@ def is_refusal(answer: Answer) -> bool:
 
 def is_lost(answer: Answer) -> bool:
     """Return whether an answer was cut or came too late, which happens when it is too large for the service."""
-    return answer.error.startswith(("broken:", "timeout:", "body:"))
+    return answer.failure in ("broken", "timeout", "body")
 
 
 def is_charge(header: str) -> bool:
