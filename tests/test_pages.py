@@ -101,7 +101,6 @@ def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():
         "group_branches",
         "group_of",
         "tops_of",
-        "two_newest",
         "ultimate_owners",
     }
 

@@ -8,7 +8,14 @@ from pathlib import Path
 from jinja2 import Environment
 
 PACKAGE = Path(__file__).parents[2] / "dbt"
-_ORDER = ("stg_companies", "stg_accounts", "stg_relationships", "stg_unit_errors", "company_accounts")
+_ORDER = (
+    "stg_companies",
+    "stg_accounts",
+    "stg_relationships",
+    "stg_unit_errors",
+    "stg_doubtful_periods",
+    "company_accounts",
+)
 
 
 def create_models(schema: str, tables: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import date
 
 import duckdb
 import pytest
@@ -71,6 +72,15 @@ def test_open_alerts_come_before_closed_ones_and_the_gravest_first(connection):
     assert [one.country for one in read_alerts(connection, limit=1)] == ["NL"]
     assert {one.rule for one in read_alerts(connection, ACME)} == {"losses"}
     assert [one.name for one in read_alerts(connection, rules=["turned"])] == ["NL name"]
+
+
+def test_alerts_of_a_day_are_those_opened_or_closed_since_then(connection):
+    """The runs ended on 5 and 12 January."""
+    opened = [(one.rule, one.country) for one in read_alerts(connection, since=date(2026, 1, 6))]
+    assert opened == [("turned", "NL")]
+    assert len(read_alerts(connection, with_closed=True, since=date(2026, 1, 6))) == 2
+    assert len(read_alerts(connection, with_closed=True, since=date(2026, 1, 5))) == 4
+    assert read_alerts(connection, with_closed=True, since=date(2026, 1, 13)) == []
 
 
 def test_the_evidence_reads_as_a_sentence_with_the_figure_before(connection):

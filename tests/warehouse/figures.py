@@ -44,6 +44,23 @@ class Figures:
         columns = ", ".join(f'? AS "{name}"' for name in row)
         self.connection.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", list(row.values()))
 
+    def fill(self, table: str, **values: Any) -> None:
+        """Add a row of any table; what is not given is empty, zero or, if it may be, null."""
+        empty = {
+            "VARCHAR": "",
+            "BIGINT": 0,
+            "INTEGER": 0,
+            "TIMESTAMP": "2026-01-05",
+            "DATE": "2026-01-05",
+            "JSON": "[]",
+        }
+        columns = self.ask(
+            f"SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = '{table}' AND NOT is_nullable"
+        )
+        row = {name: empty[kind] for name, kind in columns} | values
+        named = ", ".join(f'? AS "{name}"' for name in row)
+        self.connection.execute(f"INSERT INTO {table} BY NAME SELECT {named}", list(row.values()))
+
     def loads(self, generation: int, run_id: str) -> None:
         """Mark a run as loaded on 5 January 2026."""
         at = datetime(2026, 1, 5, tzinfo=UTC)

@@ -204,6 +204,14 @@ def test_what_depends_on_the_day_is_judged_by_the_last_answer(weeks):
     assert weeks.alerts("state") == [("closed",)]
 
 
+def test_an_alert_opened_today_stays_opened_when_a_second_list_runs(weeks):
+    weeks.run((ACME, 2024, -1))
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, -1), at=NOON + timedelta(hours=1))
+    assert weeks.alerts("country, state") == [("BE", "opened"), ("NL", "opened")]
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, -1), at=NOON + DAY)
+    assert weeks.alerts("country, state") == [("BE", "still open"), ("NL", "still open")]
+
+
 def test_an_owner_who_comes_goes_or_changes_raises_an_alert_for_thirty_days(weeks):
     """A parent that is no shareholder is no owner, whatever its stake means."""
     owner = (rule("owner", {"owner_change_stake": ">= 0.25"}),)

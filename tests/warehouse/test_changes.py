@@ -128,6 +128,23 @@ FINANCIALS = {
         )
         for after, kind in ((8, "health_up"), (6, "health_down"))
     },
+    "an indicator that was withdrawn, and a period that was removed, are no change of a score": (
+        (
+            [period(2024, healthIndicator=89), period(2023, healthIndicator=45)],
+            [period(2024, healthIndicator=None), period(2023, healthIndicator=45)],
+            [period(2023, healthIndicator=45)],
+        ),
+        (VALUES, [("period_restated", None, None)]),
+        (VALUES, [("period_removed", None, None)]),
+    ),
+    "the health of a period is compared with that of the same period, though the one before it differs": (
+        (
+            [period(2024, healthIndicator=60), period(2023, healthIndicator=45)],
+            [period(2024, healthIndicator=50), period(2023, healthIndicator=45)],
+        ),
+        (VALUES, [("period_restated", None, None), ("health_down", "60", "50")]),
+        (VALUES, NO_EVENT),
+    ),
     "of two periods that end on one day, the health of the one received last counts": (
         (
             [period(2024), period(2024, startDate="2024-07-01", dateReceived="2025-05-01", healthIndicator=1)],
@@ -135,7 +152,7 @@ FINANCIALS = {
         ),
         (
             "kind, old_value, new_value, start_date::VARCHAR",
-            [("period_restated", None, None, "2024-07-01"), ("health_up", "7", "9", "2024-07-01")],
+            [("period_restated", None, None, "2024-07-01"), ("health_up", "1", "9", "2024-07-01")],
         ),
         (VALUES, NO_EVENT),
     ),

@@ -335,3 +335,106 @@ def test_losses_in_several_units_have_no_sum():
         amounts = {"total_assets": 5_000_000, "equity": 2_000_000, "debt": 3_000_000, "net_profit": -40_000}
         made.files(1, f"{year}-12-31", f"{year}-01-01", **{name: each / unit for name, each in amounts.items()})
     assert made.made().ask("SELECT loss_period_count, loss_total FROM loss_streaks") == [(5, None)]
+
+
+# --- which periods are compared ---------------------------------------------------------------------------------------
+
+
+def test_two_versions_of_one_year_are_never_compared():
+    """A year of 365 days and a version of it of 275 days end on one day: growth is that against the year before."""
+    made = Figures()
+    made.files(1, "2024-09-30", "2023-10-01", revenue=100, employee_count=4)
+    made.files(1, "2025-09-30", "2024-12-30", revenue=90, employee_count=5, date_received="2026-01-02")
+    made.files(1, "2025-09-30", "2024-10-01", revenue=120, employee_count=5, date_received="2026-01-03")
+    made.made()
+    # 120 / 100 - 1; the shorter version: 90 * 365 / 275 = 119.45 a year, and 90 days lie before it.
+    assert made.of(1, "start_date::VARCHAR, previous_end_date::VARCHAR, gap_days, revenue_growth", "trend") == [
+        ("2023-10-01", None, None, None),
+        ("2024-10-01", "2024-09-30", 0, 0.2),
+        ("2024-12-30", "2024-09-30", 90, 0.1945),
+    ]
+    assert made.of(1, "gap_days, revenue_annual_before, revenue_growth", "portfolio") == [(0, Decimal("100.00"), 0.2)]
+    watched = "accounts_to_before::VARCHAR, gap_days, revenue_growth"
+    assert made.of(1, watched, "watched_figures(DATE '2026-01-01')") == [("2024-09-30", 0, 0.2)]
+    assert made.of(1, "start_date::VARCHAR, previous_employee_count", "people")[1:] == [
+        ("2024-10-01", 4), ("2024-12-30", 4)
+    ]  # fmt: skip
+    assert made.of(1, "base_end_date::VARCHAR, revenue_cagr", "cagr(1)") == [("2024-09-30", 0.2)]
+
+
+def test_an_overlap_of_a_week_is_tolerated_and_one_of_eight_days_is_not():
+    made = Figures()
+    for company, start in ((1, "2023-12-25"), (2, "2023-12-24")):
+        made.files(company, "2023-12-31", "2023-01-01", revenue=100)
+        made.files(company, "2024-12-31", start, revenue=150)
+    made.made()
+    assert made.of(1, "gap_days, revenue_growth IS NOT NULL", "portfolio") == [(-7, True)]
+    assert made.of(2, "gap_days, revenue_growth IS NOT NULL", "portfolio") == [(None, False)]
+
+
+def test_growth_over_a_gap_is_marked_with_its_days():
+    made = Figures()
+    made.files(1, "2022-12-31", "2022-01-01", revenue=100)
+    made.files(1, "2024-12-31", "2024-01-01", revenue=150)
+    made.made()
+    for view in ("trend", "portfolio", "company_figures", "watched_figures(DATE '2026-01-01')"):
+        assert made.of(1, "gap_days, revenue_growth", f"(FROM {view} ORDER BY ALL DESC LIMIT 1)") == [(365, 0.5)], view
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "because"),
+    [
+        ("2025-01-01", "2025-01-01", "it covers only 1 day"),
+        ("2025-01-01", "2025-03-30", "it covers only 89 days"),
+        ("2025-01-01", "2025-03-31", None),
+        ("2025-01-01", "2024-12-31", "it ends before it begins"),
+    ],
+)
+def test_a_period_below_90_days_is_in_doubt_and_not_converted_to_a_year(start, end, because):
+    made = Figures()
+    made.files(1, "2023-12-31", "2023-01-01", revenue=1000)
+    made.files(1, end, start, revenue=90, total_assets=7)
+    made.made()
+    columns = "incomparable_because, is_comparable, revenue_annual, revenue_growth"
+    annual, growth = (None, None) if because else (Decimal("365.00"), -0.635)
+    assert made.of(1, columns, "portfolio") == [(because, because is None, annual, growth)]
+    assert made.of(1, "doubt, revenue", "company_figures") == [(because, Decimal("90.00"))]
+    assert bool(made.of(1, "*", "newest_measures")) == (because is None)
+
+
+def test_a_period_that_ends_after_the_last_answer_is_not_the_newest():
+    made = Figures()
+    made.fill("runs", run_id="r", finished_at="2026-09-01")
+    made.files(1, "2025-12-31", "2025-01-01", revenue=100, net_profit=-1)
+    made.files(1, "2026-12-31", "2026-01-01", revenue=900, net_profit=5)
+    made.made()
+    assert made.of(1, "end_date::VARCHAR, revenue, is_comparable, loss_period_count", "portfolio") == [
+        ("2025-12-31", Decimal("100.00"), True, 1)
+    ]
+    assert made.of(1, "recency, end_date::VARCHAR, incomparable_because", "quality") == [
+        (1, "2025-12-31", None), (2, "2026-12-31", "it ends after the last answer")
+    ]  # fmt: skip
+    assert made.of(1, "end_date::VARCHAR, revenue_growth", "trend")[1] == ("2026-12-31", None)
+
+
+def test_a_negative_total_and_two_amounts_that_leap_keep_a_period_out_of_growth():
+    made = Figures()
+    for year, assets, revenue in ((2022, 900, 1000), (2023, 900_000, 1_000_000), (2024, -5, 1_000_000)):
+        others = dict.fromkeys(("equity", "debt", "cash", "capital"), 100)
+        made.files(1, f"{year}-12-31", f"{year}-01-01", total_assets=assets, revenue=revenue, **others)
+    assert made.made().of(1, "year(end_date), incomparable_because, total_assets_growth", "trend") == [
+        (2022, None, None),
+        (2023, "several amounts leap by about a thousand, see leaps", None),
+        (2024, "a figure that cannot be negative is below zero", None),
+    ]
+
+
+def test_lists_tell_the_doubt_beside_the_figures():
+    made = Figures()
+    made.files(1, "2025-01-01", "2025-01-01", revenue=870)
+    made.fill("company_lists", list_name="customers", file_name="c.csv")
+    made.fill("list_members", list_name="customers", country="NL", company_number="00000001", status="accepted")
+    made.made()
+    assert made.ask("SELECT doubt, revenue FROM lists.customers") == [("it covers only 1 day", Decimal("870.00"))]
+    uncommented = "SELECT column_name FROM duckdb_columns() WHERE schema_name = 'lists' AND comment IS NULL"
+    assert made.ask(uncommented) == []

@@ -66,6 +66,11 @@ def figures():
     for company, total_assets, equity in ((104, 400_000, 300_000), (105, 2_000_000, 400), (106, 2_000_000, 1)):
         made.files(company, start="2023-01-01", end="2023-12-31", total_assets=900, equity=900)
         made.files(company, total_assets=total_assets, equity=equity)
+    for year, factor in ((2022, 1), (2023, 1), (2024, 100)):
+        amounts = {name: SOUND[name] * factor for name in ("total_assets", "equity", "debt", "short_term_debt")}
+        made.files(109, f"{year}-12-31", f"{year}-01-01", **amounts)
+    made.fill("runs", run_id="r", finished_at="2026-01-05")
+    made.files(110, "2026-12-31", "2026-01-01", **SOUND | {"date_received": None})
     made.files(103, employee_count=0, employee_male_fraction=0, employee_female_fraction=0)
     # 107: a longer period covers the days between two others; 108: it covers only some of them.
     for company, start in ((107, "2022-10-01"), (108, "2022-12-01")):
@@ -118,6 +123,8 @@ def test_a_check_finds_its_fault_and_no_other_does(figures, company, check):
         (106, {"leap"}),
         (107, {"period_overlap", "period_length"}),
         (108, {"period_overlap", "period_length", "period_gap"}),
+        (109, {"factor_other"}),
+        (110, {"period_future"}),
         (200, {"stake_range", "stake_sum"}),
         (202, {"stake_sum"}),
         (205, {"self_holding"}),

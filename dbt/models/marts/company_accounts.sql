@@ -1,9 +1,21 @@
 -- One row for each company: its newest accounts and their growth, null where none are held.
 WITH periods AS (
-    SELECT a.*, u.company IS NOT NULL AS is_in_other_unit
+    SELECT a.*, d.company IS NOT NULL AS is_doubtful
     FROM {{ ref("stg_accounts") }} AS a
-    LEFT JOIN {{ ref("stg_unit_errors") }} AS u
-        ON u.company = a.company AND u.start_date = a.start_date AND u.end_date = a.end_date
+    LEFT JOIN {{ ref("stg_doubtful_periods") }} AS d
+        ON d.company = a.company AND d.start_date = a.start_date AND d.end_date = a.end_date
+),
+
+-- The latest period that ended before the newest began; a week may overlap.
+previous AS (
+    SELECT
+        b.*,
+        row_number() OVER (
+            PARTITION BY b.company ORDER BY b.end_date DESC, b.date_received DESC NULLS LAST, b.start_date
+        ) AS place
+    FROM periods AS n
+    JOIN periods AS b ON b.company = n.company AND b.period_rank > 1 AND b.end_date < n.start_date + 7
+    WHERE n.period_rank = 1
 ),
 
 related AS (
@@ -28,14 +40,14 @@ SELECT
     n.equity,
     n.employee_count,
     n.health_indicator,
-    -- As in portfolio of firmlake's own warehouse: a period that is presumably in another unit does not compare.
+    -- As in portfolio of firmlake's own warehouse: a doubtful period does not compare.
     CASE
-        WHEN p.revenue_annual > 0 AND NOT n.is_in_other_unit AND NOT p.is_in_other_unit
+        WHEN p.revenue_annual > 0 AND NOT n.is_doubtful AND NOT p.is_doubtful
             THEN round(n.revenue_annual / p.revenue_annual - 1, 6)
     END AS revenue_growth,
     coalesce(r.parent_count, 0) AS parent_count,
     coalesce(r.child_count, 0) AS child_count
 FROM {{ ref("stg_companies") }} AS c
 LEFT JOIN periods AS n ON n.company = c.company AND n.period_rank = 1
-LEFT JOIN periods AS p ON p.company = c.company AND p.period_rank = 2
+LEFT JOIN previous AS p ON p.company = c.company AND p.place = 1
 LEFT JOIN related AS r ON r.company = c.company

@@ -14,15 +14,16 @@ SELECT
     country || ' ' || company_number AS company,
     start_date,
     end_date,
+    date_received,
     row_number() OVER (
         PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
     ) AS period_rank,
     end_date - start_date + 1 AS period_days,
     revenue,
-    -- A year of 365 days; periods of 52 or 53 weeks and leap years count as one.
+    -- A year of 365 days; periods of 52 or 53 weeks and leap years count as one, and those below 90 days have none.
     CASE
         WHEN end_date - start_date + 1 BETWEEN 360 AND 371 THEN revenue
-        WHEN end_date >= start_date THEN round(CAST(revenue AS numeric(28, 2)) * 365 / (end_date - start_date + 1), 2)
+        WHEN end_date - start_date >= 89 THEN round(CAST(revenue AS numeric(28, 2)) * 365 / (end_date - start_date + 1), 2)
     END AS revenue_annual,
     gross_margin,
     net_profit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +17,23 @@ __all__ = ["alerts"]
 @click.command()
 @of_list
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only alerts of this rule; repeatable.")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Only alerts that were opened on this day (UTC) or later; with --all, also those closed since then.",
+)
 @click.option("--all", "with_closed", is_flag=True, help="Include closed alerts.")
 @format_and_out("csv", "json")
 @command
 def alerts(
-    call: Call, company_list: str, rules: tuple[str, ...], with_closed: bool, kind: str | None, out: Path | None
+    call: Call,
+    company_list: str,
+    rules: tuple[str, ...],
+    since: datetime | None,
+    with_closed: bool,
+    kind: str | None,
+    out: Path | None,
 ) -> None:
     """Show alerts: the companies that meet a rule, with the evidence.
 
@@ -35,6 +48,6 @@ def alerts(
     kind = choose_format(kind, out, call.as_json, WRITERS)
     settings = call.settings()
     with open_warehouse(Folders.existing(settings), locked=True, company_list=company_list) as connection:
-        found = read_alerts(connection, rules=rules, with_closed=with_closed)
+        found = read_alerts(connection, rules=rules, with_closed=with_closed, since=since and since.date())
     show = partial(show_alerts, has_rules=bool(settings.paths.alert_rules))
     give_rows(call, "alert", found, WRITERS.get(kind), out, show)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 
@@ -73,6 +73,7 @@ def read_alerts(
     *,
     rules: Sequence[str] = (),
     with_closed: bool = False,
+    since: date | None = None,
     limit: int | None = None,
 ) -> list[Alert]:
     """Read alerts: open ones before closed ones, the most severe first, and of these the newest.
@@ -83,6 +84,7 @@ def read_alerts(
         company: Only alerts of this company; None reads those of all.
         rules: Only alerts of these rules; empty reads all.
         with_closed: Whether to read closed alerts too.
+        since: Only alerts that were opened or closed on this day (UTC) or later; None reads all.
         limit: The number of alerts to read; None reads all.
 
     Raises:
@@ -97,17 +99,19 @@ def read_alerts(
             hint = f"Did you mean {near[0]}?" if near else f"The rules are: {', '.join(known) or 'none'}"
             raise UsageError(f"No rule {rule} has raised an alert or was in the last run", hint)
     country, number = company or (None, None)
-    cursor = connection.execute(
-        _ALERTS, {"rules": list(rules), "closed": with_closed, "country": country, "number": number, "limit": limit}
-    )
+    wanted = {"rules": list(rules), "closed": with_closed, "since": since, "limit": limit}
+    cursor = connection.execute(_ALERTS, {**wanted, "country": country, "number": number})
     return [_alert(row) for row in fetch_dicts(cursor)]
 
 
-def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str) -> AlertCounts | None:
-    """Count what a run did to the alerts; None if there are neither rules nor alerts."""
+def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str, *, whole_day: bool = False) -> AlertCounts | None:
+    """Count what a run did to the alerts; None if there are neither rules nor alerts.
+
+    With `whole_day`, count what all runs of its day (UTC) did: several lists may run one after the other.
+    """
     if not connection.execute(_HAS_ALERTS).fetchall():
         return None
-    *counts, rule_count = connection.execute(_COUNTS, {"run": run_id}).fetchall()[0]
+    *counts, rule_count = connection.execute(_COUNTS, {"run": run_id, "whole_day": whole_day}).fetchall()[0]
     return AlertCounts(*counts) if rule_count or any(counts) else None
 
 
@@ -143,17 +147,17 @@ WRITERS: dict[str, Callable[[Iterable[Alert]], Iterator[str]]] = {"csv": as_csv,
 ALERT_RULES = Section(
     "",
     "Alerts by rule",
-    "Alerts that are open, and alerts that the last run opened or closed.",
+    "Alerts that are open, and alerts that were opened or closed on the day of the last run, by runs of any list.",
     """
     SELECT r.says AS alert, r.severity, coalesce(r.list_name, 'all') AS list,
         count(a.rule) FILTER (a.closed_run IS NULL) AS open,
-        count(a.rule) FILTER (a.opened_run = last_run.run_id) AS opened_by_last_run,
-        count(a.rule) FILTER (a.closed_run = last_run.run_id) AS closed_by_last_run
-    FROM alert_rules r CROSS JOIN last_run LEFT JOIN alerts a USING (rule)
+        count(a.rule) FILTER (a.opened_at::DATE = last_day) AS opened_on_last_day,
+        count(a.rule) FILTER (a.closed_at::DATE = last_day) AS closed_on_last_day
+    FROM alert_rules r CROSS JOIN (SELECT last_answer_day() AS last_day) LEFT JOIN alerts a USING (rule)
     GROUP BY r.position, r.says, r.severity, r.list_name ORDER BY r.position
     """,
 )
-"""A section of the report; needs its table `last_run`."""
+"""A section of the report."""
 
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -164,17 +168,19 @@ _ALERTS = """
     SELECT rule, says, severity, list_name, country, company_number, name, state, evidence, doubt, opened_run,
            opened_at, seen_run, seen_at, closed_run, closed_at, closed_because, condition
     FROM alerts LEFT JOIN (SELECT country, company_number, name FROM companies) USING (country, company_number)
-    WHERE ($closed OR closed_run IS NULL) AND (len($rules) = 0 OR rule IN $rules)
+    WHERE ($closed OR closed_run IS NULL) AND ($since IS NULL OR greatest(opened_at, closed_at) >= $since)
+      AND (len($rules) = 0 OR rule IN $rules)
       AND ($country IS NULL OR (country = $country AND company_number = $number))
     ORDER BY closed_run IS NOT NULL, closed_at DESC, list_position(['high', 'medium', 'low'], severity), opened_at DESC,
              rule, country, company_number
     LIMIT $limit
 """
 _COUNTS = """
-    SELECT count(*) FILTER (opened_run = $run), count(*) FILTER (opened_run = $run AND severity = 'high'),
-           count(*) FILTER (closed_run IS NULL), count(*) FILTER (closed_run = $run),
+    SELECT count(*) FILTER (is_opened), count(*) FILTER (is_opened AND severity = 'high'),
+           count(*) FILTER (closed_run IS NULL), count(*) FILTER (closed_run = $run OR closed_at::DATE = day),
            (SELECT count(*) FROM alert_rules)
-    FROM alerts
+    FROM (SELECT CASE WHEN $whole_day THEN max(finished_at)::DATE END AS day FROM runs WHERE run_id = $run)
+    CROSS JOIN LATERAL (SELECT *, coalesce(opened_run = $run OR opened_at::DATE = day, false) AS is_opened FROM alerts)
 """
 
 

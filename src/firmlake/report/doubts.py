@@ -33,6 +33,7 @@ def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]
         *_unread(connection, run_id),
         *_unknown(connection, run_id),
         *_left_out(connection, run_id),
+        *_accounts(connection, run_id),
     ]
 
 
@@ -130,6 +131,15 @@ def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
         )
 
 
+def _accounts(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+    """Tell of companies whose newest accounts cannot be compared, such as accounts in thousands."""
+    for count, example in connection.execute(_DOUBTFUL, [run_id]).fetchall():
+        yield (
+            f"Doubtful accounts: the newest of {count_of(count, 'company')} (such as {example}). Growth, medians and "
+            "sums leave them out; `firmlake query 'FROM portfolio WHERE NOT is_comparable'` lists them"
+        )
+
+
 def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
     """Return the column and the kind of a field; of an object that is no field, an empty text."""
     fields = DATASETS[dataset].fields.items()
@@ -160,6 +170,11 @@ _READ = """
 _LEFT_OUT = """
     SELECT dataset, sum(record_count)::BIGINT, min(example) FROM drift
     WHERE run_id = ? AND kind = 'left_out' GROUP BY ALL ORDER BY ALL
+"""
+_DOUBTFUL = """
+    SELECT count(*), min(country || ' ' || company_number || ': ' || incomparable_because)
+    FROM portfolio SEMI JOIN (FROM company_state WHERE run_id = ?) USING (country, company_number)
+    WHERE NOT is_comparable HAVING count(*) > 0
 """
 _NONE_FOUND = """
     SELECT country, count(DISTINCT company_number) FROM company_state

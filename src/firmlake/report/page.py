@@ -118,7 +118,7 @@ def make_report(
     counts = _count_alerts(connection)
     if counts:
         tone = "bad" if counts.opened else ""
-        tiles[1] = Tile("Open alerts", f"{counts.open:,}", f"{counts.opened:,} opened by the last run", tone)
+        tiles[1] = Tile("Open alerts", f"{counts.open:,}", f"{counts.opened:,} opened on the day of the last run", tone)
     body = [sections(connection, PORTFOLIO)]
     if counts:
         rows = [alert_row(alert, with_company=True) for alert in read_alerts(connection, limit=_ALERTS_MAX)]
@@ -159,7 +159,7 @@ def _prepare(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _count_alerts(connection: duckdb.DuckDBPyConnection) -> AlertCounts | None:
     ((run_id,),) = connection.execute("SELECT run_id FROM last_run").fetchall()
-    return count_alerts(connection, run_id)
+    return count_alerts(connection, run_id, whole_day=True)
 
 
 def _doubts(connection: duckdb.DuckDBPyConnection) -> str:

@@ -295,7 +295,8 @@ _ALERTS = """
     SELECT rule, country, company_number,
            coalesce(a.opened_run, {run}) AS opened_run,
            coalesce(a.opened_at, judged_at) AS opened_at,
-           CASE WHEN NOT is_hit THEN 'closed' WHEN coalesce(a.opened_run, {run}) = {run} THEN 'opened'
+           CASE WHEN NOT is_hit THEN 'closed'
+                WHEN coalesce(a.opened_at, judged_at)::DATE = judged_at::DATE THEN 'opened'
                 ELSE 'still open' END AS state,
            if(is_hit, r.says, a.says) AS says,
            if(is_hit, r.severity, a.severity) AS severity,

@@ -96,12 +96,21 @@ def _named(column: str) -> str:
     """
 
 
+# The newest period that has an indicator is compared with the same period before, or if it is new, with the newest of
+# then. If a newer period had one before, it was withdrawn or removed, which is no change of a score.
 def _health(sign: str) -> str:
     return f"""
-        SELECT country, company_number, a.start_date, a.end_date,
-               b.health_indicator::VARCHAR AS old_value, a.health_indicator::VARCHAR AS new_value
-        FROM before_health b JOIN after_health a USING (country, company_number)
-        WHERE a.health_indicator {sign} b.health_indicator
+        SELECT country, company_number, start_date, end_date,
+               old_indicator::VARCHAR AS old_value, health_indicator::VARCHAR AS new_value
+        FROM (SELECT a.*, b.health_indicator AS old_indicator
+              FROM (FROM after_health WHERE recency = 1) a
+              JOIN before_health b ON b.country = a.country AND b.company_number = a.company_number
+                  AND ((b.start_date, b.end_date) = (a.start_date, a.end_date)
+                       OR (b.recency = 1 AND b.end_date < a.end_date))
+              QUALIFY row_number() OVER (
+                  PARTITION BY a.country, a.company_number
+                  ORDER BY (b.start_date, b.end_date) = (a.start_date, a.end_date) DESC) = 1)
+        WHERE health_indicator {sign} old_indicator
     """
 
 
@@ -150,8 +159,12 @@ KINDS = {
         f"ANTI JOIN (SELECT {_DATES}, old_no AS dup_no FROM filings) USING ({_PERIOD})",
     ),
     "committees_changed": Kind("other joint committees of the same filing; leading zeros do not count", _COMMITTEES),
-    "health_up": Kind("the health indicator of the newest period that has one rose", _health(">")),
-    "health_down": Kind("the health indicator of the newest period that has one fell", _health("<")),
+    "health_up": Kind(
+        "the health indicator rose: that of the newest period that has one, against the same period before or, for new "
+        "accounts, against the newest ones before",
+        _health(">"),
+    ),
+    "health_down": Kind("the health indicator fell, compared as in health_up", _health("<")),
     "parent_in": Kind("a new parent, with its stake", _party("parent", "after", "before", "new_value")),
     "parent_out": Kind("a parent that is no longer there", _party("parent", "before", "after", "old_value")),
     "child_in": Kind("a new child, with its stake", _party("child", "after", "before", "new_value")),
@@ -266,19 +279,23 @@ _BEFORE = """
 """
 
 _VIEWS = (
-    # The health indicator of the newest period that has one, in the order of recency in the view `accounts`.
+    # The periods that have a health indicator, in the order of recency in the view `accounts`.
     """
     CREATE OR REPLACE TEMP TABLE {when}_health AS
-    SELECT country, company_number, start_date, end_date, health_indicator
-    FROM {when}_financials WHERE health_indicator IS NOT NULL
-    QUALIFY row_number() OVER (
-        PARTITION BY country, company_number
-        ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date, dup_no DESC) = 1
+    SELECT country, company_number, start_date, end_date, health_indicator,
+           row_number() OVER (
+               PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
+           ) AS recency
+    FROM (FROM {when}_financials
+          QUALIFY row_number() OVER (
+              PARTITION BY country, company_number, start_date, end_date
+              ORDER BY date_received DESC NULLS LAST, dup_no DESC) = 1)
+    WHERE health_indicator IS NOT NULL
     """,
     """
     CREATE OR REPLACE TEMP TABLE {when}_codes AS
     SELECT country, company_number, start_date, end_date, dup_no,
-           array_to_string(list_sort(list(DISTINCT ltrim(code, '0'))), ', ') AS codes
+           array_to_string(list_sort(list(DISTINCT coalesce(nullif(ltrim(code, '0'), ''), '0'))), ', ') AS codes
     FROM {when}_financial_joint_committees GROUP BY ALL
     """,
     # A party is identified by its number, or else by its name; all parties without both count as one. The view

@@ -85,6 +85,12 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"CREATE OR REPLACE MACRO list_or_table(relation_name) AS {body}")
 
 
+def comment_list_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Describe the columns of the view of each list as the views that they come from do, which must have comments."""
+    for view, column, comment in connection.execute(_COMMENTS).fetchall():
+        connection.execute(f"COMMENT ON COLUMN lists.{quote_name(view)}.{quote_name(column)} IS {quote_text(comment)}")
+
+
 def rename_list(connection: duckdb.DuckDBPyConnection, name: str, new_name: str) -> None:
     """Rename a list and its past versions."""
     for table in _TABLES:
@@ -125,6 +131,13 @@ _VIEW = """
     SELECT l.* EXCLUDE (list_name, columns), f.* EXCLUDE (country, company_number), l.columns
     FROM list_lines l LEFT JOIN company_figures f USING (country, company_number)
     WHERE l.list_name = {name} ORDER BY l.line
+"""
+
+_COMMENTS = """
+    SELECT l.table_name, l.column_name, any_value(f.comment ORDER BY f.table_name DESC)
+    FROM duckdb_columns() l JOIN duckdb_columns() f USING (column_name)
+    WHERE l.schema_name = 'lists' AND f.schema_name = 'main' AND f.table_name IN ('list_lines', 'company_figures')
+    GROUP BY ALL ORDER BY ALL
 """
 
 

@@ -114,7 +114,16 @@ _KNOWN_ON = """
         WHERE e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY
         QUALIFY row_number() OVER (
             PARTITION BY country, company_number, start_date, end_date
-            ORDER BY date_received DESC, seen_at, b.generation, dup_no DESC) = 1
+            ORDER BY date_received DESC, seen_at, dup_no DESC, b.generation) = 1
+    ),
+    vanished AS (
+        SELECT country, company_number
+        FROM (SELECT *, NULL AS valid_to_run FROM company_state UNION ALL BY NAME SELECT * FROM company_state_history) s
+        JOIN ended b ON b.run_id = s.valid_from_run
+        LEFT JOIN ended e ON e.run_id = s.valid_to_run
+        JOIN asked ON b.known_at < last_day + INTERVAL 1 DAY
+        WHERE dataset = 'financials' AND payload_hash = ''
+            AND (e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY)
     ),
     beaten AS (
         SELECT unnest(CASE WHEN n.date_received > o.date_received THEN o.period ELSE n.period END)
@@ -126,7 +135,9 @@ _KNOWN_ON = """
               > least(o.end_date - o.start_date, n.end_date - n.start_date) + 1
     )
     SELECT {columns}, valid_from_run
-    FROM best f ANTI JOIN beaten USING (country, company_number, start_date, end_date)
+    FROM best f
+    ANTI JOIN beaten USING (country, company_number, start_date, end_date)
+    ANTI JOIN vanished USING (country, company_number)
 """
 
 _DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
@@ -168,8 +179,10 @@ def _macros() -> Iterator[Macro]:
         "filing received last by then, as the warehouse held it on that day, or as firmlake first saw it if the first "
         "answer came later. Accounts received later and periods without date_received are left out. If a later run "
         "corrected the dates of a period, the period is there once: of two periods that overlap by more than half of "
-        "the shorter one and were never in the same answer, only one is there. Without position, because earlier "
-        "values are not kept.",
+        "the shorter one and were never in the same answer, only one is there. Companies that the service did not find "
+        "on that day are left out. What cannot be known: which companies it knew before the first run; and if a later "
+        "answer corrected the day of receipt, the corrected day counts on earlier days too. Without position, because "
+        "earlier values are not kept.",
     )
 
 

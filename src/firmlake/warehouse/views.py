@@ -33,7 +33,7 @@ import duckdb
 
 from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
-from firmlake.warehouse.lists import create_list_views
+from firmlake.warehouse.lists import comment_list_views, create_list_views
 from firmlake.warehouse.macros import MACROS, create_macros
 
 SEVERITIES = ("error", "warning", "note")
@@ -123,6 +123,7 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
     create_list_views(connection)
     for statement in _comments(connection, made):
         connection.execute(statement)
+    comment_list_views(connection)
     if not is_made:
         connection.execute(f"CREATE OR REPLACE MACRO {MARK}() AS '{_hash()}'")
         connection.execute(f"COMMENT ON MACRO {MARK} IS '{MARK_MEANING}'")

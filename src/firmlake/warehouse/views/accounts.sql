@@ -7,7 +7,8 @@
 -- first_received: Day on which accounts of this period were first received, while date_received is that of the filing
 -- shown. Null: no day of receipt is stated
 -- recency: 1 for the company's newest period, 2 for the previous one, and so on. Of periods with the same last day, the
--- one received last is the newest, and of those received on the same day the longest
+-- one received last is the newest, and of those received on the same day the longest. Periods that end after the last answer
+-- in the warehouse come after all others
 SELECT
     f.* EXCLUDE (dup_no, position, extra_json),
     f.end_date - f.start_date + 1 AS period_days,
@@ -15,7 +16,7 @@ SELECT
     coalesce(again.first_received, f.date_received) AS first_received,
     row_number() OVER (
         PARTITION BY f.country, f.company_number
-        ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date
+        ORDER BY f.end_date > last_answer_day(), f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date
     ) AS recency
 FROM financials f
 LEFT JOIN refiled again USING (country, company_number, start_date, end_date)

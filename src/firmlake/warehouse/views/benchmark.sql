@@ -4,7 +4,8 @@
 -- peer_groups) and the distribution of the peers' values.
 --
 -- value_rank: 1 for the highest value among the peers
--- percentile: Share of the peers with a lower value, 0 to 1. Null: no peer has the measure
+-- percentile: Share of the peers with a lower value, 0 to 1. Null: fewer than five companies of the
+-- group have the measure
 -- value_count: Companies of the peer group that have the measure, this one included
 -- p10: 10th percentile of the values, interpolated
 -- p25: 25th percentile, interpolated
@@ -25,7 +26,7 @@ SELECT
 FROM (
     SELECT
         mine.measure, mine.value,
-        count(*) FILTER (theirs.value < mine.value) / nullif(count(*) - 1, 0) AS percentile,
+        CASE WHEN count(*) >= 5 THEN count(*) FILTER (theirs.value < mine.value) / (count(*) - 1) END AS percentile,
         1 + count(*) FILTER (theirs.value > mine.value) AS value_rank,
         count(*) AS value_count,
         quantile_cont(theirs.value, [0.1, 0.25, 0.5, 0.75, 0.9]) AS points,

@@ -1,8 +1,8 @@
 -- macro cagr(years := 3)
 -- example: cagr(3)
 -- Compound annual growth rates of each company over a number of years, up to its newest period. The first period is the
--- one that ended nearest to that many years earlier, at most 183 days off; periods whose figures are not comparable
--- are passed over, see quality. A company without such a period, or whose newest figures are not comparable, has no row.
+-- one that ended nearest to that many years earlier, at most 183 days off, and that ended before the newest began
+-- (seven days may overlap); periods whose figures are not comparable are passed over, see quality. A company without such a period, or whose newest figures are not comparable, has no row.
 -- Amounts that build up over a period are annualised. A rate is null if a figure is missing or not above zero in either
 -- period.
 --
@@ -44,12 +44,11 @@ JOIN (
     -- Few periods of a company are near enough, so only these are sorted.
     SELECT a.*
     FROM asked
-    CROSS JOIN (SELECT country, company_number, end_date AS newest_date FROM portfolio)
+    CROSS JOIN (SELECT country, company_number, start_date AS newest_start, end_date AS newest_date FROM portfolio)
     JOIN (SELECT * EXCLUDE (recency) FROM accounts) a USING (country, company_number)
-    LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
+    ANTI JOIN doubtful_periods USING (country, company_number, start_date, end_date)
     WHERE abs(a.end_date - newest_date + day_count) <= 183
-        AND a.end_date < newest_date
-        AND incomparable_because(u.presumed_unit, a.period_days) IS NULL
+        AND a.end_date < newest_start + 7
     QUALIFY row_number() OVER (
         PARTITION BY country, company_number
         ORDER BY abs(a.end_date - newest_date + day_count), a.end_date DESC, a.date_received DESC NULLS LAST, a.start_date

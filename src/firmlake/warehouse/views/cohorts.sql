@@ -28,8 +28,7 @@ FROM (
         SELECT *, count(*) OVER (PARTITION BY country, first_year) AS cohort_company_count
         FROM (SELECT country, company_number, min(year(end_date)) AS first_year FROM accounts GROUP BY ALL)
     ) f USING (country, company_number)
-    LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
-    WHERE incomparable_because(u.presumed_unit, a.period_days) IS NULL
+    ANTI JOIN doubtful_periods USING (country, company_number, start_date, end_date)
     QUALIFY row_number() OVER (
         PARTITION BY a.country, a.company_number, year(a.end_date)
         ORDER BY a.end_date DESC, a.date_received DESC NULLS LAST, a.start_date

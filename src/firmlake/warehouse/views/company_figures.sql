@@ -4,6 +4,10 @@
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
+-- doubt: Why the newest figures are not comparable with those of other periods, such as accounts that are presumably in
+-- thousands, as incomparable_because in portfolio. Null: there is no doubt
+-- gap_days: Days that belong to no accounts between the previous and the newest; growth then spans more than a
+-- year. Null: there are no previous accounts
 -- overdue_days: Days by which the next accounts are overdue at the time of the query (UTC). Null: they are not overdue
 -- altman_z: Altman's Z'' of the newest accounts, see altman. Null: a part is missing
 -- altman_zone: safe (Z'' above 2.6), grey or distress (below 1.1). Null: there is no score
@@ -19,8 +23,9 @@ SELECT
     c.country, c.company_number, c.name, c.place,
     p.start_date AS accounts_from,
     p.end_date AS accounts_to,
+    p.incomparable_because AS doubt,
     overdue_days(p.end_date, p.usual_days_to_file, (now() AT TIME ZONE 'UTC')::DATE) AS overdue_days,
-    p.revenue, p.revenue_growth, p.net_profit, p.net_margin,
+    p.revenue, p.revenue_growth, p.gap_days, p.net_profit, p.net_margin,
     p.total_assets, p.equity, p.equity_fraction, p.debt, p.current_ratio,
     p.employee_count, p.employee_growth,
     p.health_indicator,

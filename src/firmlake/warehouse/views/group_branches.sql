@@ -15,8 +15,9 @@ WITH RECURSIVE asked(least_stake) AS (
 held AS MATERIALIZED (
     SELECT parent_no, child_no FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_no <> child_no
 ),
+-- Not by UNION: DuckDB 1.4 keeps its duplicates in a materialised query of WITH RECURSIVE.
 involved AS MATERIALIZED (
-    SELECT parent_no AS no FROM held UNION SELECT child_no FROM held
+    SELECT DISTINCT no FROM (SELECT parent_no AS no FROM held UNION ALL SELECT child_no FROM held)
 ),
 -- Companies that hold nothing are in no ring, nor between rings.
 inner_held AS MATERIALIZED (

@@ -12,7 +12,7 @@ SELECT
     count(*) AS loss_period_count,
     min(end_date) AS first_end_date,
     max(end_date) AS last_end_date,
-    CASE WHEN count(u.presumed_unit) = 0 THEN sum(net_profit) END AS loss_total
+    CASE WHEN count(u.presumed_factor) = 0 THEN sum(net_profit) END AS loss_total
 FROM (
     SELECT
         *,
@@ -22,13 +22,14 @@ FROM (
     FROM (SELECT * EXCLUDE (recency) FROM accounts)
     LEFT JOIN (
         -- Found first, so that only periods since the newest without a loss are sorted.
-        SELECT country, company_number, max(end_date) AS last_other FROM accounts WHERE (net_profit < 0) IS NOT TRUE
+        SELECT country, company_number, max(end_date) AS last_other FROM (SELECT * EXCLUDE (recency) FROM accounts)
+        WHERE (net_profit < 0) IS NOT TRUE AND (end_date > last_answer_day()) IS NOT TRUE
         GROUP BY country, company_number
     ) USING (country, company_number)
-    WHERE end_date >= coalesce(last_other, end_date)
+    WHERE end_date >= coalesce(last_other, end_date) AND (end_date > last_answer_day()) IS NOT TRUE
 )
 JOIN companies c USING (country, company_number)
-LEFT JOIN (SELECT country, company_number, start_date, end_date, presumed_unit FROM unit_errors) u
+LEFT JOIN (SELECT country, company_number, start_date, end_date, presumed_factor FROM unit_errors) u
     USING (country, company_number, start_date, end_date)
 WHERE others = 0
 GROUP BY ALL

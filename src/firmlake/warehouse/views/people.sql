@@ -14,8 +14,8 @@
 SELECT
     country, company_number, start_date, end_date, period_days,
     employee_count,
-    lead(employee_count) OVER periods AS previous_employee_count,
-    try_cast(employee_count::HUGEINT - lead(employee_count) OVER periods AS BIGINT) AS employee_change,
+    b.previous_employee_count,
+    try_cast(employee_count::HUGEINT - b.previous_employee_count AS BIGINT) AS employee_change,
     new_hire_count,
     ratio(new_hire_count, employee_count) AS hired_fraction,
     employee_male_fraction,
@@ -23,8 +23,12 @@ SELECT
     try_cast(round(employee_count * employee_male_fraction) AS BIGINT) AS men_count,
     try_cast(round(employee_count * employee_female_fraction) AS BIGINT) AS women_count,
     round(annualised(revenue, period_days) / nullif(employee_count, 0), 2)::DECIMAL(21, 2) AS revenue_per_employee
-FROM accounts
--- The newest first, as in recency.
-WINDOW periods AS (
-    PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
-)
+FROM (SELECT * EXCLUDE (recency) FROM accounts) a
+JOIN period_order o USING (country, company_number, start_date, end_date)
+LEFT JOIN (
+    SELECT
+        country AS country_, company_number AS number_, start_date AS start_, end_date AS end_,
+        employee_count AS previous_employee_count
+    FROM (SELECT * EXCLUDE (recency) FROM accounts)
+) b ON country_ = a.country AND number_ = a.company_number AND start_ = o.previous_start_date
+    AND end_ = o.previous_end_date

@@ -5,8 +5,8 @@
 -- measure. Peer groups follow from the newest accounts in both cases.
 --
 -- value_rank: 1 for the highest value among the peers; equal values share a rank
--- percentile: Share of the peers with a lower value, 0 to 1; equal values have the same percentile. Null: no peer has
--- the measure
+-- percentile: Share of the peers with a lower value, 0 to 1; equal values have the same percentile. Null: fewer
+-- than five companies of the group have the measure
 -- value_count: Companies of the peer group that have the measure, this one included
 -- measure: Name of the measure, as in measures
 WITH levels AS MATERIALIZED (
@@ -15,7 +15,7 @@ WITH levels AS MATERIALIZED (
 )
 SELECT
     r.country, r.company_number, r.start_date, r.end_date, r.measure, r.value, r.value_rank,
-    CASE WHEN r.value_count > 1 THEN r.lower_fraction END AS percentile,
+    CASE WHEN r.value_count >= 5 THEN r.lower_fraction END AS percentile,
     r.value_count, g.level, g.peer_group, g.is_widened
 FROM (
     SELECT

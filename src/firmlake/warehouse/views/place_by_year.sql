@@ -9,7 +9,8 @@
 -- measure: Name of the measure, as in measures: the argument of the macro
 -- value: Value of the measure, as a float
 -- value_rank: 1 for the highest value among the peers
--- percentile: Share of the peers with a lower value in that year, 0 to 1. Null: no peer has the measure
+-- percentile: Share of the peers with a lower value in that year, 0 to 1. Null: fewer than five companies of the
+-- group have the measure
 -- value_count: Companies of the peer group that have the measure in that year, this one included
 WITH asked(asked_id) AS (
     SELECT company_asked(of_country, of_number)
@@ -47,13 +48,13 @@ theirs AS MATERIALIZED (
         arg_max(value, (end_date, coalesce(date_received, DATE '0001-01-01'), -epoch(start_date))) AS value
     FROM stated
     JOIN members USING (country, company_number)
-    ANTI JOIN unit_errors USING (country, company_number, start_date, end_date)
-    WHERE value IS NOT NULL AND end_date >= start_date
+    ANTI JOIN doubtful_periods USING (country, company_number, start_date, end_date)
+    WHERE value IS NOT NULL
     GROUP BY ALL
 )
 SELECT
     fiscal_year, mine.end_date, of_measure AS measure, mine.value,
-    count(*) FILTER (theirs.value < mine.value) / nullif(count(*) - 1, 0) AS percentile,
+    CASE WHEN count(*) >= 5 THEN count(*) FILTER (theirs.value < mine.value) / (count(*) - 1) END AS percentile,
     1 + count(*) FILTER (theirs.value > mine.value) AS value_rank,
     count(*) AS value_count,
     own.level, own.peer_group, own.is_widened

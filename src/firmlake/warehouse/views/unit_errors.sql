@@ -1,129 +1,174 @@
 -- table unit_errors
--- One row for each period whose figures are presumably in another unit than those of its neighbours, such as accounts
--- filed in thousands. Neighbours are up to six periods before and six after. A period is compared with them across ten
--- amounts, after the company's usual growth is removed. Two periods differ by a unit if the median of the ratios is a
--- thousand or a million (within a factor of eight) and more than half of the amounts leap together. A period is listed
--- if more than half of its neighbours differ from it by the same unit. If both sides of a leap qualify, only the side
--- with fewer periods is listed, or with equal numbers the side with the smaller amounts; if there are only two periods,
--- only if total assets or revenue reach 1,000,000. A single amount that leaps is not a unit error, see leaps. Nothing
--- is corrected: the amounts stay as the service states them, and the columns that end in presumed have them in the unit
--- of the neighbours. A table made at load, because growth and queries about one company need it.
+-- One row for each period whose amounts as a whole are presumably in another unit than those of the company's other
+-- periods, such as accounts filed in thousands. Ten amounts of each period are compared with the period before, after the
+-- company's usual growth is removed. A leap is a change of more than half of them in one direction, by a factor of 25 or
+-- more, unless the capital stayed: capital changes seldom, so then the company changed and not the unit (if the factor is
+-- within 2 of a thousand, it is the unit all the same). A leap is one of
+-- units if it is about a thousand or a million (within a factor of eight), or if the amounts changed evenly, by the same
+-- factor within 1.4. Leaps split the periods of a company into units. One of these is right: the one with the most periods,
+-- or with equal numbers the one with the larger amounts; but of units with a third of the periods each, one in which total
+-- assets and revenue are below 1,000 for each employee is wrong. The periods in the others are listed, if with the presumed unit they come within a factor of four of
+-- their neighbours on average; of only two periods, if an amount reaches 1,000,000 or employees decide. A company whose
+-- accounts are all in thousands is not found. A single amount that leaps is not a unit error, see leaps. Nothing is
+-- corrected: the amounts stay as the service states them, and the columns that end in presumed have them in the unit of the
+-- other periods. A table made at load, because growth and queries about one company need it.
 --
 -- presumed_unit: Presumed unit of the amounts: 1000 for accounts filed in thousands, 0.001 if the amounts are a
--- thousand times too large
--- agreeing_count: Number of neighbours that differ from the period by this unit
--- compared_count: Number of neighbours that the period was compared with
--- total_assets_presumed: Total assets in the unit of the neighbours
--- equity_presumed: Equity in the unit of the neighbours
--- debt_presumed: Debt in the unit of the neighbours
--- revenue_presumed: Revenue in the unit of the neighbours
--- net_profit_presumed: Net profit in the unit of the neighbours
+-- thousand times too large. Null: the factor is none of a unit, such as 100 or 40.3399 (Belgian francs for one euro)
+-- presumed_factor: Factor by which the amounts would fit those of the other periods, estimated from the leaps
+-- fitting_count: Number of periods of the company in the unit that is presumed right
+-- compared_count: Number of periods of the company that were compared
+-- total_assets_presumed: Total assets in the unit of the other periods. Null: there is no presumed unit, or no amount
+-- equity_presumed: Equity in the unit of the other periods. Null: as in total_assets_presumed
+-- debt_presumed: Debt in the unit of the other periods. Null: as in total_assets_presumed
+-- revenue_presumed: Revenue in the unit of the other periods. Null: as in total_assets_presumed
+-- net_profit_presumed: Net profit in the unit of the other periods. Null: as in total_assets_presumed
 WITH doubtful AS (
     -- Few companies have amounts that far apart; comparing the periods of all would take long.
     SELECT country, company_number, max(total_assets) AS greatest_assets, max(revenue) AS greatest_revenue
     FROM financials
     GROUP BY country, company_number
-    HAVING (coalesce(max(abs(total_assets))::DOUBLE / min(abs(nullif(total_assets, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(equity))::DOUBLE / min(abs(nullif(equity, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(debt))::DOUBLE / min(abs(nullif(debt, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(revenue))::DOUBLE / min(abs(nullif(revenue, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(gross_margin))::DOUBLE / min(abs(nullif(gross_margin, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(cash))::DOUBLE / min(abs(nullif(cash, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(capital))::DOUBLE / min(abs(nullif(capital, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(short_term_debt))::DOUBLE / min(abs(nullif(short_term_debt, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(long_term_debt))::DOUBLE / min(abs(nullif(long_term_debt, 0))) > 150, false)::INTEGER
-        + coalesce(max(abs(retained_earnings))::DOUBLE / min(abs(nullif(retained_earnings, 0))) > 150, false)::INTEGER) >= 2
+    HAVING (coalesce(max(abs(total_assets))::DOUBLE / min(abs(nullif(total_assets, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(equity))::DOUBLE / min(abs(nullif(equity, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(debt))::DOUBLE / min(abs(nullif(debt, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(revenue))::DOUBLE / min(abs(nullif(revenue, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(gross_margin))::DOUBLE / min(abs(nullif(gross_margin, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(cash))::DOUBLE / min(abs(nullif(cash, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(capital))::DOUBLE / min(abs(nullif(capital, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(short_term_debt))::DOUBLE / min(abs(nullif(short_term_debt, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(long_term_debt))::DOUBLE / min(abs(nullif(long_term_debt, 0))) > 20, false)::INTEGER
+        + coalesce(max(abs(retained_earnings))::DOUBLE / min(abs(nullif(retained_earnings, 0))) > 20, false)::INTEGER) >= 2
 ),
--- The periods of accounts, which would number those of every company.
+-- The periods of accounts, which would number those of every company; those without two amounts are passed over.
 periods AS MATERIALIZED (
     SELECT *, row_number() OVER (
-        PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
-    ) AS recency
+        PARTITION BY country, company_number ORDER BY end_date, date_received NULLS FIRST, start_date DESC
+    ) AS place
     FROM (
-        SELECT * FROM financials SEMI JOIN doubtful USING (country, company_number)
+        SELECT
+            *,
+            list_transform([
+                total_assets, equity, debt, revenue, gross_margin, cash, capital, short_term_debt, long_term_debt,
+                retained_earnings
+            ], lambda amount: log10(abs(nullif(amount, 0))::DOUBLE)) AS levels
+        FROM financials SEMI JOIN doubtful USING (country, company_number)
         QUALIFY row_number() OVER (
             PARTITION BY country, company_number, start_date, end_date ORDER BY date_received DESC NULLS LAST, dup_no DESC
         ) = 1
     )
+    WHERE list_count(levels) >= 2
 ),
-levels AS MATERIALIZED (
-    SELECT country, company_number, recency, list_transform([
-        total_assets, equity, debt, revenue, gross_margin, cash, capital, short_term_debt, long_term_debt, retained_earnings
-    ], lambda amount: log10(abs(nullif(amount, 0))::DOUBLE)) AS levels
-    FROM periods
-),
-shifts AS MATERIALIZED (
+-- How each period differs from the one before, in powers of ten.
+steps AS MATERIALIZED (
     SELECT
-        country, company_number, recency, distance,
-        list_count(steps) AS field_count,
-        len(list_filter(steps, lambda step: step > 1.5)) AS rising_count,
-        len(list_filter(steps, lambda step: step < -1.5)) AS falling_count,
-        2 * greatest(rising_count, falling_count) > field_count AS is_leap,
-        CASE WHEN is_leap OR distance = 1 THEN list_median(steps) END AS shift
+        country, company_number, place,
+        list_filter(steps, lambda step: step IS NOT NULL) AS steps,
+        list_median(steps) AS shift,
+        coalesce(abs(steps[7]) <= 0.5, false) AS is_capital_same
+    FROM (
+        SELECT country, company_number, place, list_transform(levels, lambda level, field: level - before[field]) AS steps
+        FROM (
+            SELECT
+                country, company_number, place, levels,
+                lag(levels) OVER (PARTITION BY country, company_number ORDER BY place) AS before
+            FROM periods
+        )
+    )
+    WHERE list_count(steps) >= 2
+),
+-- The usual growth from one period to the next, without leaps.
+leaps_of_all AS (
+    SELECT
+        s.*,
+        shift - coalesce(growth, 0) AS leap,
+        3 * round((shift - coalesce(growth, 0)) / 3) AS unit,
+        2 * greatest(
+            len(list_filter(steps, lambda step: step - coalesce(growth, 0) > 1.4)),
+            len(list_filter(steps, lambda step: step - coalesce(growth, 0) < -1.4))
+        ) > len(steps) AS is_joint,
+        len(steps) >= 4 AND 2 * len(list_filter(steps, lambda step: abs(step - shift) <= 0.15)) > len(steps) AS is_even
+    FROM steps s
+    LEFT JOIN (
+        SELECT country, company_number, median(shift) AS growth FROM steps WHERE abs(shift) < 1.4
+        GROUP BY country, company_number
+    ) USING (country, company_number)
+),
+breaks AS (
+    SELECT
+        country, company_number, place,
+        CASE
+            WHEN NOT is_joint THEN 0
+            WHEN is_capital_same AND (unit = 0 OR abs(leap - unit) > 0.3) THEN 0
+            WHEN is_even AND abs(leap - unit) > 0.5 THEN leap
+            WHEN unit <> 0 AND abs(leap - unit) <= 0.9 THEN unit
+            WHEN is_even THEN leap
+            ELSE 0
+        END AS leap,
+        abs(leap - unit) AS misfit
+    FROM leaps_of_all
+),
+-- The unit of each period against that of the first, and the leaps at both ends of its stretch of equal units.
+units AS MATERIALIZED (
+    SELECT *, round(level)::INTEGER AS unit
     FROM (
         SELECT
-            p.country, p.company_number, p.recency, p.recency - n.recency AS distance,
-            list_transform(p.levels, lambda level, place: n.levels[place] - level) AS steps
-        FROM levels p
-        JOIN levels n USING (country, company_number)
-        WHERE n.recency <> p.recency AND abs(n.recency - p.recency) <= 6
+            country, company_number, start_date, end_date, place, employee_count, total_assets, revenue,
+            sum(coalesce(leap, 0)) OVER stretch AS level,
+            count(nullif(leap, 0)) OVER stretch AS stretch_no
+        FROM periods LEFT JOIN breaks USING (country, company_number, place)
+        WINDOW stretch AS (PARTITION BY country, company_number ORDER BY place)
     )
-    WHERE field_count >= 2
+    QUALIFY max(stretch_no) OVER (PARTITION BY country, company_number) > 0
 ),
--- The usual growth from one period to the next, in powers of ten: leaps by a unit are taken out first.
-usual AS (
-    SELECT country, company_number, median(shift - 3 * round(shift / 3)) AS growth
-    FROM shifts WHERE distance = 1
-    GROUP BY country, company_number
-),
--- How a neighbour differs from a period, in powers of a thousand. Null: by no unit.
-powers AS (
-    SELECT
-        country, company_number, recency,
-        CASE
-            WHEN is_leap AND abs(shift - distance * growth - 3 * round((shift - distance * growth) / 3)) <= 0.9
-                THEN nullif(round((shift - distance * growth) / 3)::INTEGER, 0)
-        END AS power
+ends AS (
+    SELECT country, company_number, stretch_no, avg(misfit) AS misfit
     FROM (
-        SELECT s.*, coalesce(u.growth, 0) AS growth FROM shifts s LEFT JOIN usual u USING (country, company_number)
+        SELECT country, company_number, unnest([stretch_no, stretch_no - 1]) AS stretch_no, misfit
+        FROM units JOIN breaks USING (country, company_number, place)
+        WHERE leap <> 0
     )
-),
-suspects AS MATERIALIZED (
-    SELECT
-        country, company_number, recency,
-        count(*) AS compared_count,
-        greatest(
-            count(*) FILTER (power = 1), count(*) FILTER (power = 2),
-            count(*) FILTER (power = -1), count(*) FILTER (power = -2)
-        ) AS agreeing_count,
-        mode(power) AS power
-    FROM powers
-    GROUP BY country, company_number, recency
-    HAVING 2 * agreeing_count > compared_count
-),
-sides AS (
-    SELECT country, company_number,
-        count(*) FILTER (power > 0) AS small_count,
-        count(*) FILTER (power < 0) AS large_count
-    FROM suspects
     GROUP BY ALL
+),
+sizes AS (
+    SELECT
+        *,
+        sum(period_count) OVER companies AS compared_count,
+        bool_or(is_too_small) OVER companies AS is_decided_by_employees
+    FROM (
+        SELECT
+            country, company_number, unit, avg(level) AS level, count(*) AS period_count,
+            coalesce(median(greatest(total_assets, revenue)::DOUBLE / nullif(employee_count, 0)) < 1000, false) AS is_too_small
+        FROM units
+        GROUP BY ALL
+    )
+    WINDOW companies AS (PARTITION BY country, company_number)
+),
+chosen AS (
+    SELECT
+        country, company_number, unit AS right_unit, level AS right_level, period_count AS fitting_count, compared_count,
+        is_decided_by_employees
+    FROM sizes
+    QUALIFY row_number() OVER (
+        PARTITION BY country, company_number
+        ORDER BY 3 * period_count >= compared_count DESC, is_too_small, period_count DESC, unit DESC
+    ) = 1
 )
 SELECT
-    p.country, p.company_number, p.start_date, p.end_date,
-    CASE s.power WHEN 1 THEN 1000 WHEN 2 THEN 1000000 WHEN -1 THEN 0.001 WHEN -2 THEN 0.000001 END::DECIMAL(13, 6)
+    country, company_number, start_date, end_date,
+    CASE right_unit - unit WHEN 3 THEN 1000 WHEN 6 THEN 1000000 WHEN -3 THEN 0.001 WHEN -6 THEN 0.000001 END::DECIMAL(13, 6)
         AS presumed_unit,
-    s.agreeing_count, s.compared_count,
+    pow(10, right_level - level) AS presumed_factor,
+    fitting_count, compared_count,
     p.total_assets, (p.total_assets::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS total_assets_presumed,
     p.equity, (p.equity::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS equity_presumed,
     p.debt, (p.debt::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS debt_presumed,
     p.revenue, (p.revenue::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS revenue_presumed,
     p.net_profit, (p.net_profit::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS net_profit_presumed
-FROM suspects s
-JOIN sides USING (country, company_number)
+FROM (SELECT * EXCLUDE (employee_count, total_assets, revenue) FROM units) u
+JOIN chosen USING (country, company_number)
 JOIN doubtful USING (country, company_number)
-JOIN periods p USING (country, company_number, recency)
-WHERE CASE
-        WHEN s.power > 0 THEN small_count <= large_count OR large_count = 0
-        ELSE large_count < small_count OR small_count = 0
-    END
-    AND (s.compared_count > 1 OR greatest(greatest_assets, greatest_revenue) >= 1000000)
+LEFT JOIN ends USING (country, company_number, stretch_no)
+JOIN periods p USING (country, company_number, start_date, end_date)
+WHERE unit <> right_unit
+    AND (presumed_unit IS NULL OR misfit <= log10(4))
+    AND (compared_count > 2 OR is_decided_by_employees OR greatest(greatest_assets, greatest_revenue) >= 1000000)

@@ -8,6 +8,8 @@
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
 -- accounts_to_before: Last day of the previous accounts. Null: there are none, or the figures of one of the two are not
 -- comparable
+-- gap_days: Days between the previous accounts and the newest; 0 if they follow each other. Null: there are no previous
+-- accounts
 -- incomparable_because: Why the newest figures are not comparable with those of other periods. Null: they are
 -- comparable
 -- revenue_growth: Growth of annualised revenue since the previous accounts, 0.1 is 10 %, as in trend. Null: a figure is
@@ -38,6 +40,7 @@ SELECT
     n.start_date AS accounts_from,
     n.end_date AS accounts_to,
     b.end_date AS accounts_to_before,
+    n.gap_days,
     n.incomparable_because,
     n.revenue,
     b.revenue AS revenue_before,
@@ -70,8 +73,7 @@ LEFT JOIN (
         p.*,
         altman_of(p.total_assets, p.net_working_capital, p.retained_earnings, p.ebit, p.equity, p.debt, p.period_days) AS z
     FROM previous_accounts p
-    LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
-    WHERE incomparable_because(u.presumed_unit, p.period_days) IS NULL
+    ANTI JOIN doubtful_periods USING (country, company_number, start_date, end_date)
 ) b ON b.country = n.country AND b.company_number = n.company_number AND n.is_comparable
 LEFT JOIN (
     SELECT
