@@ -313,6 +313,50 @@ def test_a_token_is_asked_for_until_it_is_replaced(call: Call, environment, monk
     assert "token" not in status["next_step"]
 
 
+def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(call: Call, environment, monkeypatch):
+    write_few(3, "north.csv")
+    write_few(2, "south.csv")
+    assert call("run", "south.csv").code == 0
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "wr0ng-token")
+    assert call("run", "north.csv").code == 5
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", environment["FIRMLAKE_API_TOKEN"])
+    assert call("run", "south.csv").code == 0
+    status = call("status", "--json").content
+    assert [(each["name"], bool(each["failure"]), each["exit_code"]) for each in status["lists"]] == [
+        ("north", True, None),  # nothing of it was ever published, and the token has been replaced
+        ("south", False, 0),
+    ]
+    shown = call("status").out
+    assert "firmlake run north.csv" in shown
+    assert "Run north.csv again" in shown
+    assert call("status", "--metrics", "firmlake.prom") == (0, "", ""), "cron sends a mail for each line"
+    metrics = Path("firmlake.prom").read_text().splitlines()
+    for line in (
+        'firmlake_failed{list="north"} 1',
+        'firmlake_failed{list="south"} 0',
+        'firmlake_unfinished_runs{list="north"} 1',
+        'firmlake_unfinished_runs{list="south"} 0',
+        'firmlake_last_run_exit_code{list="south"} 0',
+        'firmlake_last_run_companies{list="south"} 0',
+    ):
+        assert line in metrics
+    assert call("run", "north.csv").code == 0
+    status = call("status", "--json").content
+    assert {each["exit_code"] for each in status["lists"]} == {0}
+    assert (status["failures"], status["next_step"]) == ([], "Nothing to do")
+
+
+def test_what_a_list_left_undone_is_told_after_another_list_has_run(call: Call):
+    write_few(6, "north.csv")
+    write_few(2, "south.csv")
+    assert call("run", "north.csv", "--max-credits", "3").code == 4
+    assert call("run", "south.csv").code == 0
+    status = call("status", "--json").content
+    assert [(each["name"], each["exit_code"]) for each in status["lists"]] == [("north", 4), ("south", 0)]
+    assert status["next_step"].startswith("For north: ")
+    assert re.search(r"north .* stopped ", call("status").out)
+
+
 @pytest.mark.parametrize(
     ("wrong", "named", "requests"),
     [("api.names.companies=firms", "or api.names", 11), ("api.base_url={}/v2", "or api.base_url", 12)],
@@ -754,7 +798,7 @@ def test_many_refused_lines_that_were_not_before_end_a_run_with_3_once_and_statu
     assert "`firmlake list show list`" in call("status", "--json").content["next_step"]
     assert "3 lines refused" in call("status").out
     assert call("status", "--metrics", "firmlake.prom").code == 0
-    assert "firmlake_last_run_refused_lines 3\n" in Path("firmlake.prom").read_text()
+    assert 'firmlake_last_run_refused_lines{list="list"} 3\n' in Path("firmlake.prom").read_text()
     assert run("list.csv", 3).code == 0
 
 

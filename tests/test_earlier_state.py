@@ -16,6 +16,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import list_runs
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
+from firmlake.report.metrics import render_metrics
 from firmlake.report.status import read_status
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import ask, open_warehouse
@@ -97,7 +98,12 @@ def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, v
     folders = kept(SCHEMA_VERSION)
     held = _hashes(folders)
     edit_warehouse(folders, f"UPDATE loads SET schema_version = {version}; ALTER TABLE company_state DROP fetched_at")
-    for look in (read_status, _hashes, lambda folders: verify(folders, _never, memory_limit="256MB")):
+    status = read_status(folders)
+    assert words in status.outdated, "status and its metrics go on, for those who watch them"
+    assert status.next_step.startswith(("Rebuild it with `firmlake replay`", "Install that version again"))
+    assert status.unfinished
+    assert "firmlake_outdated 1" in render_metrics(status)
+    for look in (_hashes, lambda folders: verify(folders, _never, memory_limit="256MB")):
         with pytest.raises(FirmlakeError, match=words) as refused:
             look(folders)
         assert "firmlake replay" in refused.value.next_step

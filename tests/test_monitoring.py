@@ -21,7 +21,7 @@ _METRIC = re.compile(r"firmlake_\w+")
 def known() -> set[str]:
     """The names in the source: some metrics are only there under some conditions."""
     text = Path(metrics.__file__).read_text()
-    names = set(re.findall(r'(?:yield|yield \(\n\s+)\s*"(\w+)"', text))
+    names = set(re.findall(r'(?:yield|yield \(\n\s+|\n    \()\s*"(\w+)"', text))
     return {
         f"firmlake_{name}" for name in names | {"oldest_answer_timestamp_seconds", "newest_answer_timestamp_seconds"}
     }
@@ -32,7 +32,16 @@ def test_every_alert_asks_for_metrics_that_are_written():
     asked = {name for rule in rules for name in _METRIC.findall(rule["expr"])}
     assert asked
     assert asked <= known(), asked - known()
-    assert all(rule["annotations"]["summary"] for rule in rules)
+    assert all(rule["annotations"]["summary"] and rule["annotations"]["description"] for rule in rules)
+
+
+def test_every_alert_links_to_a_heading_of_the_runbook():
+    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    headings = re.findall(r"^#+ (.+)$", (CONFIG.parent / "docs/runbook.md").read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    for rule in rules:
+        page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert (page, anchor in anchors) == ("docs/runbook.md", True), rule["alert"]
 
 
 def test_every_panel_asks_for_metrics_that_are_written():
@@ -52,48 +61,46 @@ def test_promtool_takes_the_rules_and_the_alerts_fire(tmp_path: Path):
         done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def alert(name: str, **labels: str) -> dict[str, object]:
+        (rule,) = (rule for rule in rules if rule["alert"] == name)
+        said = {
+            key: text.replace("{{ $labels.list }}", labels.get("list", "")) for key, text in rule["annotations"].items()
+        }
+        said = {key: re.sub(r"{{ if .*? }}(.*?){{ end }}", r"\1", text) for key, text in said.items()}
+        return {"exp_labels": {**rule["labels"], **labels}, "exp_annotations": said}
+
     promtool("check", "rules", str(RULES))
-    day = 24 * 60
+    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    always = f"x{10 * 24 * 6}"
+    series = {
+        'firmlake_last_run_finished_timestamp_seconds{list="north",outcome="done"}': f"0{always}",
+        "firmlake_month_credits": f"80{always}",
+        "firmlake_month_credits_budget": f"100{always}",
+        'firmlake_failed{list="north"}': f"1{always}",
+        'firmlake_failed{list="south"}': f"0{always}",
+        'firmlake_unfinished_runs{list="north"}': f"1{always}",
+        "firmlake_running": f"1x71 0{always}",  # ends after twelve hours
+        "firmlake_outdated": f"1{always}",
+    }
+    expected = [
+        ("7d", "FirmlakeStale", []),
+        ("9d", "FirmlakeStale", [alert("FirmlakeStale", list="north", outcome="done")]),
+        ("1d", "FirmlakeMonthNearlySpent", [alert("FirmlakeMonthNearlySpent")]),
+        ("1d", "FirmlakeFailed", [alert("FirmlakeFailed", list="north")]),
+        ("11h", "FirmlakeUnfinished", []),
+        ("1d", "FirmlakeUnfinished", [alert("FirmlakeUnfinished", list="north")]),
+        ("1d", "FirmlakeOutdated", [alert("FirmlakeOutdated")]),
+        ("1d", "FirmlakeMetricsMissing", [alert("FirmlakeMetricsMissing")]),
+    ]
     case = {
         "rule_files": [str(RULES)],
         "evaluation_interval": "10m",
         "tests": [
             {
                 "interval": "10m",
-                "input_series": [
-                    {
-                        "series": 'firmlake_last_run_finished_timestamp_seconds{outcome="done"}',
-                        "values": f"0x{10 * day // 10}",
-                    },
-                    {"series": "firmlake_month_credits", "values": f"80x{10 * day // 10}"},
-                    {"series": "firmlake_month_credits_budget", "values": f"100x{10 * day // 10}"},
-                ],
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
                 "alert_rule_test": [
-                    {"eval_time": "7d", "alertname": "FirmlakeStale", "exp_alerts": []},
-                    {
-                        "eval_time": "9d",
-                        "alertname": "FirmlakeStale",
-                        "exp_alerts": [
-                            {
-                                "exp_labels": {"severity": "warning", "outcome": "done"},
-                                "exp_annotations": {
-                                    "summary": "No run has published for 8 days",
-                                    "description": "Runs may be cancelled, failing or not scheduled. `firmlake status` "
-                                    "says what is open.",
-                                },
-                            }
-                        ],
-                    },
-                    {
-                        "eval_time": "1d",
-                        "alertname": "FirmlakeMonthNearlySpent",
-                        "exp_alerts": [
-                            {
-                                "exp_labels": {"severity": "warning"},
-                                "exp_annotations": {"summary": "80 % of the credits of this month are spent"},
-                            }
-                        ],
-                    },
+                    {"eval_time": at, "alertname": name, "exp_alerts": alerts} for at, name, alerts in expected
                 ],
             }
         ],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.core.failure import about_run, failed_deliveries, last_failure, recorded_delivery
+from firmlake.core.failure import about_run, failed_deliveries, failed_work, recorded_delivery
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -29,10 +29,10 @@ def test_the_record_goes_when_the_same_work_succeeds_and_not_when_other_work_doe
     fail(lock(folders, "firmlake verify"))
     with lock(folders, "firmlake prune"):
         pass
-    assert last_failure(folders.state).what == "firmlake verify"
+    assert failed_work(folders.state)[-1].what == "firmlake verify"
     with lock(folders, "firmlake verify"):
         pass
-    assert last_failure(folders.state) is None
+    assert failed_work(folders.state) == []
 
 
 def test_the_record_goes_when_its_next_step_has_succeeded(folders: Folders):
@@ -40,15 +40,15 @@ def test_the_record_goes_when_its_next_step_has_succeeded(folders: Folders):
     fail(lock(folders, "firmlake run a.csv"), FirmlakeError("No warehouse", "Rebuild it with `firmlake replay`"))
     with lock(folders, "firmlake verify"):
         pass
-    assert last_failure(folders.state)
+    assert failed_work(folders.state)
     with lock(folders, "firmlake replay"):
         pass
-    assert last_failure(folders.state) is None
+    assert failed_work(folders.state) == []
 
 
 def test_a_part_of_the_folder_that_is_locked_does_not_count_as_the_folder(folders: Folders):
     fail(lock(folders, "an export to x", "exports/x.lock"))
-    assert last_failure(folders.state) is None
+    assert failed_work(folders.state) == []
 
 
 def test_a_delivery_that_fails_is_told_apart_and_named_until_it_succeeds(folders: Folders, capsys):
@@ -60,7 +60,7 @@ def test_a_delivery_that_fails_is_told_apart_and_named_until_it_succeeds(folders
         None, ["a load into y", "an export to x"],
     )  # fmt: skip
     metrics = render_metrics(status)
-    assert "firmlake_failed 0" in metrics
+    assert 'firmlake_failed{list=""} 0' in metrics
     assert "firmlake_failed_deliveries 2" in metrics
     show_status(status, NOON)
     assert "Not delivered: a load into y" in capsys.readouterr().out
@@ -108,7 +108,7 @@ def test_a_file_that_the_system_refuses_is_told_with_its_path_and_recorded(folde
     """A file that root owns, or a share that is gone: wherever it is read, there is no traceback."""
     with pytest.raises(FirmlakeError), lock(folders, "firmlake verify"):
         raise OSError(number, os.strerror(number), "landing/00001.zst")
-    line = last_failure(folders.state).line
+    line = failed_work(folders.state)[-1].line
     assert line.startswith(f"landing/00001.zst: {os.strerror(number)}. {next_step}")
 
 

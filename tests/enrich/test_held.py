@@ -192,7 +192,8 @@ def test_status_tells_how_work_failed_until_a_run_is_published(folders):
     assert (failure.what, failure.exit_code) == ("firmlake run list.csv", 5)
     assert failure.line == "The service refuses the token. Put a valid one"
     assert read_status(folders).next_step.startswith("Put a valid one. Then: Run list.csv again")
-    os.utime(folders.state / "failure.json", (NOON.timestamp(), NOON.timestamp()))
+    (record,) = (folders.state / "failed_work").iterdir()
+    os.utime(record, (NOON.timestamp(), NOON.timestamp()))
     publish_landed(run, at=NOON + MINUTE)
     assert read_status(folders).failure is None
 

@@ -451,6 +451,8 @@ def test_a_full_disk_is_told_as_one(folders, message, is_full):
     with pytest.raises(FirmlakeError) as caught:
         publish(folders, load, memory_limit="100MB", keep=5)
     assert ("make room on the disk" in caught.value.next_step) == is_full
+    assert ("the disk is full" in caught.value.message) == is_full
+    assert ("COMMIT" in caught.value.message) <= (not is_full)
     assert newest(folders) is None
 
 

@@ -29,7 +29,10 @@ _LIST_ALONE = click.option(
 @click.command()
 @of_list
 @click.option(
-    "--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Also write the status as OpenMetrics text."
+    "--metrics",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the status to this file as OpenMetrics text, and print nothing.",
 )
 @command
 def status(call: Call, company_list: str, metrics: Path | None) -> None:
@@ -55,6 +58,8 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
             aside.chmod(mode)  # keep it readable for the collector, which may be another user
 
         write_file(metrics, write, folders.readers)
+        if not call.as_json:
+            return
     call.answer(found, lambda: show_status(found, utc_now()))
 
 

@@ -1,6 +1,6 @@
 """What failed in a data folder, recorded for people who did not see the error when it was printed.
 
-state/failure.json         the last failure of work on the folder, until the same work succeeds
+state/failed_work/*.json   work on the folder that failed last, for each list its own, until the same work succeeds
 state/failures/*.json      deliveries (exports and loads) that failed last, until the same delivery succeeds
 """
 
@@ -22,7 +22,7 @@ __all__ = [
     "LastFailure",
     "about_run",
     "failed_deliveries",
-    "last_failure",
+    "failed_work",
     "record_failure",
     "recorded_delivery",
     "recorded_work",
@@ -41,6 +41,8 @@ class LastFailure(msgspec.Struct, frozen=True):
     """Whether the cause has gone since: the token that was refused was replaced."""
     run_id: str = ""
     """The run that failed. Once it is published, by whatever command, the failure is over."""
+    list_name: str = ""
+    """The company list of the work; empty if it has none."""
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -51,13 +53,15 @@ class _Written(msgspec.Struct, frozen=True):
     key: str = ""
     """Identifies the token that was refused, without revealing it."""
     run_id: str = ""
+    list_name: str = ""
 
 
 @contextmanager
-def recorded_work(state: Path, what: str) -> Iterator[None]:
+def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]:
     """Record work on the folder that fails.
 
-    If it succeeds, the record of its own last failure is taken back, and so is one whose next step it was.
+    If it succeeds, the record of its own last failure is taken back, and so are those whose next step it was. Work on a
+    company list takes back only what failed for this list.
 
     Raises:
         FirmlakeError: The work failed, or the system did not let it read or write a file.
@@ -66,11 +70,12 @@ def recorded_work(state: Path, what: str) -> Iterator[None]:
         with in_our_words():
             yield
     except FirmlakeError as error:
-        record_failure(state, what, error)
+        record_failure(state, what, error, list_name)
         raise
-    last = last_failure(state)
-    if last and (last.what == what or f"`{what}`" in last.next_step):
-        _remove(_work(state))
+    _remove(_work(state, what, list_name))
+    for failure in failed_work(state):
+        if f"`{what}`" in failure.next_step:
+            _remove(_work(state, failure.what, failure.list_name))
 
 
 @contextmanager
@@ -80,7 +85,7 @@ def recorded_delivery(state: Path, what: str) -> Iterator[None]:
     A wrong call is not recorded: nothing would ever take it back, and the caller is told. Nor is anything recorded in
     a folder without a state, which may be no data folder.
     """
-    path = state / "failures" / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.json"
+    path = _record(state / "failures", what)
     try:
         with in_our_words():
             yield
@@ -103,19 +108,20 @@ def about_run(run_id: str) -> Iterator[None]:
         raise
 
 
-def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
-    """Record a failure of work on the folder, replacing the previous one."""
-    _write(_work(state), what, error)
+def record_failure(state: Path, what: str, error: FirmlakeError, list_name: str = "") -> None:
+    """Record a failure of work on the folder, replacing the previous one of this list, or of the same work."""
+    _write(_work(state, what, list_name), what, error, list_name)
 
 
-def last_failure(state: Path, key: str = "") -> LastFailure | None:
-    """Read the last failure of work on the folder; None if nothing failed or the record cannot be read.
+def failed_work(state: Path, key: str = "") -> list[LastFailure]:
+    """List the work on the folder that failed last, oldest failure first; records that cannot be read are left out.
 
     Args:
-        state: The folder of the record.
+        state: The folder of the records.
         key: Identifies the token that is used now; empty if it is not known.
     """
-    return _read(_work(state), key)
+    found = (_read(path, key) for path in (state / "failed_work").glob("*.json"))
+    return sorted(filter(None, found), key=lambda failure: failure.at)
 
 
 def failed_deliveries(state: Path) -> list[LastFailure]:
@@ -131,15 +137,19 @@ def failed_deliveries(state: Path) -> list[LastFailure]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _work(state: Path) -> Path:
-    return state / "failure.json"
+def _work(state: Path, what: str, list_name: str) -> Path:
+    return _record(state / "failed_work", f"list {list_name.casefold()}" if list_name else what)
 
 
-def _write(path: Path, what: str, error: FirmlakeError) -> None:
+def _record(folder: Path, subject: str) -> Path:
+    return folder / f"{hashlib.sha256(subject.encode()).hexdigest()[:16]}.json"
+
+
+def _write(path: Path, what: str, error: FirmlakeError, list_name: str = "") -> None:
     """Write a record, whose modification time is the time of the failure. On a full disk nothing is recorded."""
     with suppress(FirmlakeError):
         exit_code = exit_code_of_signal() if was_interrupted() else error.exit_code
-        write_json(path, _Written(what, exit_code, str(error), error.next_step, error.key, error.run_id))
+        write_json(path, _Written(what, exit_code, str(error), error.next_step, error.key, error.run_id, list_name))
 
 
 def _read(path: Path, key: str = "") -> LastFailure | None:
@@ -148,7 +158,8 @@ def _read(path: Path, key: str = "") -> LastFailure | None:
     except (OSError, DamagedError):
         return None
     is_mended = bool(key and written.key) and key != written.key
-    return LastFailure(written.what, at, written.exit_code, written.line, written.next_step, is_mended, written.run_id)
+    rest = written.exit_code, written.line, written.next_step, is_mended, written.run_id, written.list_name
+    return LastFailure(written.what, at, *rest)
 
 
 def _remove(path: Path) -> None:

@@ -25,7 +25,9 @@ _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
-def lock(folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = False) -> Iterator[None]:
+def lock(
+    folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = False, list_name: str = ""
+) -> Iterator[None]:
     """Hold the lock on a data folder; the kernel releases it when the process ends, even if it is killed.
 
     A FirmlakeError raised while the whole folder is locked is recorded, so that `firmlake status` can show it.
@@ -36,6 +38,7 @@ def lock(folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = F
         name: Name of the lock file; another name locks only a part of the folder's work.
         is_reader: Whether the work writes nothing to the folder, so that a read-only folder will do. Other processes
             then see no holder. A folder that holds nothing of firmlake is left as it is.
+        list_name: The company list that the work is about, for the record of its failure; empty if it is about none.
 
     Raises:
         LockHeldError: Another process holds the lock; the message names it.
@@ -67,7 +70,7 @@ def lock(folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = F
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         try:
-            with recorded_work(folders.state, what) if name == _WHOLE else nullcontext():
+            with recorded_work(folders.state, what, list_name) if name == _WHOLE else nullcontext():
                 yield
         finally:
             with suppress(OSError):

@@ -78,7 +78,7 @@ def enrich(
     observer = observer or Observer()
     if file_back:
         check_file_back(file_back, company_list)
-    with _data_folder(settings, holder):
+    with _data_folder(settings, holder, settings.run.list_name or list_name_of(company_list)):
         first = carry_out(settings, lambda: _plan_list(settings, company_list, file_back, now()), observer, now)
         if first is None:
             return []
@@ -184,10 +184,10 @@ def _fetch_and_publish(
 
 
 @contextmanager
-def _data_folder(settings: Settings, holder: str) -> Iterator[None]:
+def _data_folder(settings: Settings, holder: str, list_name: str = "") -> Iterator[None]:
     share_arena()
     service.check_access(settings)
-    with lock(Folders.of(settings), holder):
+    with lock(Folders.of(settings), holder, list_name=list_name):
         yield
 
 

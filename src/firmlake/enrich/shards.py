@@ -51,7 +51,7 @@ def fetch_shards(
     """
     staged: dict[int, Manifest] = {}
     advice: list[str] = []
-    watch = Watch(settings.run.stuck_after_minutes, run.folders.state)
+    watch = Watch(settings.run.stuck_after_minutes, run.folders.state, list_name=run.plan.company_list)
 
     @collecting_rarely()
     def fetch_and_stage(shard: int) -> None:
@@ -161,10 +161,13 @@ class Watch:
         minutes: The longest time without a sign of life; 0 watches nothing.
         state: The folder where the failure is recorded if the process has to be ended.
         clock: Returns monotonic seconds.
+        list_name: The company list of the run; empty if it has none.
     """
 
-    def __init__(self, minutes: float, state: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._minutes, self._state, self._clock = minutes, state, clock
+    def __init__(
+        self, minutes: float, state: Path, clock: Callable[[], float] = time.monotonic, list_name: str = ""
+    ) -> None:
+        self._minutes, self._state, self._list_name, self._clock = minutes, state, list_name, clock
         self._last = clock()
         self.error: Stopped | None = None
 
@@ -193,7 +196,7 @@ class Watch:
 
     def _end_process(self) -> None:
         assert self.error
-        record_failure(self._state, "a run that stalled", self.error)
+        record_failure(self._state, "a run that stalled", self.error, self._list_name)
         sys.stderr.write(f"firmlake: {self.error}\n")
         sys.stderr.flush()
         os._exit(self.error.exit_code)

@@ -23,7 +23,7 @@ __all__ = ["clean_documents", "clean_inputs", "clean_runs", "documents", "list_a
 
 _DOCUMENTS = (
     "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
-    "state/*.json", "state/exports/*.json",
+    "state/*.json", "state/exports/*.json", "state/failed_work/*.json", "state/failures/*.json",
 )  # fmt: skip
 _ADDRESSES = ("archives.json", "exports/*.json")
 """Files of `state/` with addresses of copies. They are not cleaned, because a cleaned address would lead nowhere."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
-from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
-from firmlake.report.state import Status
-from firmlake.report.summary import RunSummary
+from firmlake.report.state import ListRun, Status
 
 __all__ = ["render_metrics"]
 
-_EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
 _Sample = tuple[dict[str, str], float]
 
 
@@ -35,27 +32,11 @@ def _lines(status: Status) -> Iterator[str]:
 def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     yield "written_timestamp_seconds", "When these metrics were written", [({}, datetime.now(UTC).timestamp())]
     yield "running", "1 while a process works on the data folder", [({}, float(bool(status.running)))]
-    yield "unfinished_runs", "Runs that are not in the warehouse", [({}, len(status.unfinished))]
-    yield "failed", "1 if work on the data folder failed since the last run", [({}, float(bool(status.failure)))]
+    yield "outdated", "1 if another version of firmlake made the warehouse", [({}, float(bool(status.outdated)))]
+    yield from _families_of_lists(status)
     yield "failed_deliveries", "Exports and loads whose last attempt failed", [({}, len(status.undelivered))]
-    if last := status.last_run:
-        yield (
-            "last_run_finished_timestamp_seconds",
-            "End of the last published run, by outcome",
-            [({"outcome": last.outcome}, _seconds(last.finished_at))],
-        )
-        yield "last_run_companies", "Companies the last run asked for", [({}, last.target_count)]
-        yield "last_run_refused_lines", "Lines of its list that name no company", [({}, last.refused_count)]
-        yield "last_run_exit_code", "Exit code of the last run, 0 if it is done", [({}, _exit_code(status))]
-        yield "last_run_duration_seconds", "From the plan to the last answer", [({}, _duration(last))]
-        if last.credit_count is not None:
-            yield "last_run_credits", "Credits the last run was charged", [({}, last.credit_count)]
-        yield "last_run_expected_credits", "Credits our ledger expects of it", [({}, last.expected_credit_count)]
-        yield "last_run_free_refreshes", "Companies it refreshed for free", [({}, last.free_refresh_count)]
-        drift = sum(count for *_, count in last.drift)
-        yield "last_run_drift_records", "Records that differ from the contract", [({}, drift)]
-        yield "generation", "Number of the newest generation", [({}, last.generation)]
-        yield "last_run_requests", "Requests the last run sent, every attempt counted", [({}, last.request_count)]
+    if status.last_run:
+        yield "generation", "Number of the newest generation", [({}, status.last_run.generation)]
     counts = [
         ({"dataset": dataset, "status": state}, float(count))
         for dataset, states in status.companies.items()
@@ -79,14 +60,41 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     yield "disk_free_bytes", "Free space on the disk of the data folder", [({}, status.disk_free_bytes)]
 
 
-def _exit_code(status: Status) -> int:
-    if status.failure and not status.failure.is_mended:
-        return status.failure.exit_code
-    return _EXIT_CODES.get(status.last_run.outcome, EXIT_DONE) if status.last_run else EXIT_DONE
+def _families_of_lists(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+    """Yield what is known of each list, with its name as label, so that no list hides another."""
+    other = [each for each in status.failures if not each.list_name]
+    failed = [({"list": each.name}, float(bool(each.failure))) for each in status.lists]
+    yield (
+        "failed",
+        "1 if work on the list, or without a list, failed last",
+        [*failed, ({"list": ""}, float(bool(other)))],
+    )
+    unfinished = [({"list": each.name}, float(len(each.unfinished))) for each in status.lists]
+    yield "unfinished_runs", "Runs of the list that are not in the warehouse", unfinished
+    codes = [({"list": each.name}, each.exit_code) for each in status.lists if each.exit_code is not None]
+    yield "last_run_exit_code", "Exit code of the list's failure or last run, 0 if it is done", codes
+    runs = [(each.name, each.last_run) for each in status.lists if each.last_run]
+    ended = [({"list": name, "outcome": run.outcome}, _seconds(run.finished_at)) for name, run in runs]
+    yield "last_run_finished_timestamp_seconds", "End of the list's last published run, by outcome", ended
+    for metric, meaning, value in _OF_RUN:
+        samples = [({"list": name}, value(run)) for name, run in runs]
+        yield metric, meaning, [(labels, number) for labels, number in samples if number is not None]
 
 
-def _duration(last: RunSummary) -> float:
-    return (last.finished_at - last.started_at).total_seconds()
+def _duration(run: ListRun) -> float:
+    return (run.finished_at - run.started_at).total_seconds()
+
+
+_OF_RUN: tuple[tuple[str, str, Callable[[ListRun], float | None]], ...] = (
+    ("last_run_companies", "Companies that the list's last run asked for", lambda run: run.target_count),
+    ("last_run_refused_lines", "Lines of its list that name no company", lambda run: run.refused_count),
+    ("last_run_duration_seconds", "From its plan to its last answer", _duration),
+    ("last_run_credits", "Credits it was charged", lambda run: run.credit_count),
+    ("last_run_expected_credits", "Credits our ledger expects of it", lambda run: run.expected_credit_count),
+    ("last_run_free_refreshes", "Companies it refreshed for free", lambda run: run.free_refresh_count),
+    ("last_run_drift_records", "Records that differ from the contract", lambda run: run.drift_count),
+    ("last_run_requests", "Requests it sent, every attempt counted", lambda run: run.request_count),
+)
 
 
 def _seconds(moment: datetime) -> float:

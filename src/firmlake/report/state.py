@@ -1,4 +1,4 @@
-"""The state of a data folder: the last run, how it ended, what is open, and what to do next."""
+"""The state of a data folder: the last run of each list, how it ended, what is open, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,12 +7,59 @@ from pathlib import Path
 
 import msgspec
 
+from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
 from firmlake.core.failure import LastFailure
 from firmlake.report.bill import Bill
 from firmlake.report.summary import RunSummary
 from firmlake.warehouse.exported import LastExport
 
-__all__ = ["Status"]
+__all__ = ["ListStatus", "Status"]
+
+_EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
+
+
+class ListRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The last published run of a company list, or of work without a list such as `redrive`."""
+
+    run_id: str
+    outcome: str
+    reason: str
+    next_step: str
+    started_at: datetime
+    finished_at: datetime
+    target_count: int
+    refused_count: int
+    request_count: int
+    credit_count: int | None
+    expected_credit_count: int
+    free_refresh_count: int
+    drift_count: int
+
+
+class ListStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The last outcome of a company list, whatever happened to other lists since.
+
+    Attributes:
+        name: The list, or the command of a run without a list.
+        last_run: Its last published run; None if none was published.
+        failure: How work on it failed, unless it succeeded since.
+        unfinished: Its runs that can be resumed.
+        exit_code: The exit code of the failure, or else of the last run; None if there is neither.
+    """
+
+    name: str
+    last_run: ListRun | None
+    failure: LastFailure | None
+    unfinished: list[str]
+    exit_code: int | None
+
+    @staticmethod
+    def of(name: str, run: ListRun | None, failure: LastFailure | None, unfinished: list[str]) -> ListStatus:
+        """Return the status of a list, with its exit code."""
+        code = _EXIT_CODES.get(run.outcome, EXIT_DONE) if run else None
+        if failure and not failure.is_mended:
+            code = failure.exit_code
+        return ListStatus(name=name, last_run=run, failure=failure, unfinished=unfinished, exit_code=code)
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +67,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         running: The process that holds the folder; empty if none does.
-        failure: How work on the folder failed, unless the same work succeeded, or the run or a later one was published.
+        lists: The last outcome of each list, by name. The last run of all is among them, even if it had no list.
+        failures: How work on the folder failed, newest last, unless the same work succeeded, or the run or a later one
+            of its list was published.
+        failure: The newest of them.
+        outdated: Why the warehouse cannot be read and what to do: another version of firmlake made it. Empty if it can.
         undelivered: Exports and loads whose last attempt failed.
         unfinished: Runs that can be resumed, newest last: (run, list, companies asked for).
         refused: Runs that were refused at publishing, newest last: (run, list, reason).
@@ -47,7 +98,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     data: Path
     running: str
     last_run: RunSummary | None
+    lists: list[ListStatus]
+    failures: list[LastFailure]
     failure: LastFailure | None
+    outdated: str
     undelivered: list[LastFailure]
     unfinished: list[tuple[str, str, int]]
     refused: list[tuple[str, str, str]]

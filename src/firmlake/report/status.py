@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 from msgspec.structs import replace
 
-from firmlake.core.errors import DamagedError
-from firmlake.core.failure import LastFailure, failed_deliveries, last_failure
+from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.failure import LastFailure, failed_deliveries, failed_work
 from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
+from firmlake.core.parts import fetch_dicts
 from firmlake.core.run import Outcome, Run, read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import UNLISTED, choose_next_step
-from firmlake.report.state import Status
-from firmlake.report.summary import RunSummary, summarise
+from firmlake.report.state import ListRun, ListStatus, Status
+from firmlake.report.summary import summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.tables.underway import Underway, is_recent, read_underway
 from firmlake.warehouse.exported import last_exports
 from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
+from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import loaded_runs
+from firmlake.warehouse.schema import check_version
 
 __all__ = ["read_status"]
+
+T = TypeVar("T")
 
 _REASONS_MAX = 10
 
@@ -52,10 +58,10 @@ def read_status(
     """
     runs, damaged = read_runs(folders)
     now = now or datetime.now(UTC)
-    held = nullcontext() if newest(folders) is None else open_warehouse(folders, company_list=company_list)
-    with held as connection:
-        loaded = loaded_runs(connection) if connection else []
-        told = _read_warehouse(connection, folders, runs, loaded) if connection else _NOTHING
+    outdated, loaded = _read_loaded(folders)
+    is_readable = not (outdated or newest(folders) is None)
+    with open_warehouse(folders, company_list=company_list) if is_readable else nullcontext() as connection:
+        told = _read_warehouse(connection, folders, runs, loaded) if connection else dict(_NOTHING)
         late = [each for each in runs if run and each.run_id not in loaded and is_recent(each.plan, run, now)]
         underway, damaged_landing = _read_underway(late)
         open_, refused = _open(runs, loaded)
@@ -69,10 +75,14 @@ def read_status(
                 connection, with_refresh_off(run, folders), now, spent, unbought=count_unbought(connection, of_list)
             )
     open_contacts, damaged_contacts = _open_contacts(folders)
+    failures = [each for each in failed_work(folders.state, key) if not _is_over(each, told, loaded)]
     status = Status(
         data=folders.data,
         running=holder(folders),
-        failure=_failure(folders, told["last_run"], loaded, key),
+        lists=_lists(told.pop("list_runs"), failures, open_),
+        failures=failures,
+        failure=failures[-1] if failures else None,
+        outdated=str(outdated or ""),
         undelivered=failed_deliveries(folders.state),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
@@ -90,7 +100,7 @@ def read_status(
         next_step="",
         **told,
     )
-    lost = None if status.running else lost_warehouse(folders)
+    lost = None if status.running else outdated or lost_warehouse(folders)
     step = f"{lost.next_step}. {lost.message}" if lost else choose_next_step(status, open_, refused)
     if not status.running and is_forget_open(folders):
         step = f"`firmlake forget` finishes an earlier call that left subjects in some places. Then: {step}"
@@ -113,6 +123,14 @@ _PARKED = f"""
     WHERE s.reject_count > 0 GROUP BY ALL
 """  # noqa: S608 - a constant
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
+_LIST_RUNS = """
+    SELECT coalesce(l.list_name, r.list_name) AS list_name, r.run_id, outcome, coalesce(reason, '') AS reason,
+           coalesce(next_step, '') AS next_step, started_at, finished_at, target_count, refused_count, request_count,
+           credit_count, expected_credit_count, free_refresh_count,
+           (SELECT coalesce(sum(record_count), 0)::BIGINT FROM drift d WHERE d.run_id = r.run_id) AS drift_count
+    FROM runs r LEFT JOIN company_lists l USING (run_id)
+    WHERE l.run_id IS NOT NULL OR r.run_id = ? ORDER BY finished_at
+"""
 _CREDITS = """
     SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
 """
@@ -120,6 +138,7 @@ _CREDITS = """
 
 _NOTHING: dict[str, Any] = {
     "last_run": None,
+    "list_runs": {},
     "parked": [],
     "companies": {},
     "oldest_answer_at": None,
@@ -141,6 +160,7 @@ def _read_warehouse(
     remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
     return {
         "last_run": summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None,
+        "list_runs": _list_runs(connection, loaded[-1]) if loaded else {},
         "parked": _parked(connection, runs),
         "companies": companies,
         "oldest_answer_at": _utc(oldest),
@@ -194,10 +214,55 @@ def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict
     return None, damaged
 
 
-def _failure(folders: Folders, last: RunSummary | None, loaded: list[str], key: str) -> LastFailure | None:
-    failure = last_failure(folders.state, key)
-    is_over = failure and (failure.run_id in loaded or (last and last.finished_at > failure.at))
-    return None if is_over else failure
+def _read_loaded(folders: Folders) -> tuple[FirmlakeError | None, list[str]]:
+    """Read which runs the warehouse holds, and why nothing else of it can be read; None if everything can."""
+    if newest(folders) is None:
+        return None, []
+    outdated, loaded = None, list[str]()
+    with open_warehouse(folders, of_any_version=True) as connection:
+        try:
+            check_version(connection)
+        except FirmlakeError as error:
+            outdated = error
+        with nullcontext() if outdated is None else suppress(duckdb.Error):
+            loaded = loaded_runs(connection)
+    return outdated, loaded
+
+
+def _list_runs(connection: duckdb.DuckDBPyConnection, newest_run: str) -> dict[str, ListRun]:
+    """Read the last run of each list by its name, and the newest run of all, which may have no list."""
+    found = {}
+    for row in fetch_dicts(connection.execute(_LIST_RUNS, [newest_run])):
+        name = row.pop("list_name")
+        found[name] = ListRun(**row | {key: _utc(row[key]) for key in ("started_at", "finished_at")})
+    return found
+
+
+def _is_over(failure: LastFailure, told: dict[str, Any], loaded: list[str]) -> bool:
+    """Return whether the failed run was published since, or a later one of its list; of any, if it has no list."""
+    by_list = {name.casefold(): run for name, run in told["list_runs"].items()}
+    later = by_list.get(failure.list_name.casefold()) if failure.list_name else told["last_run"]
+    return failure.run_id in loaded or bool(later and later.finished_at > failure.at)
+
+
+def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Run]) -> list[ListStatus]:
+    """Bring together what is known of each list: its last run, its failure and its unfinished runs."""
+    unfinished = [(held_name(run) or run.plan.list_name, run.run_id) for run in open_]
+    failed = [(failure.list_name, failure) for failure in failures if failure.list_name]
+    names = {name.casefold(): name for name, _ in (*unfinished, *failed, *runs.items())}
+
+    def of(folded: str, found: Iterable[tuple[str, T]]) -> list[T]:
+        return [value for name, value in found if name.casefold() == folded]
+
+    return [
+        ListStatus.of(
+            name,
+            next(iter(of(folded, runs.items())), None),
+            next(iter(of(folded, failed)), None),
+            of(folded, unfinished),
+        )
+        for folded, name in sorted(names.items())
+    ]
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from firmlake.core.run import Run
@@ -11,7 +11,7 @@ from firmlake.forget.retention import Expired
 from firmlake.rebuild.prune import Pinned, Removable
 from firmlake.rebuild.verify import TableCheck, Unchanged
 from firmlake.report.alerts import describe_counts
-from firmlake.report.state import Status
+from firmlake.report.state import ListStatus, Status
 from firmlake.report.summary import RunSummary, shown_statuses
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.echo import echo
@@ -28,23 +28,7 @@ def show_status(status: Status, now: datetime) -> None:
         return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC ({_ago(now, at)})"
 
     echo(f"Data folder: {status.data.absolute()}")
-    last = status.last_run
-    if last:
-        echo(
-            f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
-            f"{last.list_name}, {count_of(last.target_count, 'company')}, "
-            f"{count_of(last.request_count, 'request')}"
-            + f", {count_of(last.refused_count, 'line')} refused"
-            * bool(last.refused_count)
-        )
-    else:
-        echo("Last run: none has been published yet")
-    for line in _remarks(last) if last else ():
-        echo(line)
-    if status.failure:
-        failure, when = status.failure, "Failed since" if last else "Failed"
-        mended = ". The token has been replaced since" if failure.is_mended else ""
-        echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}")
+    _show_outcomes(status, now, moment)
     echo(f"Running: {status.running or 'nothing'}")
     for run_id, list_name, count in status.unfinished:
         landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""
@@ -70,7 +54,8 @@ def show_status(status: Status, now: datetime) -> None:
         done, target = ("Loaded", ", schema ".join(export.database)) if export.is_load else ("Exported", export.target)
         echo(f"{done}: generation {export.generation} to {target}, {moment(export.exported_at)}")
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
-    echo(f"On disk: {sizes}; {status.disk_free_bytes / 1e9:,.1f} GB free")
+    free = status.disk_free_bytes
+    echo(f"On disk: {sizes}; " + (f"{free / 1e9:,.1f} GB free" if free >= _GIGABYTE else f"{free / 1e6:,.1f} MB free"))
     echo(f"Next: {status.next_step}")
 
 
@@ -127,6 +112,45 @@ def show_removable(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _show_outcomes(status: Status, now: datetime, moment: Callable[[datetime | None], str]) -> None:
+    last = status.last_run
+    if last:
+        echo(
+            f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
+            f"{last.list_name}, {count_of(last.target_count, 'company')}, "
+            f"{count_of(last.request_count, 'request')}"
+            + f", {count_of(last.refused_count, 'line')} refused"
+            * bool(last.refused_count)
+        )
+    elif status.outdated:
+        echo(f"Warehouse: {status.outdated}")
+    else:
+        echo("Last run: none has been published yet")
+    for line in _remarks(last) if last else ():
+        echo(line)
+    if len(status.lists) > 1:
+        show_rows(
+            ("list", "last run", "ended", "companies", "exit code"), [_list_row(each, now) for each in status.lists]
+        )
+    for failure in status.failures:
+        when = "Failed since" if last else "Failed"
+        mended = ". The token has been replaced since" if failure.is_mended else ""
+        echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}")
+
+
+_GIGABYTE = 10**9
+
+
+def _list_row(each: ListStatus, now: datetime) -> tuple[str, str | None, str | None, int | None, int | None]:
+    """Return the last outcome of a list: a failure or an interruption since its last run comes first."""
+    run, is_failed = each.last_run, each.failure and not each.failure.is_mended
+    published = run.outcome.replace("_", " ") if run else None
+    outcome = "failed" if is_failed else "unfinished" if each.unfinished else published
+    at = each.failure.at if each.failure else run.finished_at if run else None
+    ended = f"{at:%Y-%m-%d %H:%M} ({_ago(now, at)})" if at else None
+    return each.name, outcome, ended, run.target_count if run else None, each.exit_code
 
 
 def _show_bill(status: Status) -> None:

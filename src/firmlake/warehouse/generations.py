@@ -477,10 +477,12 @@ def _fill(
         open_to(aside, folders.readers)
     except duckdb.Error as error:
         is_short = isinstance(error, duckdb.OutOfMemoryException)
+        message = f"{aside}: {first_line(error)}"
         next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
-        if _FULL.search(str(error)):
-            next_step = "make room on the disk, then run again"
-        failed = FirmlakeError(f"{aside}: {first_line(error)}", f"Nothing was published; {next_step} to continue")
+        if _FULL.search(str(error)):  # DuckDB's own message speaks of a commit that is durable
+            message = f"{aside}: the disk is full, so the next generation could not be written"
+            next_step = "make room on the disk (`firmlake prune --dry-run` lists what can go), then run again"
+        failed = FirmlakeError(message, f"Nothing was published; {next_step} to continue")
         raise explain_damage(start, error) or failed from error
 
 
