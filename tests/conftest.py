@@ -22,8 +22,10 @@ import pytest
 import firmlake_sandbox
 from firmlake.core.folders import Folders
 from firmlake.enrich import finish, run
+from firmlake.enrich import plan as planning
 from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
+from index_agrees import check_index
 
 # Several test processes share few processors, so that slow examples say nothing. The same examples every time, so that
 # a failure belongs to the change before it; `--hypothesis-profile explore` looks for new ones, and for more.
@@ -80,6 +82,21 @@ def first_publish_starts_from_it(
                 patch.setattr(module, "_comments", lambda *_: ())
         for module in (run, finish):  # collecting garbage at each publish takes a thirtieth of all tests
             patch.setattr(module, "give_back", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def planning_from_the_index_agrees() -> Iterator[None]:
+    """Compare, in every scene of every test, what a run is planned from with what the index holds."""
+    read = planning._read_held
+
+    def read_and_compare(settings: Any, folders: Folders, now: Any) -> Any:
+        held = read(settings, folders, now)
+        check_index(settings, folders, now, held)
+        return held
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "_read_held", read_and_compare)
         yield
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from datetime import datetime, timedelta
+import sqlite3
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from math import ceil
 from typing import NamedTuple
 
 import duckdb
@@ -15,7 +19,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import Run, list_runs, unfinished_runs
 from firmlake.core.settings import Settings
 from firmlake.intake.company_list import CompanyList
-from firmlake.intake.key import KEY_SQL, company_key
+from firmlake.intake.key import KEY_SQL, company_key, names_of
 from firmlake.intake.members import list_name_of
 from firmlake.tables.underway import Underway
 from firmlake.warehouse.load import AHEAD, check_keys
@@ -96,6 +100,101 @@ def read_held(
         underway,
         _read_ahead(connection, latest),
     )
+
+
+def read_index(
+    index: sqlite3.Connection,
+    now: datetime,
+    refresh_after_days: int,
+    window_days: int,
+    free_refresh_days: int = 0,
+) -> Held:
+    """Read what planning needs from the index; the arguments are those of `read_held`."""
+    moment, window, lead = _micros(now), timedelta(days=window_days), closing_lead(free_refresh_days)
+    latest = _micros(now + AHEAD)
+    values = {
+        "stale": _micros(now - timedelta(days=refresh_after_days)),
+        "latest": latest if refresh_after_days else moment,
+        "closing_from": _micros(now - window + MARGIN),
+        "closing_until": _micros(now - window + lead),
+        "lead": int((window - lead) / timedelta(microseconds=1)),
+        "refresh_after_days": refresh_after_days,
+    }
+    state = _rows(index, _INDEX_STATE, values, pl.Schema({**_STATE_SCHEMA, "dataset": pl.Int8()}))
+    paid = _rows(
+        index, _INDEX_PAID, {"from": values["closing_from"], "latest": latest}, pl.Schema({"company": pl.Int64()})
+    )
+    counts = index.execute(_INDEX_COUNTS).fetchall()
+    ((ahead_count, ahead_last),) = index.execute(_INDEX_AHEAD, [latest]).fetchall()
+    return Held(
+        state.with_columns(
+            pl.col("dataset").replace_strict(range(len(DATASETS)), list(DATASETS), return_dtype=pl.Enum(list(DATASETS)))
+        ),
+        names_of(paid["company"]),
+        _quantiles(counts) if index.execute(_INDEX_IS_ENOUGH).fetchone() else [],
+        [name for (name,) in index.execute("SELECT name FROM run WHERE position IS NOT NULL ORDER BY position")],
+        ahead=(ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
+    )
+
+
+def index_spent(index: sqlite3.Connection, since: datetime) -> int:
+    """Count the credits spent since some time: those that answers report or the purchases, whichever is more."""
+    ((count,),) = index.execute(_INDEX_SPENT, {"since": _micros(since)}).fetchall()
+    return int(count)
+
+
+def _quantiles(counts: Sequence[tuple[int, int]]) -> list[int]:
+    """Return 199 quantiles of numbers of records, each given with how often it occurs, in order."""
+    total = sum(count for _, count in counts)
+    ends = list(accumulate(count for _, count in counts))
+    return [counts[bisect_left(ends, max(1, ceil(total * place / 200)))][0] for place in range(1, 200)] if total else []
+
+
+def _rows(index: sqlite3.Connection, query: str, values: Mapping[str, int], schema: pl.Schema) -> pl.DataFrame:
+    """Read rows in batches, in the narrow types of the schema."""
+    cursor, frames = index.execute(query, values), [pl.DataFrame(schema=schema)]
+    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+        frames.append(pl.DataFrame(rows, schema={name: pl.Int64() for name in schema}, orient="row").cast(schema))
+    return pl.concat(frames)
+
+
+def _micros(moment: datetime) -> int:
+    return int((moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
+
+
+_DATASETS = list(DATASETS)
+_DATASET = pl.Enum(_DATASETS)
+_EPOCH = datetime(1970, 1, 1)
+_INDEX_STATE = """
+    WITH newest AS (SELECT company, max(at) AS paid_at, is_confirmed FROM purchase GROUP BY company)
+    SELECT s.company, dataset,
+           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
+                    AND at > :stale AND at <= :latest, 0) AS is_fresh,
+           coalesce(paid_at > :closing_from AND paid_at <= :closing_until AND at < paid_at + :lead
+                    AND is_confirmed, 0) AS is_closing,
+           :refresh_after_days > 0 AND is_left_out AS is_left_out,
+           status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
+           status IN ('forbidden', 'unavailable') AS is_barred,
+           nullif(record_count + reject_count, 0) AS expected_count
+    FROM said s LEFT JOIN newest USING (company)
+"""
+_INDEX_PAID = """
+    SELECT company FROM purchase GROUP BY company HAVING max(at) FILTER (WHERE at <= :latest) > :from ORDER BY company
+"""
+_INDEX_AHEAD = "SELECT count(*), max(at) FROM said WHERE at > ?"
+_FINANCIALS = f"FROM said WHERE dataset = {list(DATASETS).index('financials')}"
+_INDEX_COUNTS = f"SELECT record_count + reject_count, count(*) {_FINANCIALS} AND record_count > 0 GROUP BY 1 ORDER BY 1"
+# After a run that stopped midway only short histories are complete, which would bias the estimate for the rest.
+_INDEX_IS_ENOUGH = f"""
+    SELECT 1 WHERE (SELECT count(*) {_FINANCIALS} AND record_count > 0) > 10 * (
+        SELECT count(*) {_FINANCIALS} AND status = 'waiting' AND record_count IS NULL
+        AND company IN (SELECT company FROM purchase)
+    )
+"""  # noqa: S608 - constants of this module only
+_INDEX_SPENT = """
+    SELECT max((SELECT coalesce(sum(credits), 0) FROM charge WHERE at >= :since),
+               (SELECT count(*) FROM purchase WHERE at >= :since))
+"""
 
 
 _KEY = ("country", "company_number")

@@ -1,0 +1,373 @@
+"""The index over the log: an SQLite file from which runs are planned, made from landed answers and their tables.
+
+It holds nothing that cannot be derived. It is made again whenever it is missing, damaged, of another version or out of
+step with the warehouse, so deleting it between two commands changes nothing, and no backup needs it.
+
+    run       the runs that were read: name, what had landed (`mark`), and its place among the loaded runs
+    said      the newest verdict about each company and dataset, by the runs that are loaded
+    purchase  the beginning of each paid window of each company, by any run, and whether a charge confirms it
+    charge    what the requests of any run were charged
+
+Times are microseconds since 1970 in UTC, companies are integers (`intake.key`), and datasets are places in `DATASETS`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import polars as pl
+
+from firmlake.api.contract import DATASETS
+from firmlake.core.errors import DamagedError
+from firmlake.core.files import is_writable
+from firmlake.core.folders import Folders
+from firmlake.core.run import Run
+from firmlake.intake.key import company_key
+from firmlake.landing.progress import load_progress
+from firmlake.landing.segments import list_segments
+from firmlake.tables.flatten import flatten_shard
+from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest, read_staged_shard
+from firmlake.tables.tracked import ANSWERED, companies, list_tracks, requests
+
+AHEAD = timedelta(hours=1)
+"""Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
+_VERSION = 1
+"""Raised when the tables or their meaning change; an index of another version is made again."""
+_WAIT_SECONDS = 30.0
+_DATASETS = list(DATASETS)
+
+_SCHEMA = f"""
+PRAGMA user_version = {_VERSION};
+CREATE TABLE run(number INTEGER PRIMARY KEY, name TEXT UNIQUE, mark TEXT, position INTEGER UNIQUE);
+CREATE TABLE said(
+    company INTEGER, dataset INTEGER, status TEXT, record_count INTEGER, reject_count INTEGER, at INTEGER,
+    run INTEGER, is_left_out INTEGER, PRIMARY KEY (company, dataset)
+) WITHOUT ROWID;
+CREATE TABLE purchase(
+    company INTEGER, at INTEGER, run INTEGER, is_confirmed INTEGER, PRIMARY KEY (company, at)
+) WITHOUT ROWID;
+CREATE TABLE charge(run INTEGER, at INTEGER, credits INTEGER);
+CREATE INDEX charge_at ON charge(at);
+CREATE INDEX purchase_run ON purchase(run);
+"""
+
+
+class Load(NamedTuple):
+    """A run that is loaded, and when it was first loaded (UTC): verdicts dated later come from a wrong clock."""
+
+    name: str
+    loaded_at: datetime
+
+
+class Facts(NamedTuple):
+    """What the answers of a run say.
+
+    Attributes:
+        said: country, company_number, dataset, status, record_count, reject_count, fetched_at.
+        paid: Companies with an answer or a certain charge, and the time of the first: company, at.
+        charges: at, credits.
+        left_out: Datasets in which companies count as unknown because answers left them out.
+    """
+
+    said: pl.DataFrame
+    paid: pl.DataFrame
+    charges: pl.DataFrame
+    left_out: frozenset[str]
+
+
+@contextmanager
+def open_index(folders: Folders, runs: Sequence[Run], loads: Sequence[Load]) -> Iterator[sqlite3.Connection]:
+    """Open the index, after reading into it what has landed and was loaded since.
+
+    Several processes may do this at once: SQLite lets one write after the other, and each would write the same. In a
+    folder that cannot be written to, a copy in memory is brought up to date instead.
+
+    Args:
+        folders: The data folder.
+        runs: The runs of the folder that can be read.
+        loads: The runs in the warehouse, in the order they were loaded.
+
+    Raises:
+        DamagedError: A loaded run has neither readable tables nor readable answers. Restore them.
+    """
+    with closing(_connect(_path(folders))) as index:
+        _bring_up_to_date(index, runs, loads)
+        yield index
+
+
+def drop_index(folders: Folders) -> None:
+    """Remove the index, because what it was made from was rewritten; the next command makes it again."""
+    _remove(_path(folders))
+
+
+def _path(folders: Folders) -> Path:
+    return folders.state / "index.sqlite"
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the file, or a copy of it in memory if it cannot be written to; an unusable one is made again."""
+    is_kept = path.parent.is_dir() and is_writable(path.parent)
+    for _ in range(2):
+        index = sqlite3.connect(path if is_kept else ":memory:", isolation_level=None, timeout=_WAIT_SECONDS)
+        try:
+            if not is_kept and path.exists():
+                with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as file:
+                    file.backup(index)
+            if _version(index) == 0:
+                _begin(index)
+            if _version(index) == _VERSION:
+                return index
+        except sqlite3.DatabaseError:
+            is_kept = is_kept and is_writable(path)
+        index.close()
+        if is_kept:
+            _remove(path)
+    index = sqlite3.connect(":memory:", isolation_level=None)
+    _begin(index)
+    return index
+
+
+def _remove(path: Path) -> None:
+    for rest in path.parent.glob(f"{path.name}*"):
+        rest.unlink()
+
+
+def _version(index: sqlite3.Connection) -> int:
+    ((version,),) = index.execute("PRAGMA user_version").fetchall()
+    return int(version)
+
+
+def _begin(index: sqlite3.Connection) -> None:
+    """Make the tables. The rollback journal, unlike a write-ahead log, works on network file systems."""
+    index.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+
+
+def _bring_up_to_date(index: sqlite3.Connection, runs: Sequence[Run], loads: Sequence[Load]) -> None:
+    index.execute("PRAGMA synchronous = OFF")  # a torn index is noticed and made again
+    by_name, names = {run.run_id: run for run in runs}, [load.name for load in loads]
+    known = dict(index.execute("SELECT name, position FROM run").fetchall())
+    loaded_before = sorted((name for name, place in known.items() if place is not None), key=known.__getitem__)
+    index.execute("BEGIN IMMEDIATE")
+    if loaded_before != names[: len(loaded_before)]:
+        for table in ("run", "said", "purchase", "charge"):
+            index.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
+        known, loaded_before = {}, []
+    for name in known.keys() - by_name.keys() - set(loaded_before):
+        _forget_run(index, name)
+    for place, load in enumerate(loads):
+        if place >= len(loaded_before) and load.name in by_name:
+            _read_loaded(index, by_name[load.name], place, load.loaded_at)
+    for run in runs:
+        if run.run_id not in names:
+            _read_landed(index, run)
+    index.execute("COMMIT")
+
+
+def _forget_run(index: sqlite3.Connection, name: str) -> None:
+    for table in ("purchase", "charge"):
+        index.execute(f"DELETE FROM {table} WHERE run = (SELECT number FROM run WHERE name = ?)", [name])  # noqa: S608
+    index.execute("DELETE FROM run WHERE name = ?", [name])
+
+
+def _note_run(index: sqlite3.Connection, run: Run, mark: str, place: int | None, facts: Facts) -> int:
+    """Record what a run paid, in place of what was known of it; return its number."""
+    _forget_run(index, run.run_id)
+    insert = "INSERT INTO run(name, mark, position) VALUES (?, ?, ?)"
+    number = index.execute(insert, [run.run_id, mark, place]).lastrowid
+    assert number
+    index.executemany(f"INSERT INTO charge VALUES ({number}, ?, ?)", facts.charges.iter_rows())  # noqa: S608
+    _buy(index, run, number, facts)
+    return number
+
+
+def _buy(index: sqlite3.Connection, run: Run, number: int, facts: Facts) -> None:
+    """Add the purchases of a run. An answer inside a window is none; one before a window moves its beginning."""
+    window = run.plan.credit_window_days * 86_400_000_000
+    index.execute("CREATE TEMP TABLE IF NOT EXISTS paid(company INTEGER PRIMARY KEY, at INTEGER)")
+    index.execute("DELETE FROM temp.paid")
+    index.executemany("INSERT INTO temp.paid VALUES (?, ?)", facts.paid.iter_rows())
+    values = {"window": window, "run": number}
+    index.execute(_WITHOUT_PURCHASES_INSIDE, values)
+    index.execute(_DROP_LATER, values)
+    index.execute(_PURCHASES, values)
+
+
+_WITHOUT_PURCHASES_INSIDE = """
+    DELETE FROM temp.paid WHERE EXISTS (
+        SELECT 1 FROM purchase p WHERE p.company = paid.company AND p.at <= paid.at AND paid.at < p.at + :window
+    ) AND :run
+"""
+_DROP_LATER = """
+    DELETE FROM purchase WHERE EXISTS (
+        SELECT 1 FROM temp.paid WHERE paid.company = purchase.company
+        AND paid.at < purchase.at AND purchase.at < paid.at + :window
+    ) AND :run
+"""
+# A charge confirms the beginning of the windows if it covers all companies that a request or the whole run bought.
+# Otherwise somebody else paid for some of them, and their windows began earlier.
+_PURCHASES = """
+    INSERT INTO purchase
+    SELECT company, paid.at, :run,
+           NOT coalesce(c.credits < count(*) OVER (PARTITION BY paid.at)
+                        AND (SELECT sum(credits) FROM charge WHERE run = :run) < count(*) OVER (), 0)
+    FROM temp.paid LEFT JOIN (SELECT at, max(credits) AS credits FROM charge WHERE run = :run GROUP BY at) c
+    ON c.at = paid.at WHERE :window
+"""
+
+
+def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: datetime) -> None:
+    """Apply what a loaded run says to the verdicts, by the rules of `warehouse.load`."""
+    facts = _whole_facts(run)
+    number = _note_run(index, run, "", place, facts)
+    said = facts.said.with_columns(company_key().alias("company"), pl.col("dataset").cast(pl.Enum(_DATASETS)))
+    if run.plan.refresh_count:  # a free refresh that was not made leaves the held answer fresh
+        key = [company_key().alias("company"), pl.col("dataset").cast(pl.Enum(_DATASETS))]
+        refreshed = run.scan_targets().filter("is_refresh").select(key).collect()
+        is_waiting = pl.col("status") == "waiting"
+        not_made = said.filter(is_waiting).join(refreshed, on=["company", "dataset"], how="semi")
+        said = said.join(not_made, on=["company", "dataset"], how="anti", maintain_order="left")
+    is_left_out = (pl.col("status") == "not_found") & pl.col("dataset").is_in(list(facts.left_out))
+    rows = said.select(
+        "company", pl.col("dataset").to_physical().cast(pl.Int64), "status", "record_count", "reject_count",
+        _moment("fetched_at"), is_left_out.cast(pl.Int8).alias("is_left_out"),
+    )  # fmt: skip
+    latest = _micros(loaded_at + AHEAD)
+    statement = _SAY.format(run=number, latest=latest, started=_micros(run.plan.started_at))
+    index.executemany(statement, rows.iter_rows())
+
+
+_IS_ANSWERED = f"excluded.status IN {ANSWERED}"
+# - A run that was killed before its publish may resume after another run has fetched newer answers.
+# - If an attempt failed or was not made, the row still describes the held answer; only status and run are new.
+# - An answer dated in the future is replaced by any other answer, because a wrong clock dated it.
+_SAY = f"""
+    INSERT INTO said(company, dataset, status, record_count, reject_count, at, is_left_out, run)
+    VALUES (?, ?, ?, ?, ?, ?, ?, {{run}})
+    ON CONFLICT (company, dataset) DO UPDATE SET
+        status = excluded.status, run = excluded.run, is_left_out = excluded.is_left_out,
+        record_count = iif({_IS_ANSWERED}, excluded.record_count, record_count),
+        reject_count = iif({_IS_ANSWERED}, excluded.reject_count, reject_count),
+        at = iif({_IS_ANSWERED}, excluded.at, at)
+    WHERE NOT coalesce(said.at <= {{latest}} AND (
+        excluded.at < said.at OR excluded.at > {{latest}} OR excluded.status = 'waiting' AND said.at >= {{started}}
+    ), 0)
+"""  # noqa: S608 - constants of this module only
+
+
+def _read_landed(index: sqlite3.Connection, run: Run) -> None:
+    """Read what a run that is not loaded has paid for, unless nothing has landed since it was read."""
+    mark = _mark(run)
+    if index.execute("SELECT 1 FROM run WHERE name = ? AND mark = ?", [run.run_id, mark]).fetchone():
+        return
+    _note_run(index, run, mark, None, _landed_facts(run))
+
+
+def _mark(run: Run) -> str:
+    """Describe what has landed for a run: its targets, and the size of each segment."""
+    segments = (path for shard in _begun(run) for path in _segments(run, shard))
+    sizes = [f"{path.parent.name}/{path.name}: {path.stat().st_size}" for path in segments]
+    return "\n".join([run.plan.sha256.get("targets", ""), *sizes])
+
+
+def _begun(run: Run) -> list[int]:
+    return [shard for shard in range(1, run.plan.shard_count + 1) if _segments(run, shard)]
+
+
+def _segments(run: Run, shard: int) -> list[Path]:
+    return list_segments(run.folders.landing(run.run_id, shard))
+
+
+def _landed_facts(run: Run) -> Facts:
+    paid, charges = [_NOBODY], [_NO_CHARGE]
+    for shard in _begun(run):
+        tables = _staged_shard(run, shard)
+        if tables is None:
+            progress = load_progress(run, shard)
+            tables = {
+                "companies": companies(list_tracks(progress, run.plan.datasets)),
+                "requests": requests(run, progress),
+            }
+        paid.append(_paid(tables["companies"]))
+        charges.append(_charges(tables["requests"]))
+    return Facts(_NOTHING, pl.concat(paid), pl.concat(charges), frozenset())
+
+
+def _staged_shard(run: Run, shard: int) -> dict[str, pl.DataFrame] | None:
+    manifest = read_staged_shard(run, shard)
+    if manifest is None:
+        return None
+    folder = run.folders.staged(run.run_id)
+    return {file.table: _read(folder / file.path) for file in manifest.files if file.table in ("companies", "requests")}
+
+
+def _whole_facts(run: Run) -> Facts:
+    """Read what a run says from its staged tables, or from its landed answers if they are gone or damaged."""
+    tables: Iterable[Mapping[str, pl.DataFrame]]
+    manifest = read_manifest(run)
+    with suppress(DamagedError):
+        if manifest and manifest.schema_version == SCHEMA_VERSION:
+            check_staged(run, manifest)
+            folder = run.folders.staged(run.run_id)
+            tables = ({file.table: _read(folder / file.path)} for file in manifest.files if file.table in _TABLES)
+            return _facts(tables)
+    if not run.folders.landing(run.run_id).exists() and run.plan.target_count:
+        raise DamagedError(f"{run.folders.landing(run.run_id)} is missing", answers_lost(run))
+    return _facts({name: frame} for shard in run.shards() for name, frame in flatten_shard(run, shard))
+
+
+def _facts(tables: Iterable[Mapping[str, pl.DataFrame]]) -> Facts:
+    said, paid, charges, left_out = [_NOTHING], [_NOBODY], [_NO_CHARGE], set[str]()
+    for table in tables:
+        for name, frame in table.items():
+            if name == "company_state":
+                said.append(frame.select(_NOTHING.columns).cast(_NOTHING.schema))
+            elif name == "companies":
+                paid.append(_paid(frame))
+            elif name == "requests":
+                charges.append(_charges(frame))
+            elif name == "drift":
+                left_out.update(frame.filter(pl.col("kind") == "left_out")["dataset"].cast(pl.String))
+    return Facts(pl.concat(said), pl.concat(paid), pl.concat(charges), frozenset(left_out))
+
+
+_TABLES = ("company_state", "companies", "requests", "drift")
+_NOTHING = pl.DataFrame(
+    schema={
+        **dict.fromkeys(("country", "company_number", "dataset", "status"), pl.String()),
+        **dict.fromkeys(("record_count", "reject_count"), pl.Int64()),
+        "fetched_at": pl.Datetime("us"),
+    }
+)
+_NOBODY = pl.DataFrame(schema={"company": pl.Int64, "at": pl.Int64})
+_NO_CHARGE = pl.DataFrame(schema={"at": pl.Int64, "credits": pl.Int64})
+
+
+def _read(path: Path) -> pl.DataFrame:
+    return pl.read_parquet(path, glob=False, hive_partitioning=False)
+
+
+def _paid(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.drop_nulls("paid_at").select(company_key().alias("company"), _moment("paid_at").alias("at"))
+
+
+def _charges(frame: pl.DataFrame) -> pl.DataFrame:
+    charged = frame.drop_nulls("credits_charged")
+    return charged.select(_moment("fetched_at").alias("at"), pl.col("credits_charged").cast(pl.Int64).alias("credits"))
+
+
+def _moment(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.Datetime("us")).to_physical()
+
+
+def _micros(moment: datetime) -> int:
+    """Return a time as the index has it."""
+    return int((moment.astimezone(UTC) - _EPOCH) / timedelta(microseconds=1))
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
