@@ -6,12 +6,15 @@ import gc
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -20,12 +23,13 @@ import hypothesis
 import pytest
 
 import firmlake_sandbox
+from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.enrich import finish, run
-from firmlake.enrich import plan as planning
+from firmlake.enrich import held as holding
 from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
-from index_agrees import check_index
+from support import INDEXED, Elsewhere, index_rows
 
 # Several test processes share few processors, so that slow examples say nothing. The same examples every time, so that
 # a failure belongs to the change before it; `--hypothesis-profile explore` looks for new ones, and for more.
@@ -86,17 +90,24 @@ def first_publish_starts_from_it(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def planning_from_the_index_agrees() -> Iterator[None]:
-    """Compare, in every scene of every test, what a run is planned from with what the index holds."""
-    read = planning._read_held
+def an_index_made_again_says_the_same() -> Iterator[None]:
+    """Compare, in every scene of every test, what a run is planned from with what an index made from nothing says."""
+    open_index = holding.open_index
 
-    def read_and_compare(settings: Any, folders: Folders, now: Any) -> Any:
-        held = read(settings, folders, now)
-        check_index(settings, folders, now, held)
-        return held
+    @contextmanager
+    def open_and_compare(folders: Folders, *arguments: Any) -> Iterator[sqlite3.Connection]:
+        with open_index(folders, *arguments) as index:
+            index.commit()
+            with TemporaryDirectory() as empty, suppress(DamagedError):
+                elsewhere = Elsewhere(folders.data, Path(empty))
+                with open_index(elsewhere, *arguments) as again:
+                    assert [index_rows(again, table) for table in INDEXED] == [
+                        index_rows(index, table) for table in INDEXED
+                    ]
+            yield index
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "_read_held", read_and_compare)
+        patch.setattr(holding, "open_index", open_and_compare)
         yield
 
 

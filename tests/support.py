@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -20,7 +21,9 @@ from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.run import Outcome, Run, RunPlan, freeze_again, freeze_run
+from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import quote_text
+from firmlake.enrich.held import Held, read_held
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
@@ -354,6 +357,32 @@ def query(folders: Folders, sql: str) -> list[tuple[Any, ...]]:
         finally:
             cursor.execute("USE memory")
             cursor.execute("DETACH warehouse")
+
+
+def held_at(folders: Folders, now: datetime, refresh: int = 30, window: int = 30, free: int = 0) -> Held:
+    """Read what a run would be planned from."""
+    run = RunSettings(refresh_after_days=refresh, credit_window_days=window, free_refresh_days=free)
+    return read_held(Settings(run=run), folders, now)
+
+
+class Elsewhere(Folders):
+    """A data folder whose index is in another folder."""
+
+    @property
+    def state(self) -> Path:
+        assert self.made
+        return self.made
+
+
+INDEXED = ("said", "purchase", "charge")
+"""The tables of the index that planning reads."""
+
+
+def index_rows(index: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    """Give the rows of a table of the index, with the names of runs in place of their numbers, which mean nothing."""
+    cursor = index.execute(f"SELECT t.*, r.name FROM {table} t JOIN run r ON r.number = t.run")
+    run = [column[0] for column in cursor.description].index("run")
+    return sorted(((*row[:run], *row[run + 1 :]) for row in cursor), key=repr)
 
 
 def edit_warehouse(folders: Folders, sql: str) -> None:

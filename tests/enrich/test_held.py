@@ -11,7 +11,6 @@ from firmlake.core.company import Company
 from firmlake.core.errors import AuthorizationError, DamagedError
 from firmlake.core.lock import lock
 from firmlake.core.run import list_runs
-from firmlake.enrich.held import read_held
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise
 from firmlake.terminal.status import show_status
@@ -26,6 +25,7 @@ from support import (
     answer,
     found,
     header,
+    held_at,
     land,
     lookalike,
     make_run,
@@ -49,10 +49,9 @@ def held(folders):
     publish_landed(run)
 
     def read(after, refresh=30, window=30, free=0):
-        return read_held(connection, NOON + after, refresh, window, (), free)
+        return held_at(folders, NOON + after, refresh, window, free)
 
-    with open_warehouse(folders) as connection:
-        yield read
+    return read
 
 
 def fresh(held):
@@ -81,8 +80,8 @@ def test_a_company_is_closing_in_the_last_days_of_its_window_and_a_weekly_schedu
     assert not closing(held(30 * DAY - 11 * HOUR, free=7)), "its window might end during the run"
 
 
-def test_without_a_warehouse_nothing_is_held():
-    held = read_held(None, NOON, 30, 30)
+def test_without_a_warehouse_nothing_is_held(folders):
+    held = held_at(folders, NOON)
     assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
     assert held.state.columns == [
         "company", "dataset", "is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred", "expected_count"
@@ -107,10 +106,9 @@ def test_companies_that_are_not_found_because_answers_left_them_out_are_known_by
     said = found(ACME, "relationships"), not_found(NEW, "relationships")
     land(run, answer("lookalikes", found(ACME, "lookalikes")), answer("relationships", *said), ended)
     publish_landed(run)
-    with open_warehouse(folders) as connection:
-        left_out = named(read_held(connection, NOON, 30, 30).state.filter("is_left_out"))
-        assert left_out.select("company_number", "dataset").rows() == [(NEW.company_number, "lookalikes")]
-        assert read_held(connection, NOON, 0, 30).state.filter("is_left_out").is_empty(), "every company is asked for"
+    left_out = named(held_at(folders, NOON).state.filter("is_left_out"))
+    assert left_out.select("company_number", "dataset").rows() == [(NEW.company_number, "lookalikes")]
+    assert held_at(folders, NOON, 0).state.filter("is_left_out").is_empty(), "every company is asked for"
 
 
 def test_rejected_records_are_expected_again(held):
@@ -134,8 +132,7 @@ def test_totals_are_spread_as_those_held(folders):
             run, answer("financials", found(company, "financials", *[period(2000 + n) for n in range(count)]), offset=0)
         )
     publish_landed(run)
-    with open_warehouse(folders) as connection:
-        totals = read_held(connection, NOON, 30, 30).totals
+    totals = held_at(folders, NOON).totals
     assert set(totals) == {2, 10}
     assert totals.count(2) / len(totals) == pytest.approx(2 / 3, abs=0.01)
 
@@ -259,8 +256,7 @@ def publish_ahead(folders):
 @pytest.mark.parametrize("now", [NOON, AHEAD - 2 * HOUR])
 def test_a_time_in_the_future_makes_nothing_fresh_and_pays_for_nothing_and_is_named(folders, now):
     publish_ahead(folders)
-    with open_warehouse(folders) as connection:
-        held = read_held(connection, now, 30, 30)
+    held = held_at(folders, now)
     assert held.state["is_fresh"].to_list() == [False]
     assert held.paid.is_empty()
     assert held.ahead == (1, AHEAD.replace(tzinfo=None))
@@ -269,13 +265,11 @@ def test_a_time_in_the_future_makes_nothing_fresh_and_pays_for_nothing_and_is_na
 @pytest.mark.parametrize("now", [AHEAD - timedelta(minutes=5), AHEAD, AHEAD + DAY])
 def test_clocks_that_differ_by_minutes_are_ordinary(folders, now):
     publish_ahead(folders)
-    with open_warehouse(folders) as connection:
-        held = read_held(connection, now, 30, 30)
+    held = held_at(folders, now)
     assert (held.state["is_fresh"].to_list(), held.paid.height, held.ahead) == ([True], 1, None)
 
 
 @pytest.mark.parametrize("now", [AHEAD - timedelta(minutes=5), AHEAD, AHEAD + DAY])
 def test_nothing_is_fresh_for_a_refresh(folders, now):
     publish_ahead(folders)
-    with open_warehouse(folders) as connection:
-        assert read_held(connection, now, 0, 30).state["is_fresh"].to_list() == [False]
+    assert held_at(folders, now, 0).state["is_fresh"].to_list() == [False]

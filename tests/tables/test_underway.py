@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from firmlake.core.company import Company
 from firmlake.core.settings import RunSettings
-from firmlake.enrich.held import read_held
 from firmlake.tables.underway import is_recent, read_underway
-from firmlake.warehouse.generations import open_warehouse
-from support import ACME, BOLT, CIRC, DAY, NOON, answer, found, land, make_run, not_found, period, publish_landed, stage
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    NOON,
+    answer,
+    found,
+    held_at,
+    land,
+    make_run,
+    not_found,
+    period,
+    publish_landed,
+    stage,
+)
 
 LAST = Company("BE", "0770493071")
 
@@ -63,6 +76,5 @@ def test_an_answer_inside_a_window_begins_none(folders):
         at = NOON + days * DAY
         late = make_run(folders, [ACME], ["financials"], run_id=f"20260{days}", at=at)
         land(late, answer("financials", found(ACME, "financials", period()), offset=0, at=at))
-        with open_warehouse(folders) as connection:
-            held = read_held(connection, NOON + 31 * DAY, 30, 30, [read_underway(late)])
+        held = held_at(folders, NOON + 31 * DAY)
         assert held.paid.select(ACME._fields).rows() == [tuple(ACME)] * is_paid

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
-import duckdb
 import polars as pl
 
 from firmlake.api.contract import DATASETS
 from firmlake.api.service import is_service
+from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run, list_runs, unfinished_runs
 from firmlake.core.settings import Settings
 from firmlake.intake.company_list import CompanyList
-from firmlake.intake.key import KEY_SQL, company_key, names_of
+from firmlake.intake.key import company_key, names_of
 from firmlake.intake.members import list_name_of
-from firmlake.tables.underway import Underway
-from firmlake.warehouse.load import AHEAD, check_keys
-from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead, loaded_runs
+from firmlake.landing.charged import with_refresh_off
+from firmlake.report.bill import month_start
+from firmlake.tables.index import AHEAD, micros, open_index
+from firmlake.tables.underway import Underway, is_recent, read_underway
+from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.loads import MARGIN, closing_lead, loaded_runs, read_loads
 
 
 class Held(NamedTuple):
-    """What the warehouse and the unfinished runs hold.
+    """What the answers of all runs so far come to.
 
     Attributes:
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
@@ -52,94 +57,84 @@ class Held(NamedTuple):
     spent: int = 0
 
 
-def read_held(
-    connection: duckdb.DuckDBPyConnection | None,
-    now: datetime,
-    refresh_after_days: int,
-    window_days: int,
-    underway: Iterable[Underway] = (),
-    free_refresh_days: int = 0,
-) -> Held:
-    """Read what planning needs from earlier runs.
+def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
+    """Read what planning needs, from the index and from what has landed for runs that are not in the warehouse.
 
     A date in the future means that the clock was wrong when an answer or payment was recorded. Its real time is
     unknown, so the answer does not count as fresh, and the company does not count as paid for.
 
     Args:
-        connection: The newest generation, or None before the first.
+        settings: How long an answer is fresh (0 makes none fresh) and a company paid for, and when it is refreshed for
+            free.
+        folders: The data folder.
         now: UTC.
-        refresh_after_days: An answer younger than this is fresh; 0 makes no answer fresh.
-        window_days: Length of the paid window. A window that ends within `MARGIN` counts as over.
-        underway: What has landed of runs that are not in the warehouse, oldest first. Their companies are paid for.
-        free_refresh_days: How long before the end of its paid window a company is closing; 0 makes none closing.
 
     Raises:
-        DamagedError: A company occurs twice in the warehouse, so its state is ambiguous.
+        DamagedError: A run that is needed has lost its plan, or its tables and its answers. Restore them.
     """
-    moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
-    paid = pl.DataFrame(schema=_PAID_SCHEMA)
-    if connection is not None:
-        check_keys(connection)
-        # Older payments cannot share a window with an answer that landed since.
-        paid = _frame(connection, _PAID, [moment - 2 * window], _PAID_SCHEMA)
-    for each in underway:
-        paid = _add_windows(paid, each.paid, window)
-    latest = moment + AHEAD
-    is_inside = pl.col("paid_at").is_between(moment - window + MARGIN, latest, closed="right")
-    paid = paid.filter(is_inside).select(*_KEY, free_until=pl.col("paid_at") + (window - MARGIN))
-    if connection is None:
-        return Held(pl.DataFrame(schema=_STATE_SCHEMA), paid, [], [], underway)
-    fresh: list[object] = [moment - timedelta(days=refresh_after_days), latest if refresh_after_days else moment]
-    lead = closing_lead(free_refresh_days)
-    closing = [moment - window + MARGIN, moment - window + lead, window - lead]
-    return Held(
-        _frame(connection, _STATE, [*fresh, *closing, refresh_after_days], _STATE_SCHEMA),
-        paid,
-        [total for (total,) in connection.execute(_TOTALS).fetchall()],
-        loaded_runs(connection),
-        underway,
-        _read_ahead(connection, latest),
-    )
+    run = with_refresh_off(settings.run, folders)
+    loads = _read_loads(folders, run.duckdb_memory)
+    runs = list_runs(folders, loaded := [name for name, _ in loads])
+    unloaded = [each for each in runs if each.run_id not in loaded]
+    underway = tuple(read_underway(each) for each in unloaded if is_recent(each.plan, run, now))
+    with open_index(folders, runs, loads) as index:
+        held = _read_index(index, now, run.refresh_after_days, run.credit_window_days, run.free_refresh_days)
+        spent = _read_spent(index, month_start(now, ZoneInfo(run.time_zone)))
+    return held._replace(underway=underway, spent=spent)
 
 
-def read_index(
+def renew_index(folders: Folders, memory_limit: str) -> None:
+    """Read into the index what has just been published, so that whoever plans next need not."""
+    loads = _read_loads(folders, memory_limit)
+    with suppress(DamagedError), open_index(folders, list_runs(folders, [name for name, _ in loads]), loads):
+        pass
+
+
+def _read_loads(folders: Folders, memory_limit: str) -> list[tuple[str, datetime]]:
+    if newest(folders) is None:
+        return []
+    with open_warehouse(folders, memory_limit=memory_limit) as connection:
+        loaded = set(loaded_runs(connection))
+        return [(load.name, load.loaded_at) for load in read_loads(connection) if load.name in loaded]
+
+
+def _read_index(
     index: sqlite3.Connection,
     now: datetime,
     refresh_after_days: int,
     window_days: int,
     free_refresh_days: int = 0,
 ) -> Held:
-    """Read what planning needs from the index; the arguments are those of `read_held`."""
-    moment, window, lead = _micros(now), timedelta(days=window_days), closing_lead(free_refresh_days)
-    latest = _micros(now + AHEAD)
+    moment, window, lead = micros(now), timedelta(days=window_days), closing_lead(free_refresh_days)
+    latest = micros(now + AHEAD)
     values = {
-        "stale": _micros(now - timedelta(days=refresh_after_days)),
+        "stale": micros(now - timedelta(days=refresh_after_days)),
         "latest": latest if refresh_after_days else moment,
-        "closing_from": _micros(now - window + MARGIN),
-        "closing_until": _micros(now - window + lead),
+        "closing_from": micros(now - window + MARGIN),
+        "closing_until": micros(now - window + lead),
         "lead": int((window - lead) / timedelta(microseconds=1)),
         "refresh_after_days": refresh_after_days,
     }
-    state = _rows(index, _INDEX_STATE, values, pl.Schema({**_STATE_SCHEMA, "dataset": pl.Int8()}))
-    paid = _rows(
-        index, _INDEX_PAID, {"from": values["closing_from"], "latest": latest}, pl.Schema({"company": pl.Int64()})
-    )
-    counts = index.execute(_INDEX_COUNTS).fetchall()
-    ((ahead_count, ahead_last),) = index.execute(_INDEX_AHEAD, [latest]).fetchall()
+    state = _rows(index, _STATE, values, pl.Schema({**_STATE_SCHEMA, "dataset": pl.Int8()}))
+    limits = {"from": values["closing_from"], "latest": latest}
+    paid = _rows(index, _PAID, limits, pl.Schema({"company": pl.Int64(), "at": pl.Int64()}))
+    free_until = (paid["at"].cast(pl.Datetime("us")) + (window - MARGIN)).alias("free_until")
+    counts = index.execute(_COUNTS).fetchall()
+    ((ahead_count, ahead_last),) = index.execute(_AHEAD, [latest]).fetchall()
     return Held(
         state.with_columns(
             pl.col("dataset").replace_strict(range(len(DATASETS)), list(DATASETS), return_dtype=pl.Enum(list(DATASETS)))
         ),
-        names_of(paid["company"]),
-        _quantiles(counts) if index.execute(_INDEX_IS_ENOUGH).fetchone() else [],
+        names_of(paid["company"]).with_columns(free_until),
+        _quantiles(counts) if index.execute(_IS_ENOUGH).fetchone() else [],
         [name for (name,) in index.execute("SELECT name FROM run WHERE position IS NOT NULL ORDER BY position")],
         ahead=(ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
     )
 
 
-def index_spent(index: sqlite3.Connection, since: datetime) -> int:
+def _read_spent(index: sqlite3.Connection, since: datetime) -> int:
     """Count the credits spent since some time: those that answers report or the purchases, whichever is more."""
-    ((count,),) = index.execute(_INDEX_SPENT, {"since": _micros(since)}).fetchall()
+    ((count,),) = index.execute(_SPENT, {"since": micros(since)}).fetchall()
     return int(count)
 
 
@@ -158,14 +153,10 @@ def _rows(index: sqlite3.Connection, query: str, values: Mapping[str, int], sche
     return pl.concat(frames)
 
 
-def _micros(moment: datetime) -> int:
-    return int((moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
-
-
 _DATASETS = list(DATASETS)
 _DATASET = pl.Enum(_DATASETS)
 _EPOCH = datetime(1970, 1, 1)
-_INDEX_STATE = """
+_STATE = """
     WITH newest AS (SELECT company, max(at) AS paid_at, is_confirmed FROM purchase GROUP BY company)
     SELECT s.company, dataset,
            coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
@@ -178,27 +169,25 @@ _INDEX_STATE = """
            nullif(record_count + reject_count, 0) AS expected_count
     FROM said s LEFT JOIN newest USING (company)
 """
-_INDEX_PAID = """
-    SELECT company FROM purchase GROUP BY company HAVING max(at) FILTER (WHERE at <= :latest) > :from ORDER BY company
+_PAID = """
+    SELECT company, max(at) AS at FROM purchase WHERE at <= :latest GROUP BY company HAVING max(at) > :from
 """
-_INDEX_AHEAD = "SELECT count(*), max(at) FROM said WHERE at > ?"
+_AHEAD = "SELECT count(*), max(at) FROM said WHERE at > ?"
 _FINANCIALS = f"FROM said WHERE dataset = {list(DATASETS).index('financials')}"
-_INDEX_COUNTS = f"SELECT record_count + reject_count, count(*) {_FINANCIALS} AND record_count > 0 GROUP BY 1 ORDER BY 1"
+_COUNTS = f"SELECT record_count + reject_count, count(*) {_FINANCIALS} AND record_count > 0 GROUP BY 1 ORDER BY 1"
 # After a run that stopped midway only short histories are complete, which would bias the estimate for the rest.
-_INDEX_IS_ENOUGH = f"""
+_IS_ENOUGH = f"""
     SELECT 1 WHERE (SELECT count(*) {_FINANCIALS} AND record_count > 0) > 10 * (
         SELECT count(*) {_FINANCIALS} AND status = 'waiting' AND record_count IS NULL
         AND company IN (SELECT company FROM purchase)
     )
 """  # noqa: S608 - constants of this module only
-_INDEX_SPENT = """
+_SPENT = """
     SELECT max((SELECT coalesce(sum(credits), 0) FROM charge WHERE at >= :since),
                (SELECT count(*) FROM purchase WHERE at >= :since))
 """
 
 
-_KEY = ("country", "company_number")
-_PAID_SCHEMA = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
 _STATE_SCHEMA = pl.Schema(
     {
         "company": pl.Int64(),
@@ -212,59 +201,6 @@ _STATE_SCHEMA = pl.Schema(
     }
 )
 _ROWS_AT_ONCE = 100_000
-_STATE = f"""
-    WITH unsure AS ({UNSURE})
-    SELECT {KEY_SQL} AS company, dataset,
-           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
-                    AND s.fetched_at > ? AND s.fetched_at <= ?, false) AS is_fresh,
-           coalesce(paid_at > ? AND paid_at <= ? AND s.fetched_at < paid_at + ?
-                    AND paid_at NOT IN (FROM unsure), false) AS is_closing,
-           ? > 0 AND status = 'not_found' AND (s.run_id, dataset) IN (
-               SELECT (run_id, dataset) FROM drift WHERE kind = 'left_out'
-           ) AS is_left_out,
-           status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
-           status IN ('forbidden', 'unavailable') AS is_barred,
-           nullif(record_count + reject_count, 0) AS expected_count
-    FROM company_state s LEFT JOIN companies USING (country, company_number)
-"""  # noqa: S608 - constants of this module only
-_AHEAD = "SELECT count(*), max(fetched_at) FROM company_state WHERE fetched_at > ?"
-_PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"
-# After a run that stopped midway only short histories are complete, which would bias the estimate for the rest.
-_TOTALS = """
-    SELECT unnest(totals) FROM (
-        SELECT quantile_disc(record_count + reject_count, [i / 200.0 for i in range(1, 200)]) AS totals,
-               count(*) AS whole_count
-        FROM company_state WHERE dataset = 'financials' AND record_count > 0
-    )
-    WHERE whole_count > 10 * (
-        SELECT count(*) FROM company_state SEMI JOIN (FROM companies WHERE paid_at IS NOT NULL)
-        USING (country, company_number)
-        WHERE dataset = 'financials' AND status = 'waiting' AND record_count IS NULL
-    )
-"""
-
-
-def _read_ahead(connection: duckdb.DuckDBPyConnection, latest: datetime) -> tuple[int, datetime] | None:
-    count, last = connection.execute(_AHEAD, [latest]).fetchall()[0]
-    return (count, last) if count else None
-
-
-def _add_windows(paid: pl.DataFrame, landed: pl.DataFrame, window: timedelta) -> pl.DataFrame:
-    """Add landed answers to the paid windows. An answer inside a window does not start a new one."""
-    first, last = pl.col("paid_at").min(), pl.col("paid_at").max()
-    both = pl.concat([paid.join(landed, on=_KEY, how="semi"), landed])
-    begun = both.group_by(*_KEY).agg(pl.when(last >= first + window).then(last).otherwise(first).alias("paid_at"))
-    return pl.concat([paid.join(landed, on=_KEY, how="anti"), begun])
-
-
-def _frame(
-    connection: duckdb.DuckDBPyConnection, query: str, parameters: list[object], schema: pl.Schema
-) -> pl.DataFrame:
-    """Read rows in batches, so that memory holds millions of them only once, in the narrow types of the schema."""
-    batches = connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
-    return pl.concat(
-        [pl.DataFrame(schema=schema), *(pl.DataFrame(pl.from_arrow(each)).cast(schema) for each in batches)]
-    )
 
 
 def find_unfinished(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,7 +17,7 @@ from firmlake.api.throttle.forecast import Forecast
 from firmlake.core.company import Company
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
-from firmlake.core.run import REDRIVE, Run, list_runs
+from firmlake.core.run import REDRIVE, Run
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.held import (
     Held,
@@ -37,12 +36,10 @@ from firmlake.intake.members import Members, list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
-from firmlake.report.bill import Bill, month_start, read_bill, spent_this_month
+from firmlake.report.bill import Bill, month_start, read_bill
 from firmlake.tables.leaves import check_contract
-from firmlake.tables.underway import is_recent, read_underway
 from firmlake.warehouse.alerts import read_rules
 from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
-from firmlake.warehouse.loads import loaded_runs
 
 _WARN_SHARE = 0.8
 
@@ -270,7 +267,7 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
     companies = without_forgotten(
         read_company_list(company_list, settings.intake), open_forgotten(settings.privacy, folders)
     )
-    held = _read_held(settings, folders, now)
+    held = read_held(settings, folders, now)
     other_list = find_other_list(settings, companies)
     if not settings.run.sample:
         return _plan(settings, folders, companies, held, now)._replace(other_list=other_list)
@@ -292,7 +289,7 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
     """
     folders = Folders.of(settings)
     check_service(settings, folders)
-    planned = _plan(settings, folders, known_companies(companies, name), _read_held(settings, folders, now), now)
+    planned = _plan(settings, folders, known_companies(companies, name), read_held(settings, folders, now), now)
     return planned._replace(resume=f"run `{name}` again")
 
 
@@ -304,7 +301,7 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     """
     folders = Folders.of(settings)
     check_service(settings, folders)
-    held = _read_held(settings, folders, now)
+    held = read_held(settings, folders, now)
     failed = names_of(held.state.filter(FAILED)["company"].unique(maintain_order=True))
     return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
 
@@ -390,15 +387,3 @@ def _waited_for_this_month(settings: Settings, run: Run, now: datetime) -> bool:
         and 0 in run.shards()
         and run.plan.started_at < month_start(now, ZoneInfo(settings.run.time_zone))
     )
-
-
-def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
-    days = settings.run.refresh_after_days, settings.run.credit_window_days
-    limit = settings.run.duckdb_memory
-    with nullcontext() if newest(folders) is None else open_warehouse(folders, memory_limit=limit) as connection:
-        loaded = loaded_runs(connection) if connection else []
-        runs = [run for run in list_runs(folders, loaded) if run.run_id not in loaded]
-        underway = tuple(read_underway(run) for run in runs if is_recent(run.plan, settings.run, now))
-        free_days = with_refresh_off(settings.run, folders).free_refresh_days
-        held = read_held(connection, now, *days, underway, free_days)
-        return held._replace(spent=spent_this_month(connection, underway, settings.run, now))

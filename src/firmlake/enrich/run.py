@@ -32,6 +32,7 @@ from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.finish import decide_outcome, publish_run
+from firmlake.enrich.held import renew_index
 from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned, clean_members
 from firmlake.enrich.shards import fetch_shards
@@ -280,6 +281,7 @@ def _publish(
         outcome = decide_outcome(settings, run, manifest, stopped, now(), credits_passed_on)
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)
     made = publish_run(settings, run, manifest, outcome, now())
+    renew_index(run.folders, settings.run.duckdb_memory)
     log("published", run=run.run_id, warehouse=made)
     return outcome
 

@@ -26,6 +26,7 @@ from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
 from firmlake.rebuild.replay import finished_runs
 from firmlake.report.page import write_report
+from firmlake.tables.index import drop_index
 from firmlake.warehouse.generations import newest
 
 __all__ = ["Forgetting", "clean_merged", "clean_restored", "forget"]
@@ -91,6 +92,7 @@ def forget(
     check_sources(folders)
     check_generations(folders)
     write_register(folders, register)
+    drop_index(folders)
     remove_parts(folders.data)
     places = [*_walk(folders, forgotten, settings, tell, write=True), *copies.clean(write=True)]
     _render_report(folders, settings, now, tell)
@@ -118,6 +120,7 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
         return 0
     changed = list(clean_sources(folders, forgotten, write=True))
     if changed:
+        drop_index(folders)
         for _ in clean_staged(folders, forgotten, write=True):
             pass
     return len(changed)

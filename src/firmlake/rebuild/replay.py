@@ -18,6 +18,7 @@ from firmlake.core.run import OUTCOME_LOST, Outcome, Run, plan_lost, read_runs, 
 from firmlake.core.settings import ContractSettings
 from firmlake.service_lists.load import load_additions, load_overview, newest_applied
 from firmlake.service_lists.overview import Overview, list_overviews
+from firmlake.tables.index import drop_index
 from firmlake.tables.stage import (
     SCHEMA_VERSION,
     Manifest,
@@ -253,6 +254,7 @@ def replay(
         FirmlakeError: There is nothing to replay yet. Run a company list first.
         DamagedError: A landed answer was changed. Nothing was published. Restore the file that the message names.
     """
+    drop_index(folders)  # the settings of reading may differ
     _restore_outcomes(folders)
     loaded, loads = _loaded(folders)
     runs = [

@@ -27,7 +27,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
+from firmlake.core.run import Run, open_run
 from firmlake.intake.key import company_key
 from firmlake.landing.progress import load_progress
 from firmlake.landing.segments import list_segments
@@ -40,6 +40,8 @@ AHEAD = timedelta(hours=1)
 _VERSION = 1
 """Raised when the tables or their meaning change; an index of another version is made again."""
 _WAIT_SECONDS = 30.0
+Loads = Sequence[tuple[str, datetime]]
+"""Runs in the order in which they were loaded, and when each was first loaded, UTC."""
 _DATASETS = list(DATASETS)
 
 _SCHEMA = f"""
@@ -56,13 +58,6 @@ CREATE TABLE charge(run INTEGER, at INTEGER, credits INTEGER);
 CREATE INDEX charge_at ON charge(at);
 CREATE INDEX purchase_run ON purchase(run);
 """
-
-
-class Load(NamedTuple):
-    """A run that is loaded, and when it was first loaded (UTC): verdicts dated later come from a wrong clock."""
-
-    name: str
-    loaded_at: datetime
 
 
 class Facts(NamedTuple):
@@ -82,7 +77,7 @@ class Facts(NamedTuple):
 
 
 @contextmanager
-def open_index(folders: Folders, runs: Sequence[Run], loads: Sequence[Load]) -> Iterator[sqlite3.Connection]:
+def open_index(folders: Folders, runs: Sequence[Run], loads: Loads) -> Iterator[sqlite3.Connection]:
     """Open the index, after reading into it what has landed and was loaded since.
 
     Several processes may do this at once: SQLite lets one write after the other, and each would write the same. In a
@@ -91,13 +86,13 @@ def open_index(folders: Folders, runs: Sequence[Run], loads: Sequence[Load]) -> 
     Args:
         folders: The data folder.
         runs: The runs of the folder that can be read.
-        loads: The runs in the warehouse, in the order they were loaded.
+        loads: The runs in the warehouse. A verdict dated later than the loading of its run comes from a wrong clock.
 
     Raises:
         DamagedError: A loaded run has neither readable tables nor readable answers. Restore them.
     """
     with closing(_connect(_path(folders))) as index:
-        _bring_up_to_date(index, runs, loads)
+        _bring_up_to_date(index, folders, runs, loads)
         yield index
 
 
@@ -114,6 +109,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open the file, or a copy of it in memory if it cannot be written to; an unusable one is made again."""
     is_kept = path.parent.is_dir() and is_writable(path.parent)
     for _ in range(2):
+        if is_kept:
+            path.touch(mode=0o600)
         index = sqlite3.connect(path if is_kept else ":memory:", isolation_level=None, timeout=_WAIT_SECONDS)
         try:
             if not is_kept and path.exists():
@@ -148,9 +145,9 @@ def _begin(index: sqlite3.Connection) -> None:
     index.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
 
 
-def _bring_up_to_date(index: sqlite3.Connection, runs: Sequence[Run], loads: Sequence[Load]) -> None:
+def _bring_up_to_date(index: sqlite3.Connection, folders: Folders, runs: Sequence[Run], loads: Loads) -> None:
     index.execute("PRAGMA synchronous = OFF")  # a torn index is noticed and made again
-    by_name, names = {run.run_id: run for run in runs}, [load.name for load in loads]
+    by_name, names = {run.run_id: run for run in runs}, [name for name, _ in loads]
     known = dict(index.execute("SELECT name, position FROM run").fetchall())
     loaded_before = sorted((name for name, place in known.items() if place is not None), key=known.__getitem__)
     index.execute("BEGIN IMMEDIATE")
@@ -160,9 +157,9 @@ def _bring_up_to_date(index: sqlite3.Connection, runs: Sequence[Run], loads: Seq
         known, loaded_before = {}, []
     for name in known.keys() - by_name.keys() - set(loaded_before):
         _forget_run(index, name)
-    for place, load in enumerate(loads):
-        if place >= len(loaded_before) and load.name in by_name:
-            _read_loaded(index, by_name[load.name], place, load.loaded_at)
+    for place, (name, loaded_at) in enumerate(loads):
+        if place >= len(loaded_before):
+            _read_loaded(index, by_name.get(name) or open_run(folders, name), place, loaded_at)
     for run in runs:
         if run.run_id not in names:
             _read_landed(index, run)
@@ -237,8 +234,8 @@ def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: dat
         "company", pl.col("dataset").to_physical().cast(pl.Int64), "status", "record_count", "reject_count",
         _moment("fetched_at"), is_left_out.cast(pl.Int8).alias("is_left_out"),
     )  # fmt: skip
-    latest = _micros(loaded_at + AHEAD)
-    statement = _SAY.format(run=number, latest=latest, started=_micros(run.plan.started_at))
+    latest = micros(loaded_at + AHEAD)
+    statement = _SAY.format(run=number, latest=latest, started=micros(run.plan.started_at))
     index.executemany(statement, rows.iter_rows())
 
 
@@ -365,7 +362,7 @@ def _moment(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.Datetime("us")).to_physical()
 
 
-def _micros(moment: datetime) -> int:
+def micros(moment: datetime) -> int:
     """Return a time as the index has it."""
     return int((moment.astimezone(UTC) - _EPOCH) / timedelta(microseconds=1))
 

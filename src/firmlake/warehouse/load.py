@@ -10,7 +10,7 @@ correspond to them are kept. A run is in the warehouse if `loads` has a row for 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import duckdb
@@ -18,6 +18,7 @@ import duckdb
 from firmlake.core.errors import DamagedError
 from firmlake.core.run import Outcome, Run
 from firmlake.core.sql import quote_text
+from firmlake.tables.index import AHEAD
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.alerts import raise_alerts
@@ -39,8 +40,6 @@ _IDENTITIES = {
 }
 """The fields that identify a record: a new record replaces the held record with the same values."""
 
-AHEAD = timedelta(hours=1)
-"""Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
 
 _LARGE_BYTES: Final = 64 * 2**20
 """Load with two threads from this many staged bytes: a million companies take 47 s instead of 77 with 8 % more CPU

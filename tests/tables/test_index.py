@@ -1,0 +1,158 @@
+"""The index over the log says the same however it came to be, and whatever happens to its file."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from firmlake.core.errors import DamagedError
+from firmlake.tables import index as indexing
+from firmlake.warehouse.generations import LINK
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    header,
+    held_at,
+    land,
+    make_run,
+    period,
+    publish_landed,
+)
+
+SECOND = "20260106T120000Z-0002"
+
+
+def two_runs(folders):
+    """A published run about two companies, and one that goes on, about a third."""
+    first = make_run(folders, [ACME, BOLT], ["financials"])
+    charge = {first.plan.names.credits_charged_header.lower(): "1"}
+    land(first, answer("financials", found(ACME, "financials", period()), offset=0, headers=charge))
+    land(first, (header("financials", [BOLT], kind="given_up", status=None, error="refused"), b""))
+    publish_landed(first)
+    second = make_run(folders, [CIRC], ["financials"], run_id=SECOND, at=NOON + DAY)
+    land(second, answer("financials", found(CIRC, "financials", period()), offset=0, at=NOON + DAY, headers=charge))
+    return second
+
+
+def told(folders, now=NOON + 2 * DAY):
+    held = held_at(folders, now)
+    paid = held.paid.select("country", "company_number").sort("country").rows()
+    return held.state.sort("company").rows(), paid, held.spent
+
+
+def file_of(folders):
+    return folders.state / "index.sqlite"
+
+
+def test_what_any_run_paid_for_counts_and_what_a_published_one_said(folders):
+    two_runs(folders)
+    folders.state.mkdir(exist_ok=True)
+    state, paid, spent = told(folders)
+    assert [row[1:] for row in state] == [
+        ("financials", True, False, False, False, False, 1),
+        ("financials", False, False, False, True, False, None),
+    ]
+    assert (paid, spent) == ([tuple(ACME), tuple(CIRC)], 2)
+    assert file_of(folders).exists()
+
+
+def remove(path):
+    path.unlink()
+
+
+def overwrite(path):
+    path.write_bytes(b"x" * 5000)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def age(path):
+    with closing(sqlite3.connect(path)) as index:
+        index.execute("PRAGMA user_version = 99")
+
+
+@pytest.mark.parametrize("harm", [remove, overwrite, cut, empty, age])
+def test_an_index_that_is_missing_damaged_or_of_another_version_is_made_again(folders, harm):
+    two_runs(folders)
+    folders.state.mkdir(exist_ok=True)
+    before = told(folders)
+    harm(file_of(folders))
+    assert told(folders) == before
+    assert told(folders) == before
+
+
+def test_an_index_learns_what_landed_since(folders):
+    second = two_runs(folders)
+    folders.state.mkdir(exist_ok=True)
+    told(folders)
+    charge = {second.plan.names.credits_charged_header.lower(): "3"}
+    land(second, (header("financials", [CIRC], kind="no_answer", at=NOON + DAY + MINUTE, headers=charge), b""))
+    assert told(folders)[2] == 5
+    publish_landed(second, at=NOON + DAY + MINUTE)
+    state, _, spent = told(folders)
+    assert (len(state), spent) == (3, 5)
+
+
+def test_a_folder_that_cannot_be_written_to_is_planned_from_and_keeps_its_files(folders, monkeypatch):
+    second = two_runs(folders)
+    folders.state.mkdir(exist_ok=True)
+    before = told(folders)
+    publish_landed(second, at=NOON + DAY + MINUTE)
+    content = file_of(folders).read_bytes()
+    monkeypatch.setattr(indexing, "is_writable", lambda folder: False)
+    assert len(told(folders)[0]) == len(before[0]) + 1
+    assert file_of(folders).read_bytes() == content
+
+
+def test_nothing_is_made_where_no_data_folder_is(folders):
+    assert held_at(folders, NOON).state.is_empty()
+    assert not folders.data.exists()
+
+
+def test_a_generation_of_earlier_is_planned_from_as_it_was(folders):
+    """Somebody points the link back: what the later run said is not held any more, but what it paid for is."""
+    second = two_runs(folders)
+    folders.state.mkdir(exist_ok=True)
+    before = told(folders)
+    newest = folders.warehouse / LINK
+    first = newest.readlink()
+    publish_landed(second, at=NOON + DAY + MINUTE)
+    assert told(folders) != before
+    newest.unlink()
+    newest.symlink_to(first)
+    assert told(folders) == before
+
+
+def test_a_published_run_that_is_lost_counts_as_long_as_the_index_has_read_it(folders):
+    two_runs(folders)
+    folders.state.mkdir(exist_ok=True)
+    before = told(folders)
+    (folders.run("20260105T120000Z-0001") / "plan.json").write_bytes(b"{")
+    assert told(folders) == before
+    file_of(folders).unlink()
+    with pytest.raises(DamagedError, match=r"plan\.json"):
+        told(folders)
+
+
+def test_windows_begin_with_the_first_answer_whatever_the_order_of_reading(folders):
+    late = make_run(folders, [ACME], ["financials"], run_id=SECOND, at=NOON + 20 * DAY)
+    land(late, answer("financials", found(ACME, "financials", period()), offset=0, at=NOON + 20 * DAY))
+    folders.state.mkdir(exist_ok=True)
+    assert told(folders, NOON + 31 * DAY)[1] == [tuple(ACME)]
+    early = make_run(folders, [ACME], ["financials"])
+    land(early, answer("financials", found(ACME, "financials", period()), offset=0))
+    assert told(folders, NOON + 31 * DAY)[1] == [], "it began twenty days earlier"
