@@ -5,7 +5,7 @@ step with the warehouse, so deleting it between two commands changes nothing, an
 
     run       the runs that were read: name, what had landed (`mark`), and its place among the loaded runs
     said      the newest verdict about each company and dataset, by the runs that are loaded
-    purchase  the beginning of each paid window of each company, by any run, and whether a charge confirms it
+    purchase  the beginning of each paid window of each company, by any run
     charge    what the requests of any run were charged
 
 Times are microseconds since 1970 in UTC, companies are integers (`intake.key`), and datasets are places in `DATASETS`.
@@ -51,9 +51,7 @@ CREATE TABLE said(
     company INTEGER, dataset INTEGER, status TEXT, record_count INTEGER, reject_count INTEGER, at INTEGER,
     run INTEGER, is_left_out INTEGER, PRIMARY KEY (company, dataset)
 ) WITHOUT ROWID;
-CREATE TABLE purchase(
-    company INTEGER, at INTEGER, run INTEGER, is_confirmed INTEGER, PRIMARY KEY (company, at)
-) WITHOUT ROWID;
+CREATE TABLE purchase(company INTEGER, at INTEGER, run INTEGER, PRIMARY KEY (company, at)) WITHOUT ROWID;
 CREATE TABLE charge(run INTEGER, at INTEGER, credits INTEGER);
 CREATE INDEX charge_at ON charge(at);
 CREATE INDEX purchase_run ON purchase(run);
@@ -206,16 +204,7 @@ _DROP_LATER = """
         AND paid.at < purchase.at AND purchase.at < paid.at + :window
     ) AND :run
 """
-# A charge confirms the beginning of the windows if it covers all companies that a request or the whole run bought.
-# Otherwise somebody else paid for some of them, and their windows began earlier.
-_PURCHASES = """
-    INSERT INTO purchase
-    SELECT company, paid.at, :run,
-           NOT coalesce(c.credits < count(*) OVER (PARTITION BY paid.at)
-                        AND (SELECT sum(credits) FROM charge WHERE run = :run) < count(*) OVER (), 0)
-    FROM temp.paid LEFT JOIN (SELECT at, max(credits) AS credits FROM charge WHERE run = :run GROUP BY at) c
-    ON c.at = paid.at WHERE :window
-"""
+_PURCHASES = "INSERT INTO purchase SELECT company, at, :run FROM temp.paid WHERE :window"
 
 
 def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: datetime) -> None:
