@@ -9,6 +9,7 @@ from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.settings import Settings
 from firmlake.intake.company_list import read_company_list
 from firmlake.match.match import match_names
+from firmlake.match.names import normal_name
 
 ENTERPRISE = """"EnterpriseNumber","Status","JuridicalSituation","TypeOfEnterprise","JuridicalForm","StartDate"
 "0403.227.515","AC","000","2","014","09-02-1935"
@@ -141,3 +142,24 @@ def test_what_cannot_be_used_is_refused_with_the_next_step(look_up):
         look_up("naam\nKBC Bank\n", "enterprise.csv", "address.csv")
     with pytest.raises(UsageError, match="--out"):
         look_up("naam\nKBC Bank\n", out="out.doc")
+
+
+@pytest.mark.parametrize(
+    ("name", "registered"),
+    [
+        ("SELARL Dupont", "Dupont"),
+        ("Dupont SELAS", "DUPONT"),
+        ("GAEC du Moulin", "Du Moulin"),
+        ("SCEA Les Vignes", "LES VIGNES"),
+        ("E.A.R.L. Les Vignes", "Les Vignes"),
+        ("Maatschap Jansen", "Jansen"),
+        ("Stichting De Kroon", "De Kroon"),
+        ("Coöperatie De Kroon U.A.", "De Kroon"),
+        ("VvE Havenlaan", "Vereniging van Eigenaars Havenlaan"),
+        ("De Kroon besloten vennootschap met beperkte aansprakelijkheid", "De Kroon BV"),
+    ],
+)
+def test_legal_forms_are_no_part_of_a_name(name, registered):
+    """After ISO 20275, as people write them."""
+    names = pl.DataFrame({"name": [name, registered]}).select(normal_name(pl.col("name")))["name"]
+    assert names[0] == names[1] != ""

@@ -6,18 +6,38 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["normal_name", "normal_place", "postcode", "vat_key"]
-
 _LEGAL_FORMS: Final = (
-    "nv", "sa", "bv", "bvba", "ebvba", "sprl", "sprlu", "srl", "sarl", "sas", "sasu", "eurl", "sca", "scs", "snc", "sc",
-    "sci", "scop", "gie", "ei", "eirl", "se", "vof", "cv", "cvba", "cvoa", "scrl", "scris", "gcv", "commv", "comm v",
-    "comm va", "vzw", "asbl", "ivzw", "aisbl", "ltd", "limited", "gmbh", "ag", "inc", "plc", "llc", "spa",
-    "naamloze vennootschap", "besloten vennootschap", "societe anonyme", "societe a responsabilite limitee",
-    "societe par actions simplifiee", "coperatieve vennootschap", "cooperatieve vennootschap",
-    "vennootschap onder firma", "societe en nom collectif", "commanditaire vennootschap",
+    # Belgium: ISO 20275 (ELF codes), in Dutch and French, short and in full
+    "nv", "sa", "bv", "bvba", "ebvba", "sprl", "sprlu", "srl", "vof", "snc", "cv", "cvba", "cvoa", "sc", "scrl",
+    "scris", "gcv", "commv", "comm v", "comm va", "sca", "scs", "vzw", "asbl", "ivzw", "aisbl", "maatschap",
+    "societe simple",
+    "naamloze vennootschap", "besloten vennootschap", "met beperkte aansprakelijkheid", "a responsabilite limitee",
+    "vennootschap onder firma", "commanditaire vennootschap", "op aandelen", "vereniging zonder winstoogmerk",
+    "association sans but lucratif", "vereniging van mede eigenaars", "vme", "acp", "stichting van openbaar nut",
+    "private stichting", "fondation privee", "fondation d utilite publique",
+    # the Netherlands
+    "stichting", "vereniging", "cooperatie", "cooperatief", "cooperatieve vennootschap", "coperatieve vennootschap",
+    "vve", "vereniging van eigenaars", "vereniging van eigenaren", "eenmanszaak", "in oprichting",
+    "onderlinge waarborgmaatschappij", "owm", "kerkgenootschap", "fonds voor gemene rekening",
+    # France
+    "sarl", "sas", "sasu", "eurl", "ei", "eirl", "sci", "scp", "scm", "sccv", "scpi", "scea", "earl", "gaec", "gfa",
+    "selarl", "selarlu", "selas", "selasu", "selafa", "selca", "spfpl", "scop", "scic", "sem", "seml", "spl", "gie",
+    "sep", "sica", "cuma", "societe anonyme", "societe par actions simplifiee", "unipersonnelle",
+    "societe en nom collectif", "societe civile", "societe civile immobiliere", "societe civile professionnelle",
+    "societe en commandite simple", "societe en commandite par actions", "societe cooperative", "a associe unique",
+    "entreprise unipersonnelle a responsabilite limitee", "entreprise individuelle", "auto entrepreneur",
+    "exploitation agricole a responsabilite limitee", "groupement agricole d exploitation en commun",
+    "groupement d interet economique", "societe d exercice liberal", "societe a responsabilite limitee",
+    "association", "fondation",
+    # Europe and elsewhere
+    "se", "sce", "eesv", "geie", "eeig", "ltd", "limited", "gmbh", "ag", "kg", "inc", "plc", "llc", "spa",
 )  # fmt: skip
+"""Legal forms as people write them beside names: ISO 20275, lower case, without accents and dots."""
+
 _JOINING: Final = ("and", "en", "et", "und")
 _WORDS: Final = rf"\b(?:{'|'.join(sorted((*_LEGAL_FORMS, *_JOINING), key=len, reverse=True))})\b"
+_LIABILITY: Final = r"\b[buw] ?a$"
+"""How the members of a Dutch cooperative are liable: it follows the name (`Coöperatie De Kroon U.A.`)."""
 
 
 def _plain(text: pl.Expr) -> pl.Expr:
@@ -34,9 +54,13 @@ def normal_name(name: pl.Expr) -> pl.Expr:
     Example:
         >>> pl.select(normal_name(pl.lit("Établissements De Kroon, B.V."))).item()
         'etablissements de kroon'
+        >>> pl.select(normal_name(pl.lit("SELARL Dupont & Fils"))).item()
+        'dupont fils'
     """
     plain = _plain(name)
-    short = plain.str.replace_all(_WORDS, " ").str.replace_all(" +", " ").str.strip_chars()
+    is_cooperative = plain.str.contains(r"\bcooperati")
+    named = pl.when(is_cooperative).then(plain.str.replace(_LIABILITY, "")).otherwise(plain)
+    short = named.str.replace_all(_WORDS, " ").str.replace_all(" +", " ").str.strip_chars()
     return pl.when(short == "").then(plain).otherwise(short)
 
 
