@@ -12,7 +12,6 @@ from xlsxwriter import Workbook
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.entries import read_entries
 from firmlake.intake.forms import EMPTY
-from firmlake.intake.sheet import load_guarded, load_sheets
 from firmlake.intake.table import BLANK, KINDS, field, unique_names
 from intake.test_binary_formats import parquet, workbook
 from intake.test_people import ods
@@ -54,11 +53,11 @@ def test_cells_of_workbooks_parquet_and_json_come_in_the_same_way(write):
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        (pa.array([datetime.timedelta(hours=1)]), "PT1H"),
+        (pa.array([datetime.timedelta(hours=1)]), "3600000000"),
         (pa.array([datetime.time(9, 30)]), "09:30:00"),
-        (pa.array([datetime.time(9, 30, 0, 500_000)]), "09:30:00.500"),
+        (pa.array([datetime.time(9, 30, 0, 500_000)]), "09:30:00.5"),
         (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
-        (pa.array([{"a": [b"\xff"]}]), '{"a":["/w=="]}'),
+        (pa.array([{"a": [b"\xff"]}]), r'{"a":["\\xFF"]}'),
         (pa.array(['{"a":1}'], pa.json_()), '{"a":1}'),
         (pa.array([None], pa.list_(pa.int8())), None),
     ],
@@ -247,9 +246,10 @@ def test_cells_have_the_same_kinds_in_the_workbooks_of_a_spreadsheet_program(wri
     )
 
 
-@pytest.mark.slow
-def test_a_process_of_its_own_reads_a_sheet_in_the_same_way(write):
-    path = write(workbook([["kbo", "2024"], ["0403227515", "1"], ["0403227515", 2]]))
-    (guarded, _), (sheet, _) = load_guarded(path, "", 1000), load_sheets(path)
-    assert guarded.cells.equals(sheet.cells)
-    assert guarded.kinds.to_list() == sheet.kinds.to_list() == ["ss", "ss", "sn"]
+def test_a_workbook_so_large_that_a_guarded_process_reads_it_gives_the_same_cells(write):
+    rows = [["0403227515", f"{n * 7919 % 1_000_003}-{n}", n / 8] for n in range(3000)]
+    content = workbook([["kbo", "text", "number"], *rows])
+    assert len(content) > 2**15
+    path = write(content)
+    assert [line[3:6] for line in cells(path)[1]] == [(a, b, f"{c:g}") for a, b, c in rows]
+    assert set(kinds(path)) == {"ssn"}

@@ -10,8 +10,11 @@ import pytest
 import xlsxwriter
 
 from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.columns import COMPANY_COLUMNS
 from firmlake.intake.company_list import read_company_list
-from firmlake.intake.sheet import SheetDamagedError
+from firmlake.intake.sheets import SheetDamagedError
+from firmlake.intake.workbook import open_workbook
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
 
@@ -89,14 +92,14 @@ def test_the_lock_file_of_an_open_workbook_is_refused_with_its_meaning(tmp_path,
     assert caught.value.next_step == "Name the workbook itself"
 
 
-def test_a_password_that_only_the_reader_of_cells_meets_is_named(refusal, monkeypatch):
+def test_a_password_that_only_the_reader_of_cells_meets_is_named(tmp_path):
     """XLS and OpenDocument files with a password have no mark that their first bytes show."""
 
-    def load(*_args):
+    def list_sheets():
         raise SheetDamagedError("calamine error: Xls error: Workbook is password protected")
 
-    monkeypatch.setattr("firmlake.intake.workbook.load_guarded", load)
-    assert "is protected with a password" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000)).message
+    with pytest.raises(CompanyListError, match="is protected with a password"):
+        open_workbook(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS, list_sheets)
 
 
 def test_what_is_no_file_is_refused(tmp_path):

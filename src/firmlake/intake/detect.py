@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import lzma
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Final, Literal
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-
-__all__ = ["GZIP", "find_format", "only_member", "too_large"]
 
 Format = Literal["text", "xlsx", "workbook", "parquet", "folder", "zip"]
 """`workbook` is any workbook but XLSX; `zip` is an archive with one file."""
@@ -50,6 +51,9 @@ _NO_SPREADSHEET: Final = {
 }
 """Parts of archives that are mistaken for lists."""
 
+_ARCHIVE_ERRORS: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, OSError, ValueError,
+)  # fmt: skip
 _LOCKS: Final = ("~$", ".~lock.")
 """How the names of files begin that Excel and LibreOffice keep beside a workbook while it is open."""
 
@@ -83,13 +87,17 @@ def find_format(path: Path, options: IntakeSettings) -> Format:
     if start.startswith(_PARQUET):
         return _whole_parquet(path)
     if start.startswith(_ZIP):
-        return _whole_archive(path, options)
+        return _find_archive(path, options)
     return "text"
 
 
-def too_large(path: Path | str, limit: int, unit: str, setting: str) -> CompanyListError:
+class TooLargeError(CompanyListError):
+    """The file holds more than a setting allows."""
+
+
+def too_large(path: Path | str, limit: int, unit: str, setting: str) -> TooLargeError:
     """Return the error for a file that holds more than a setting allows."""
-    return CompanyListError(
+    return TooLargeError(
         f"{path} holds more than {limit:,} {unit}", f"Check that it is a list; if it is, raise {setting}"
     )
 
@@ -129,31 +137,44 @@ def _whole_parquet(path: Path) -> Format:
     raise CompanyListError(f"{path} is a truncated Parquet file: its end is missing", "Copy or export it again")
 
 
-def _whole_archive(path: Path, options: IntakeSettings) -> Format:
-    """Check every part of the archive, because a damaged worksheet may yield wrong numbers."""
+def check_archive(path: Path) -> None:
+    """Check every part of an archive, because a damaged worksheet may yield wrong numbers.
+
+    Raises:
+        CompanyListError: A part is damaged. Copy the file again.
+    """
+    with _opened(path) as archive:
+        damaged = archive.testzip()
+    if damaged:
+        raise CompanyListError(f"{path} is damaged in {damaged}", "Copy or export it again")
+
+
+def _find_archive(path: Path, options: IntakeSettings) -> Format:
     limit = options.max_inflated_megabytes
+    with _opened(path) as archive:
+        if sum(part.file_size for part in archive.infolist()) > limit << 20:
+            raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
+        if any(part.flag_bits & 1 for part in archive.infolist()):
+            raise CompanyListError(f"{path} is protected with a password", "Save it without a password")
+        return _archive_kind(path, archive)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(part.file_size for part in archive.infolist()) > limit << 20:
-                raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
-            if any(part.flag_bits & 1 for part in archive.infolist()):
-                raise CompanyListError(f"{path} is protected with a password", "Save it without a password")
-            kind = _archive_kind(path, archive)
-            damaged = archive.testzip()
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+            yield archive
+    except _ARCHIVE_ERRORS as error:
         raise CompanyListError(
             f"{path} is a truncated or damaged ZIP or XLSX file", "Copy or export it again"
         ) from error
-    if damaged:
-        raise CompanyListError(f"{path} is damaged in {damaged}", "Copy or export it again")
-    return kind
 
 
 def _archive_kind(path: Path, archive: zipfile.ZipFile) -> Format:
     names = archive.namelist()
     if _XLSX in names:
         return "xlsx"
-    if _XLSB in names or ("mimetype" in names and b"spreadsheet" in archive.read("mimetype")[:100]):
+    if _XLSB in names or ("mimetype" in names and b"spreadsheet" in archive.open("mimetype").read(100)):
         return "workbook"
     for part, kind in _NO_SPREADSHEET.items():
         if part in names and len(names) > 1:

@@ -1,218 +1,156 @@
-"""Read Parquet files, and folders of them, as a table."""
+"""Read Parquet files, and folders of them, as a table. DuckDB reads them, so that damage is an error, never a panic."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
+from typing import Final
 
 import duckdb
-import msgspec
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from firmlake.core.errors import CompanyListError
+from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import IntakeSettings
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.intake.detect import too_large
 from firmlake.intake.table import KINDS, SAMPLE_ROWS, TextTable, field
 
-__all__ = ["open_parquet", "open_parquet_folder"]
-
-_DAMAGE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError)
-"""Exceptions raised for damaged files; Polars panics on some."""
-
-_BATCH_ROWS: Final = 65_536
-_MAX_BATCH_BYTES: Final = 512 * 2**20
-"""Dictionary encoding stores a repeated text once, but in memory every row takes its length."""
-
-_NO_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+_BATCH_ROWS: Final = 16_384
+_MEMORY: Final = "800MB"
+_NUMBER: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)")
+_MOMENT: Final = re.compile(r"DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?")
+_NESTED: Final = re.compile(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", re.DOTALL)
+_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 
 
-class _Part(NamedTuple):
-    """One file, and the column values that its folders define for all its rows."""
-
-    path: Path
-    values: dict[str, str | None]
-
-
-def open_parquet(path: Path, options: IntakeSettings) -> TextTable:
-    """Open a Parquet file; rows are numbered from 1.
-
-    Raises:
-        CompanyListError: The file is damaged, or has more rows or bytes than the settings allow.
-    """
-    return _open(path, [_Part(path, {})], options)
-
-
-def open_parquet_folder(path: Path, options: IntakeSettings) -> TextTable:
-    """Open the Parquet files below a folder as one list, in the order of their paths.
+def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.maxsize) -> TextTable:
+    """Open a Parquet file, or the Parquet files below a folder as one list, in the order of their paths.
 
     Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
+
+    Args:
+        path: The file or folder.
+        options: Limits.
+        max_characters: Refuse files that might hold more, if each cell held the longest text possible.
 
     Raises:
         CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
     """
-    files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith((".", "_")))
+    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    files = [file for file in files if file == path or not file.name.startswith((".", "_"))]
     if not files:
         raise CompanyListError(f"{path} is a folder without Parquet files (*.parquet)", "Name one file")
-    return _open(path, [_Part(file, _partition(file.relative_to(path).parts[:-1])) for file in files], options)
-
-
-def _partition(folders: Sequence[str]) -> dict[str, str | None]:
-    pairs = (folder.partition("=") for folder in folders if "=" in folder)
-    return {unquote(key): None if value == _NO_PARTITION else unquote(value) for key, _, value in pairs}
-
-
-def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> TextTable:
-    names: dict[str, None] = {}
-    unusable: dict[str, tuple[str, str]] = {}
-    types: dict[str, set[Any]] = {}
-    row_count = byte_count = 0
-    for part in parts:
-        try:
-            with pq.ParquetFile(part.path) as file:
-                found = file.metadata
-                schema = file.schema_arrow
-        except _DAMAGE as error:
-            raise _damaged(part.path) from error
-        row_count += found.num_rows
-        byte_count += sum(found.row_group(n).total_byte_size for n in range(found.num_row_groups))
-        names.update(dict.fromkeys((*schema.names, *part.values)))
-        for each in schema:
-            types.setdefault(each.name, set()).add(each.type)
-        for name in part.values:
-            types.setdefault(name, set()).add(pa.string())
-        unusable |= {each.name: reason for each in schema if (reason := _why_unusable(part.path, each))}
-    if row_count > options.max_rows:
-        raise too_large(path, options.max_rows, "lines", "intake.max_rows")
-    if len(names) > options.max_columns:
+    within = {part for file in files for part in file.relative_to(path).parts[:-1] if "=" in part}
+    rows = (
+        f"read_parquet([{', '.join(quote_text(str(file)) for file in files)}], union_by_name = true, "
+        f"hive_partitioning = {bool(within)}, hive_types_autocast = false)"
+    )
+    with _database(path) as connection:
+        _check_size(connection, path, files, options, max_characters)
+        described = connection.execute(f"DESCRIBE FROM {rows}").fetchall()
+    above = {part.partition("=")[0] for part in path.parts if "=" in part} if within else set()
+    types = {name: kind for name, kind, *_ in described if name not in above}
+    if len(types) > options.max_columns:
         raise too_large(path, options.max_columns, "columns", "intake.max_columns")
-    if byte_count > options.max_inflated_megabytes << 20:
-        raise too_large(path, options.max_inflated_megabytes, "MB", "intake.max_inflated_megabytes")
-    columns = tuple(names)
-    column_types = [types[name].pop() if len(types[name]) == 1 else pa.string() for name in columns]
-    batches = partial(_batches, parts, columns, "".join(map(_letter, column_types)))
-    positions = range(len(columns))
-    first = next(batches(positions, SAMPLE_ROWS), pl.DataFrame())
-    texts = pl.concat_list(pl.col(field(position)).fill_null("") for position in positions)
-    sample = first.head(SAMPLE_ROWS).select(fields=texts) if first.height else _NOTHING
-    where = {position: unusable[name] for position, name in enumerate(columns) if name in unusable}
+    batches = partial(_batches, path, rows, types)
+    first = next(batches(range(len(types)), SAMPLE_ROWS), pl.DataFrame(schema={field(0): pl.String}))
+    texts = pl.concat_list(pl.col(r"^field_\d+$").fill_null(""))
     return TextTable(
-        columns,
-        len(columns),
+        tuple(types),
+        len(types),
         0,
-        sample,
+        first.select(fields=texts),
         batches,
-        unusable=where,
+        unusable={n: why for n, (name, kind) in enumerate(types.items()) if (why := _why_unusable(path, name, kind))},
         has_kinds=True,
-        types={n: name for n, kind in enumerate(column_types) if (name := _type_name(kind))},
+        types={n: kind for n, kind in enumerate(types.values()) if _letter(kind) != "s" or kind == _WITH_ZONE},
     )
 
 
-_NOTHING: Final = pl.DataFrame(schema={"fields": pl.List(pl.String)})
+@contextmanager
+def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield an empty database in memory; errors of reading name the list."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": _MEMORY,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    try:
+        with duckdb.connect(config=config) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
+    except duckdb.OutOfMemoryException as error:
+        raise CompanyListError(
+            f"{path} takes more than {_MEMORY} of memory to read", "Check that it is a list; if it is, save it as CSV"
+        ) from error
+    except duckdb.Error as error:
+        raise CompanyListError(
+            f"{path} is a damaged Parquet file, or cannot be read: {first_line(error)}", "Copy or export it again"
+        ) from error
+
+
+def _check_size(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    files: Sequence[Path],
+    options: IntakeSettings,
+    max_characters: int,
+) -> None:
+    names = [str(file) for file in files]
+    counted = "SELECT sum(num_rows) FROM parquet_file_metadata(?)"
+    [row_count] = connection.execute(counted, [names]).fetchall()[0]
+    if (row_count or 0) > options.max_rows:
+        raise too_large(path, options.max_rows, "lines", "intake.max_rows")
+    measured = "SELECT sum(total_uncompressed_size) FROM parquet_metadata(?)"
+    [byte_count] = connection.execute(measured, [names]).fetchall()[0]
+    limit = options.max_inflated_megabytes
+    if (byte_count or 0) > limit << 20 or (row_count or 0) * (byte_count or 0) > max_characters:
+        raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
 
 
 def _batches(
-    parts: Sequence[_Part], names: Sequence[str], kinds: str, positions: Sequence[int], batch_rows: int = _BATCH_ROWS
+    path: Path, rows: str, types: dict[str, str], positions: Sequence[int], batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pl.DataFrame]:
+    names = list(types)
+    texts = [f"{_as_text(names[n], types[names[n]])} AS {field(n)}" for n in positions]
+    letters = quote_text("".join(map(_letter, types.values())))
+    query = f"SELECT {', '.join([*texts, f'{letters} AS {KINDS}'])} FROM {rows}"  # noqa: S608 - names are quoted
     start = 1
-    for part in parts:
-        for columns in _read(part, [names[position] for position in positions], batch_rows):
-            texts = {field(n): _text(columns[names[n]]) for n in positions}
-            nothing, letters = pl.lit(None, pl.String), pl.lit(kinds).alias(KINDS)
-            lines = pl.int_range(start, start + pl.len())
-            yield columns.select(**texts).with_columns(letters, line=lines, defect=nothing, text=nothing)
-            start += columns.height
+    with _database(path) as connection:
+        for batch in connection.sql(query).to_arrow_reader(batch_rows):
+            frame = pl.DataFrame(pl.from_arrow(pa.table(batch)))
+            nothing = pl.lit(None, pl.String)
+            yield frame.with_columns(line=pl.int_range(start, start + pl.len()), defect=nothing, text=nothing)
+            start += frame.height
 
 
-def _read(part: _Part, names: Sequence[str], batch_rows: int) -> Iterator[pl.DataFrame]:
-    """Yield columns of a file and of its folders; a column that the file lacks is null."""
-    try:
-        with pq.ParquetFile(part.path) as file:
-            schema = file.schema_arrow
-            present = [name for name in names if name in schema.names and name not in part.values]
-            texts = [
-                each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)
-            ]
-        with pq.ParquetFile(part.path, read_dictionary=[name for name in texts if name in present]) as file:
-            for batch in file.iter_batches(batch_rows, columns=present):
-                _check_size(part.path, batch)
-                frame = pl.DataFrame({"": pl.repeat(None, batch.num_rows, dtype=pl.String, eager=True)})
-                if present:
-                    frame = frame.hstack(pl.DataFrame(pl.from_arrow(pa.table(batch))))
-                added = {name: part.values.get(name) for name in names if name not in present}
-                yield frame.with_columns(pl.lit(value, pl.String).alias(name) for name, value in added.items())
-    except _DAMAGE as error:
-        raise _damaged(part.path) from error
+def _as_text(name: str, kind: str) -> str:
+    """Return the expression for a column as text: bytes in hexadecimal, nested values as JSON."""
+    column = quote_name(name)
+    if kind == "BLOB":
+        return f"lower(hex({column}))"
+    return f"to_json({column})::VARCHAR" if _NESTED.fullmatch(kind) else f"{column}::VARCHAR"
 
 
-def _check_size(path: Path, batch: Any) -> None:
-    """Refuse a batch whose texts would take too much memory once expanded."""
-    size = 0
-    for column in batch.columns:
-        if pa.types.is_dictionary(column.type):
-            longest = max((len(text) for text in column.dictionary.to_pylist() if text), default=0)
-            size += longest * len(column)
-    if size > _MAX_BATCH_BYTES:
-        raise CompanyListError(
-            f"{path} has very long texts: {len(batch):,} lines take {size >> 20:,} MB",
-            "Check that the file is a list, or remove the column with the long texts",
-        )
-
-
-def _text(column: pl.Series) -> pl.Series:
-    """Return a column as text; nested values become JSON."""
-    if column.dtype == pl.Binary:
-        return column.bin.encode("hex")
-    if column.dtype == pl.Duration:
-        return column.dt.to_string("iso")
-    if column.dtype == pl.Time:
-        return column.dt.to_string("%H:%M:%S%.f")
-    if isinstance(column.dtype, pl.BaseExtension):
-        return _text(column.ext.storage())
-    if column.dtype.is_nested():
-        # Polars panics on bytes inside nested values.
-        texts = [None if value is None else _json(value) for value in column.to_list()]
-        return pl.Series(column.name, texts, pl.String)
-    return column.cast(pl.String)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
-
-
-def _letter(kind: Any) -> str:
-    """Return the letter of a type, as in `TextTable.has_kinds`."""
-    if pa.types.is_boolean(kind):
+def _letter(kind: str) -> str:
+    """Return the letter of a DuckDB type, as in `TextTable.has_kinds`."""
+    if kind == "BOOLEAN":
         return "b"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "n"
-    is_local = pa.types.is_timestamp(kind) and kind.tz is None
-    return "d" if is_local or pa.types.is_date(kind) or pa.types.is_time(kind) else "s"
+    return "n" if _NUMBER.fullmatch(kind) else "d" if _MOMENT.fullmatch(kind) else "s"
 
 
-def _type_name(kind: Any) -> str:
-    """Return the DuckDB type to which texts of an Arrow type can be cast without loss; empty if there is none."""
-    is_exact = _letter(kind) != "s" or pa.types.is_timestamp(kind)
-    is_exact &= not (pa.types.is_float16(kind) or pa.types.is_decimal256(kind))  # DuckDB has neither
-    return str(duckdb.from_arrow(pa.schema({"": kind}).empty_table()).types[0]) if is_exact else ""
-
-
-def _why_unusable(path: Path, column: Any) -> tuple[str, str] | None:
+def _why_unusable(path: Path, name: str, kind: str) -> tuple[str, str] | None:
     """Return why a column cannot hold company numbers, with the next step; None if it can."""
-    kind = column.type
-    if kind in {pa.float32(), pa.float16()}:
+    if kind == "FLOAT":
         return (
-            f"{path}: column {column.name!r} is {kind}, which holds only 7 digits: the last digits are lost",
+            f"{path}: column {name!r} is a 32-bit float, which holds only 7 digits: the last digits are lost",
             "Export the column as text",
         )
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return f"{path}: column {column.name!r} is {kind}, not text", "Export the column as text"
+    if kind == "BLOB" or _NESTED.fullmatch(kind):
+        return f"{path}: column {name!r} is {kind}, not text", "Export the column as text"
     return None
-
-
-def _damaged(path: Path) -> CompanyListError:
-    return CompanyListError(f"{path} is a damaged Parquet file", "Copy or export it again")

@@ -1,22 +1,66 @@
-"""Open any list file as a table; the content decides which reader is used."""
+"""Open any list file as a table; the content decides which reader is used.
+
+A small file may unfold to gigabytes. So only text, which does not unfold, and what proves small are read in this
+process. Everything else is read in a guarded one, with limits of memory and of time and without the token in its
+environment; what it found is read from the Parquet file that it leaves.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import weakref
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+import pyarrow.parquet as pq
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
-from firmlake.intake.detect import find_format, too_large
+from firmlake.intake.detect import GZIP, TooLargeError, check_archive, find_format, only_member, too_large
 from firmlake.intake.ndjson import open_ndjson
-from firmlake.intake.parquet import open_parquet, open_parquet_folder
-from firmlake.intake.table import TextTable
+from firmlake.intake.parquet import open_parquet
+from firmlake.intake.sheets import Limits, list_others, list_xlsx
+from firmlake.intake.table import KINDS, SAMPLE_ROWS, TAIL, Formats, TextTable, field
 from firmlake.intake.text import beginning, open_delimited, open_text
-from firmlake.intake.unpack import open_member
 from firmlake.intake.workbook import open_workbook
 
-__all__ = ["open_table"]
+_SMALL_BYTES: Final = 32 * 2**10
+"""A file up to this size is first read in this process, up to the next limits; ZIP shrinks at most a thousandfold."""
+
+_SMALL_CELLS: Final = 200_000
+_SMALL_CHARACTERS: Final = 32 * 2**20
+_PLAIN_BYTES: Final = 10 * 2**20
+_MEMORY_BYTES: Final = 2**30
+_SECONDS: Final = 60
+"""Memory and processor time for each 10 MB of a file."""
+
+_BATCH_BYTES: Final = 16 * 2**20
+_MAX_ARCHIVES: Final = 3
+_TABLE: Final = "table.parquet"
+_REFUSED: Final = 3
+_OUT_OF_MEMORY: Final = 4
+
+
+class _Folder:
+    """A temporary folder that is removed when nothing refers to it: neither a table nor its batches."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="firmlake-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
@@ -32,26 +76,58 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
         CompanyListError: The file cannot be used; the message names the file and, if possible, the line. Follow the
             next step.
     """
-    table = _open(path, options, synonyms)
+    kind = find_format(path, options)
+    if kind == "folder" or (kind == "text" and not _is_compressed(path)):
+        return _open(path, kind, options, synonyms, Limits(options.max_cells, sys.maxsize))
+    size = path.stat().st_size
+    if kind == "parquet" and size > _PLAIN_BYTES:
+        return _open(path, kind, options, synonyms, Limits(options.max_cells, sys.maxsize))
+    if kind != "workbook" and size <= _SMALL_BYTES:
+        with contextlib.suppress(TooLargeError):
+            limits = Limits(min(options.max_cells, _SMALL_CELLS), _SMALL_CHARACTERS)
+            return _open(path, kind, options, synonyms, limits)
+    return _open_guarded(path, options, synonyms)
+
+
+def _is_compressed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(GZIP)) == GZIP
+
+
+def _open(
+    path: Path, kind: str, options: IntakeSettings, synonyms: Synonyms, limits: Limits, archives: int = 0
+) -> TextTable:
+    """Open a file in this process."""
+    match kind:
+        case "parquet" | "folder":
+            table = open_parquet(path, options, limits.characters)
+        case "xlsx":
+            check_archive(path)
+            table = _open_xlsx(path, options, synonyms, limits)
+        case "workbook":
+            if path.open("rb").read(2) == b"PK":
+                check_archive(path)
+            table = open_workbook(path, options, synonyms, partial(list_others, path, limits))
+        case "zip":
+            return _open_member(path, options, synonyms, limits, archives + 1)
+        case _:
+            table = _open_text(path, options, synonyms)
     if table.width > options.max_columns:
         raise too_large(path, options.max_columns, "columns", "intake.max_columns")
     return table
 
 
-def _open(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
-    match find_format(path, options):
-        case "parquet":
-            return open_parquet(path, options)
-        case "folder":
-            return open_parquet_folder(path, options)
-        case "xlsx":
-            return open_workbook(path, options, synonyms, is_xlsx=True)
-        case "workbook":
-            return open_workbook(path, options, synonyms, is_xlsx=False)
-        case "zip":
-            return open_member(path, lambda member: open_table(member, options, synonyms))
-        case "text":
-            return _open_text(path, options, synonyms)
+def _open_xlsx(path: Path, options: IntakeSettings, synonyms: Synonyms, limits: Limits) -> TextTable:
+    """Open XLSX; what openpyxl does not understand is left to calamine, which knows no number formats."""
+    try:
+        entries = list_xlsx(path, limits)
+        return open_workbook(path, options, synonyms, lambda: entries)
+    except (CompanyListError, MemoryError):
+        raise
+    except Exception as error:
+        if limits.characters < sys.maxsize:
+            raise TooLargeError(f"{path} cannot be read here", "") from error
+        return open_workbook(path, options, synonyms, partial(list_others, path, limits))
 
 
 def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
@@ -70,3 +146,180 @@ def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
             f"Write one object on each line (NDJSON): jq -c '.[]' {quote(str(path))} > list.ndjson",
         )
     return open_delimited(file, options, synonyms)
+
+
+def _open_member(path: Path, options: IntakeSettings, synonyms: Synonyms, limits: Limits, archives: int) -> TextTable:
+    """Open the only file of an archive; error messages name the archive. It is unpacked while the table is used."""
+    folder = _Folder()
+    with zipfile.ZipFile(path) as archive:
+        member = only_member(archive)
+        assert member is not None, "find_format accepts no other archive"
+        if archives > _MAX_ARCHIVES:
+            raise CompanyListError(f"{path} is an archive within archives", "Unpack it, and name the list itself")
+        check_archive(path)
+        target = folder.path / "list"
+        with archive.open(member) as source, target.open("wb") as file:
+            shutil.copyfileobj(source, file, 2**20)
+
+    @contextlib.contextmanager
+    def named() -> Iterator[None]:
+        try:
+            yield
+        except CompanyListError as error:
+            shown = f"{path} ({member.filename[:100]})"
+            texts = (text.replace(str(target), shown) for text in (error.message, error.next_step))
+            raise type(error)(*texts) from error
+
+    def batches(positions: Sequence[int]) -> Iterator[pl.DataFrame]:
+        with named():
+            assert folder.path  # keeps the folder while batches are read
+            yield from table.batches(positions)
+
+    with named():
+        table = _open(target, find_format(target, options), options, synonyms, limits, archives)
+    return replace(table, batches=batches)
+
+
+# The guarded process
+
+
+class _Order(msgspec.Struct):
+    """What the guarded process is to read."""
+
+    path: str
+    folder: str
+    options: IntakeSettings
+    synonyms: dict[str, list[str]]
+    memory_bytes: int
+    seconds: int
+
+
+class _Found(msgspec.Struct):
+    """What the guarded process says of a table, whose rows are in a file; the attributes are those of `TextTable`."""
+
+    names: tuple[str, ...] | None
+    width: int
+    header_count: int
+    guesses: tuple[str, ...]
+    unusable: dict[int, tuple[str, str]]
+    delimiter: str
+    has_kinds: bool
+    types: dict[int, str]
+    formats: dict[int, Formats]
+
+
+def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
+    """Read a file in a process with limits, and open the Parquet file that it leaves.
+
+    Raises:
+        CompanyListError: The file cannot be used, or takes too much memory or time.
+    """
+    share = max(1, path.stat().st_size // _PLAIN_BYTES)
+    folder = _Folder()
+    known = {role: sorted(names) for role, names in synonyms.items()}
+    order = _Order(str(path), str(folder.path), options, known, share * _MEMORY_BYTES, share * _SECONDS)
+    found = _run(path, order)
+    first = next(_stored_batches(folder, range(found.width)), None)
+    return TextTable(
+        sample=_sample(first, found.width), batches=partial(_stored_batches, folder), **msgspec.structs.asdict(found)
+    )
+
+
+def _run(path: Path, order: _Order) -> _Found:
+    places = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FIRMLAKE_")}
+    limited = {"POLARS_MAX_THREADS": "1", "MALLOC_ARENA_MAX": "2", "TMPDIR": order.folder, "PYTHONPATH": places}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", "firmlake.intake.readers"],
+            input=msgspec.json.encode(order),
+            capture_output=True,
+            env={**environment, **limited},
+            check=False,
+            timeout=10 * order.seconds,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _too_slow(path, order) from error
+    if child.returncode == 0:
+        return msgspec.json.decode(child.stdout, type=_Found)
+    if child.returncode == _REFUSED:
+        raise CompanyListError(*msgspec.json.decode(child.stdout, type=tuple[str, str]))
+    if child.returncode == -signal.SIGXCPU:
+        raise _too_slow(path, order)
+    if child.returncode == _OUT_OF_MEMORY or b"memory" in child.stderr or b"bad_alloc" in child.stderr:
+        raise CompanyListError(
+            f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read",
+            "Check that it is a list; if it is, save it as CSV",
+        )
+    raise CompanyListError(
+        f"{path} cannot be read: the reader of its format failed", "Open it in a spreadsheet and save it again as XLSX"
+    )
+
+
+def _too_slow(path: Path, order: _Order) -> CompanyListError:
+    return CompanyListError(
+        f"{path} takes more than {order.seconds} seconds to read", "Check that it is a list; if it is, save it as CSV"
+    )
+
+
+def _sample(first: pl.DataFrame | None, width: int) -> pl.DataFrame:
+    if first is None:
+        return pl.DataFrame(schema={"fields": pl.List(pl.String)})
+    texts = pl.concat_list(pl.col(field(n)).fill_null("") for n in range(width))
+    return first.filter(pl.col("defect").is_null()).head(SAMPLE_ROWS).select(fields=texts)
+
+
+def _stored_batches(folder: _Folder, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
+    with pq.ParquetFile(folder.path / _TABLE) as stored:
+        names = [name for name in ("line", "defect", "text", TAIL, KINDS) if name in stored.schema_arrow.names]
+        for group in range(stored.num_row_groups):
+            yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group, [*names, *map(field, positions)])))
+
+
+def main() -> int:
+    """Read a file as standard input says, within the limits; write its table to a file, and the rest to the output."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=_Order)
+    _limit(order.memory_bytes, order.seconds)
+    path, synonyms = Path(order.path), {role: frozenset(names) for role, names in order.synonyms.items()}
+    try:
+        kind = find_format(path, order.options)
+        table = _open(path, kind, order.options, synonyms, Limits(order.options.max_cells, sys.maxsize))
+        _store(Path(order.folder) / _TABLE, table)
+    except CompanyListError as error:
+        sys.stdout.buffer.write(msgspec.json.encode((error.message, error.next_step)))
+        return _REFUSED
+    except MemoryError:
+        return _OUT_OF_MEMORY
+    known: dict[str, Any] = {name: getattr(table, name) for name in _Found.__struct_fields__}
+    sys.stdout.buffer.write(msgspec.json.encode(_Found(**known)))
+    return 0
+
+
+def _store(path: Path, table: TextTable) -> None:
+    writer: pq.ParquetWriter | None = None
+    for batch in table.batches(range(table.width)):
+        rows = max(1, batch.height * _BATCH_BYTES // max(1, int(batch.estimated_size())))
+        for part in batch.iter_slices(rows):
+            content = part.to_arrow()
+            writer = writer or pq.ParquetWriter(path, content.schema, compression="zstd")
+            writer.write_table(content)
+    if writer is None:
+        nothing = {"line": pl.Int64, **dict.fromkeys(["defect", "text", *map(field, range(table.width))], pl.String)}
+        pl.DataFrame(schema=nothing).write_parquet(path)
+    else:
+        writer.close()
+
+
+def _limit(memory_bytes: int, seconds: int) -> None:
+    """Limit memory to what is in use now and as much more, and processor time."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not every system supports limits
+        import resource
+
+        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -18,23 +18,11 @@ from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
 from firmlake.intake.detect import too_large
-from firmlake.intake.dimensions import measure_sheets
-from firmlake.intake.formulas import find_uncomputed
 from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
-from firmlake.intake.number_formats import find_formats, sheet_head
-from firmlake.intake.sheet import (
-    Sheet,
-    SheetDamagedError,
-    SheetTooLargeError,
-    load_guarded,
-    load_sheets,
-    sheet_names,
-)
+from firmlake.intake.sheets import HEAD_ROWS, Entry, Sheet, SheetDamagedError, SheetTooLargeError
 from firmlake.intake.table import BATCH_ROWS, BLANK, KINDS, SAMPLE_ROWS, TextTable, field
 from firmlake.intake.words import ERROR
-
-__all__ = ["open_workbook"]
 
 _BLANK: Final = rf"^\s*$|{ERROR}"
 """A cell without information: formulas copied below the last line leave whole lines of errors."""
@@ -42,20 +30,30 @@ _BLANK: Final = rf"^\s*$|{ERROR}"
 _COMPUTE: Final = "Open the list in a spreadsheet program, save it, and start again"
 
 
-def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> TextTable:
+class _Reading(NamedTuple):
+    """How to read the worksheets of one workbook."""
+
+    path: Path
+    options: IntakeSettings
+    synonyms: Synonyms
+
+
+def open_workbook(
+    path: Path, options: IntakeSettings, synonyms: Synonyms, list_sheets: Callable[[], Sequence[Entry]]
+) -> TextTable:
     """Open one worksheet; rows keep their numbers.
 
     Args:
         path: The workbook.
         options: `sheet` names the sheet; if empty, the first with company numbers is taken.
         synonyms: Known header names by role.
-        is_xlsx: Whether the file is XLSX, whose cells can be counted before they are loaded.
+        list_sheets: Lists the worksheets.
 
     Raises:
         CompanyListError: The workbook is damaged or too large, has no such sheet, or the sheet is empty.
     """
     try:
-        return _choose(path, options, synonyms, _sheets(path, options, is_xlsx=is_xlsx))
+        return _choose(_Reading(path, options, synonyms), list_sheets())
     except SheetDamagedError as error:
         if "is password protected" in str(error):
             raise CompanyListError(f"{path} is protected with a password", "Save it without a password") from error
@@ -66,72 +64,54 @@ def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is
         raise too_large(path, options.max_cells, "cells", "intake.max_cells") from error
 
 
-def _sheets(path: Path, options: IntakeSettings, *, is_xlsx: bool) -> Iterator[Sheet]:
-    """Yield the worksheets, refusing any that needs more memory than the settings allow."""
-    if not is_xlsx:
-        yield from load_guarded(path, options.sheet, options.max_cells)
-        return
-    extents = measure_sheets(path)
-    for name in [options.sheet] if options.sheet else list(extents):
-        extent = extents.get(name)
-        if extent is not None and extent.cell_count > options.max_cells:
-            raise SheetTooLargeError(name)
-        is_small = extent is not None and extent.is_small
-        yield from load_sheets(path, name) if is_small else load_guarded(path, name, options.max_cells)
-
-
-def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Iterator[Sheet]) -> TextTable:
+def _choose(reading: _Reading, entries: Sequence[Entry]) -> TextTable:
     """Return the wanted sheet, or the first with the columns sought, or the first with any content.
 
     Raises:
         CompanyListError: An earlier sheet may hold the numbers too, or the sheet is missing or empty.
     """
-    tables: list[tuple[str, TextTable]] = []
-    undecided: dict[str, UndecidedError] = {}
-    seen: list[Sheet] = []
-    for sheet in sheets:
-        seen.append(sheet._replace(cells=pl.DataFrame()))
-        if not (sheet.is_visible or options.sheet):
+    path, options, _ = reading
+    wanted = [entry for entry in entries if (entry.name == options.sheet if options.sheet else entry.is_visible)]
+    if options.sheet and not wanted:
+        raise _no_sheet(path, options.sheet, [entry.name for entry in entries])
+    refused: dict[str, CompanyListError] = {}
+    filled: list[Entry] = []
+    for number, entry in enumerate(wanted, 1):
+        head = _open(reading, entry, HEAD_ROWS)
+        if head is None:
             continue
-        table = _open(path, sheet, options, synonyms)
-        if table is None:
+        filled.append(entry)
+        refusal = None if options.sheet else _refusal(reading, head)
+        if refusal is not None:
+            refused[entry.name] = refusal
             continue
-        if options.sheet:
-            return table
-        tables.append((sheet.name, table))
-        try:
-            choose_columns(path, table, options, synonyms, {})
-        except UndecidedError as error:
-            undecided[sheet.name] = error
-            continue
-        except CompanyListError:
-            continue
+        undecided = {name: error for name, error in refused.items() if isinstance(error, UndecidedError)}
         if undecided:
-            raise _several(path, undecided, sheet.name)
-        later = _with_numbers(path, sheets, options, synonyms)
-        return _described(table, sheet.name, [name for name, _ in tables[:-1]], later)
-    if options.sheet and not seen:
-        raise _no_sheet(path, options.sheet)
-    if not tables:
-        hidden = [sheet.name for sheet in seen if not sheet.is_visible]
-        hint = "Save the workbook again"
-        if hidden:
-            hint = f"To read a hidden worksheet, name it with --set intake.sheet=NAME: {quoted_names(hidden)}"
-        empty = f"worksheet {options.sheet!r} is empty" if options.sheet else "all visible worksheets are empty"
-        raise CompanyListError(f"{path}: {empty}", hint)
-    return tables[0][1]
+            raise _several(path, undecided, entry.name)
+        later = [] if options.sheet else _with_numbers(reading, wanted[number:])
+        return _described(_open(reading, entry) or head, entry.name, list(refused), later)
+    table = _open(reading, filled[0]) if filled else None
+    if table is None:
+        raise _empty(path, options, [entry.name for entry in entries if not entry.is_visible])
+    return table
 
 
-def _with_numbers(path: Path, sheets: Iterator[Sheet], options: IntakeSettings, synonyms: Synonyms) -> list[str]:
-    """Return the names of other visible worksheets with company numbers, such as those of another country."""
+def _refusal(reading: _Reading, table: TextTable) -> CompanyListError | None:
+    try:
+        choose_columns(reading.path, table, reading.options, reading.synonyms, {})
+    except CompanyListError as error:
+        return error
+    return None
+
+
+def _with_numbers(reading: _Reading, entries: Sequence[Entry]) -> list[str]:
+    """Return the names of worksheets whose first rows hold company numbers, such as those of another country."""
     found = []
-    with suppress(SheetDamagedError, SheetTooLargeError):
-        for sheet in sheets:
-            with suppress(CompanyListError):
-                table = _open(path, sheet, options, synonyms) if sheet.is_visible else None
-                if table is not None:
-                    choose_columns(path, table, options, synonyms, {})
-                    found.append(sheet.name)
+    for entry in entries:
+        with suppress(CompanyListError, SheetDamagedError, SheetTooLargeError):
+            table = _open(reading, entry, HEAD_ROWS)
+            if table is not None and _refusal(reading, table) is None:
+                found.append(entry.name)
     return found
 
 
@@ -144,7 +124,7 @@ def _described(table: TextTable, name: str, before: Sequence[str], later: Sequen
     return replace(table, guesses=(guess, *table.guesses))
 
 
-def _several(path: Path, undecided: Mapping[str, UndecidedError], decided: str) -> CompanyListError:
+def _several(path: Path, undecided: Mapping[str, CompanyListError], decided: str) -> CompanyListError:
     first, error = next(iter(undecided.items()))
     reason = error.message.removeprefix(f"{path}: ")
     return CompanyListError(
@@ -154,44 +134,59 @@ def _several(path: Path, undecided: Mapping[str, UndecidedError], decided: str) 
     )
 
 
-def _no_sheet(path: Path, wanted: str) -> CompanyListError:
-    names = sheet_names(path)
+def _no_sheet(path: Path, wanted: str, names: Sequence[str]) -> CompanyListError:
     nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its sheets are {quoted_names(names)}."
     return CompanyListError(f"{path} has no worksheet {wanted!r}", hint)
 
 
-def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms) -> TextTable | None:
-    """Return one sheet as a table; None if it is empty."""
+def _empty(path: Path, options: IntakeSettings, hidden: Sequence[str]) -> CompanyListError:
+    hint = "Save the workbook again"
+    if hidden:
+        hint = f"To read a hidden worksheet, name it with --set intake.sheet=NAME: {quoted_names(hidden)}"
+    empty = f"worksheet {options.sheet!r} is empty" if options.sheet else "all visible worksheets are empty"
+    return CompanyListError(f"{path}: {empty}", hint)
+
+
+def _open(reading: _Reading, entry: Entry, max_rows: int | None = None) -> TextTable | None:
+    """Return one sheet, or its first rows, as a table; None if it is empty."""
+    path, options, synonyms = reading
+    sheet = entry.load(max_rows)
+    cells = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
     is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.contains(_BLANK))
-    texts = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
-    rows = texts.with_columns(sheet.kinds, is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
-    filled = rows.filter(~pl.col("is_blank"))
-    if not filled.height or not texts.width:
-        return None
-    first = filled.head(SAMPLE_ROWS + 1)
-    fields = first.select(fields=pl.concat_list(pl.col(texts.columns).fill_null("")))["fields"]
-    lines, sample = first["line"].to_list(), fields.to_list()
-    header = find_header(path, lines, sample, options, synonyms)
-    names = None if header.row is None else sample[header.row]
-    start = first_data_line(header, lines)
-    data = rows.filter(pl.col("line") >= start)
-    head = sheet_head(path, sheet.name)
-    uncomputed = find_uncomputed(head, texts.width, start)
-    empty = [position for position in uncomputed if data[field(position)].null_count() == data.height]
+    rows = cells.with_columns(sheet.kinds, is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
+    first = rows.filter(~pl.col("is_blank")).head(SAMPLE_ROWS + 1)
+    if not first.height or not cells.width:
+        return None if sheet.is_whole else _open(reading, entry)
+    lines = first["line"].to_list()
+    sample = first.select(fields=pl.concat_list(pl.col(cells.columns).fill_null("")))["fields"]
+    header = find_header(path, lines, sample.to_list(), options, synonyms)
+    names = None if header.row is None else sample[header.row].to_list()
+    data = rows.filter(pl.col("line") >= first_data_line(header, lines))
     table = TextTable(
         None if names is None else tuple(name.strip() for name in names),
-        sheet.cells.width,
-        start - 1,
-        fields[header.data :].to_frame("fields"),
+        cells.width,
+        first_data_line(header, lines) - 1,
+        sample[header.data :].to_frame("fields"),
         partial(_batches, data),
         describe_header(header, lines, names),
         has_kinds=True,
-        formats=find_formats(path, head, sheet.kinds, texts.width),
+        formats=sheet.formats,
     )
-    if not uncomputed:
+    return _with_formulas(path, table, sheet, data)
+
+
+def _with_formulas(path: Path, table: TextTable, sheet: Sheet, data: pl.DataFrame) -> TextTable:
+    """Name the columns with formulas without values; one that has no value at all cannot hold numbers.
+
+    A program that is no spreadsheet writes formulas without their values. A spreadsheet computes them whenever it opens
+    the file, so people see values that the file does not hold until they save it.
+    """
+    positions = sorted({n for row, n in sheet.find_formulas() if row > table.header_count and 0 <= n < table.width})
+    if not positions:
         return table
-    shown = quoted_names([table.columns[position] for position in uncomputed], 5)
+    empty = [position for position in positions if data[field(position)].null_count() == data.height]
+    shown = quoted_names([table.columns[position] for position in positions], 5)
     message = f"The file has formulas without their values, which are read as empty cells, in {shown}"
     return replace(
         table,
