@@ -111,7 +111,7 @@ def an_index_made_again_says_the_same() -> Iterator[None]:
         yield
 
 
-_EVERYWHERE = {"prefect_server", "s3", "lake", "sample_world"}
+_EVERYWHERE = {"prefect_server", "s3", "lake", "sample_world", "weekly"}
 _IN_A_MODULE = {"weeks", "told", "made", "world", "three_runs", "page"}
 """Fixtures that take seconds: one process has all tests of each, or of each in a module."""
 

@@ -323,20 +323,25 @@ def stage(run: Run) -> Manifest:
     return finish_stage(run, [stage_shard(run, shard) for shard in run.shards()])
 
 
-def publish_landed(run: Run, outcome: str = "done", *, at: datetime = NOON + MINUTE, keep: int = 5) -> Path:
+def publish_landed(
+    run: Run, outcome: str = "done", *, at: datetime = NOON + MINUTE, keep: int = 5, first: Path | None = None
+) -> Path:
     """Bring a landed run to its end: staged, finished, published."""
     manifest = stage(run)
     ended = run.finish(outcome, "", at)
-    return publish_staged(run, manifest, ended, at=at, keep=keep)
+    return publish_staged(run, manifest, ended, at=at, keep=keep, first=first)
 
 
-def publish_staged(run: Run, manifest: Manifest, ended: Outcome, *, at: datetime = NOON, keep: int = 5) -> Path:
+def publish_staged(
+    run: Run, manifest: Manifest, ended: Outcome, *, at: datetime = NOON, keep: int = 5, first: Path | None = None
+) -> Path:
+    """Publish staged tables; the first generation is a copy of `first`, which may have views."""
     return publish(
         run.folders,
         lambda connection, number: load_run(connection, run, manifest, ended, Load(number, run.run_id, at, at)),
         memory_limit="256MB",
         keep=keep,
-        start=newest(run.folders),
+        start=newest(run.folders) or first,
     )
 
 

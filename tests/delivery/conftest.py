@@ -39,6 +39,7 @@ from support import (
     make_run,
     party,
     period,
+    publish_landed,
 )
 from support import publish_landed as publish
 
@@ -58,23 +59,20 @@ _STORY = [
 ]
 
 
-def add_week(folders: Folders, week: int, keep: int = 5) -> None:
-    """Fetch and publish a week of the story."""
+def add_week(folders: Folders, week: int, keep: int = 5, first: Path | None = None) -> None:
+    """Fetch and publish a week of the story; the first generation is a copy of `first`."""
     at = NOON + week * DAY
     run = make_run(folders, list(_STORY[week]), run_id=RUNS[week], at=at)
     for place, dataset in enumerate(DATASETS):
         elements = [found(company, dataset, *records[place]) for company, records in _STORY[week].items()]
         land(run, answer(dataset, *elements, at=at, offset=0))
-    publish(run, at=at + MINUTE, keep=keep)
+    publish(run, at=at + MINUTE, keep=keep, first=first)
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    """Three weeks, three generations; nobody writes to it."""
-    folders = Folders(tmp_path_factory.mktemp("lake") / "data")
-    for week in range(3):
-        add_week(folders, week)
-    return folders
+def lake(weekly: list[Path]) -> Folders:
+    """Three weeks, three generations; exports leave their records in it."""
+    return Folders(weekly[0].with_name("data"))
 
 
 @pytest.fixture(scope="session")
@@ -137,16 +135,19 @@ def server() -> Iterator[Postgres]:
 
 
 @pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
-def place(request: pytest.FixtureRequest, tmp_path) -> Place:
-    if request.param == "duckdb":
-        path = tmp_path / "target.duckdb"
+def place(request: pytest.FixtureRequest) -> Place:
+    return request.getfixturevalue("place_in_file" if request.param == "duckdb" else "place_on_server")
 
-        def ask(sql: str) -> list[tuple[Any, ...]]:
-            with duckdb.connect(str(path)) as connection:
-                return connection.execute(sql).fetchall()
 
-        return Place(f"duckdb:{path}", ask)
-    return request.getfixturevalue("place_on_server")
+@pytest.fixture
+def place_in_file(tmp_path: Path) -> Place:
+    path = tmp_path / "target.duckdb"
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect(str(path)) as connection:
+            return connection.execute(sql).fetchall()
+
+    return Place(f"duckdb:{path}", ask)
 
 
 @pytest.fixture
@@ -163,13 +164,34 @@ def place_on_server(server: Postgres, request: pytest.FixtureRequest) -> Place:
     return Place(server.url, ask, schema)
 
 
+@pytest.fixture(scope="session")
+def weekly(tmp_path_factory: pytest.TempPathFactory, empty_warehouse: Callable[[str], Path]) -> list[Path]:
+    """The data folder after each week; nobody writes to them."""
+    folders, copies = Folders(tmp_path_factory.mktemp("weekly") / "data"), []
+    for week in range(3):
+        add_week(folders, week, keep=9, first=empty_warehouse("latest"))
+        copies.append(folders.data.with_name(f"week-{week}"))
+        shutil.copytree(folders.data, copies[-1], symlinks=True)
+    return copies
+
+
 @pytest.fixture
-def weeks(tmp_path) -> Callable[[int], Folders]:
-    """Add a week to a data folder; week 0 is the first."""
-    folders = Folders(tmp_path / "data")
+def weeks(weekly: list[Path], tmp_path: Path) -> Callable[[int], Folders]:
+    """Bring a data folder to the state after a week; week 0 is the first."""
 
-    def add(week: int, keep: int = 9) -> Folders:
-        add_week(folders, week, keep=keep)
-        return folders
+    def bring(week: int) -> Folders:
+        (tmp_path / "data/warehouse/firmlake.duckdb").unlink(missing_ok=True)  # a link to the newest generation
+        shutil.copytree(weekly[week], tmp_path / "data", symlinks=True, dirs_exist_ok=True)
+        return Folders(tmp_path / "data")
 
-    return add
+    return bring
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Folders:
+    """A data folder with a run of its own."""
+    folders = Folders(tmp_path / "other")
+    run = make_run(folders, [ACME], ["lookalikes"], run_id="20260105T120000Z-ffff", at=NOON)
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike()), at=NOON))
+    publish_landed(run, at=NOON + MINUTE)
+    return folders

@@ -11,7 +11,6 @@ from firmlake.delivery.destination import Folder, open_destination
 from support import query
 
 from .conftest import add_week
-from .reading import follow
 
 TABLES = ("financials", "runs")
 AMOUNTS = "SELECT company_number, start_date, revenue FROM financials ORDER BY ALL"
@@ -50,20 +49,6 @@ def test_a_whole_export_overwrites_and_changes_are_appended(tmp_path):
     changes = DeltaTable(str(out / held[2].delta_path)).to_pyarrow_table()
     assert sorted(changes["change_type"].to_pylist()) == ["delete", "insert", "update"]
     assert held[2].changes == {"delete": 1, "insert": 1, "update": 1}
-
-
-@pytest.mark.slow
-def test_an_export_killed_after_its_commit_does_not_commit_again(lake, tmp_path):
-    request = Request(format="delta", tables=TABLES)
-    for _ in range(2):
-        with pytest.raises(KilledError):
-            export(lake, request, DiesBeforeManifest(tmp_path))
-        assert follow(tmp_path) is None
-    done = export(lake, request, Folder(tmp_path))
-    for table in done.record.tables:
-        assert (table.delta_version, DeltaTable(str(tmp_path / table.delta_path)).version()) == (0, 0)
-        assert table.row_count == query(lake, f"SELECT count(*) FROM {table.name}")[0][0]
-    assert amounts(tmp_path / "delta/financials", 0) == query(lake, AMOUNTS)
 
 
 @pytest.mark.slow

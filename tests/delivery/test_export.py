@@ -19,12 +19,11 @@ from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder, open_destination
 from firmlake.delivery.files import folder_of
-from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from support import query
 
-from .conftest import RUNS, add_week
+from .conftest import RUNS
 from .reading import check, exported_rows, follow, rows, warehouse_rows
 
 ALL = tuple(WAREHOUSE_TABLES)
@@ -78,14 +77,6 @@ def test_the_manifest_states_every_file(whole):
     check(*whole)
 
 
-def test_the_same_export_again_does_nothing(lake, tmp_path):
-    first = export(lake, Request(), Folder(tmp_path))
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    again = export(lake, Request(), Folder(tmp_path))
-    assert (first.is_new, again.is_new, again.record) == (True, False, first.record)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
-
-
 def test_as_of_a_run_is_what_the_warehouse_held_then(lake, tmp_path):
     done = export(lake, Request(mode="as_of", as_of=RUNS[0]), Folder(tmp_path))
     folder = tmp_path / folder_of(done.record.delivery_id)
@@ -98,39 +89,15 @@ def test_as_of_a_run_is_what_the_warehouse_held_then(lake, tmp_path):
     assert {table.name: table.key for table in done.record.tables}["relationships"] == ()
 
 
-def test_applying_the_changes_gives_the_newer_generation(tmp_path):
-    folders = Folders(tmp_path / "data")
-    add_week(folders, 0)
+def test_an_export_of_changes_counts_them_by_kind_and_names_the_export_before(weeks, tmp_path):
     target = Folder(tmp_path / "out")
-    first = export(folders, CHANGES, target)
+    first = export(weeks(1), CHANGES, target)
     assert (first.record.mode, first.note) == ("whole", "nothing was delivered before")
-    states = {table: exported_rows(*_of(target, first, table)) for table in EXPORTED_TABLES}
-    for week in (1, 2):
-        add_week(folders, week)
-        done = export(folders, CHANGES, target)
-        assert (done.record.mode, done.note) == ("changes", "")
-        for table in EXPORTED_TABLES:
-            states[table] = _applied(states[table], _of(target, done, table)[0], table)
-            assert states[table] == warehouse_rows(folders, table), (week, table)
+    done = export(weeks(2), CHANGES, target)
     changed = {table.name: table.changes for table in done.record.tables}
     assert changed["financials"] == {"delete": 1, "insert": 1, "update": 1}  # 2024 moved down by one
     assert changed["relationships"] == {"delete": 2}
-    again = export(folders, CHANGES, target)
-    assert (again.is_new, again.record) == (False, done.record)
-    assert follow(tmp_path / "out")[1].previous.startswith(RUNS[1])
-
-
-@pytest.mark.slow
-def test_changes_are_whole_where_their_start_is_no_longer_kept(tmp_path):
-    folders = Folders(tmp_path / "data")
-    add_week(folders, 0)
-    export(folders, CHANGES, Folder(tmp_path / "out"))
-    add_week(folders, 1, keep=1)
-    base = folders.warehouse / "gen_000001.duckdb"
-    assert base.exists()  # it is kept for exactly this, whatever the number of generations
-    base.unlink()
-    done = export(folders, CHANGES, Folder(tmp_path / "out"))
-    assert (done.record.mode, "no longer kept" in done.note) == ("whole", True)
+    assert follow(tmp_path / "out")[1].previous == first.record.delivery_id
 
 
 @pytest.mark.parametrize("other", [{"tables": ("companies",)}, {"format": "csv"}])
@@ -216,24 +183,6 @@ def test_two_exports_to_one_place_at_once_do_not_clear_each_others_files(lake, t
     assert follow(tmp_path)[1] == done.record
 
 
-def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):
-    newer = export(lake, Request(), Folder(tmp_path / "out"))
-    with pytest.raises(FirmlakeError, match="a later copy of this one"):
-        export(_before(lake, tmp_path), Request(), Folder(tmp_path / "out"))
-    assert follow(tmp_path / "out")[1] == newer.record
-
-
-def test_an_export_of_another_data_folder_is_not_replaced(tmp_path):
-    """Each portfolio has a data folder of its own; readers of one place would see them in turn."""
-    first, second = Folders(tmp_path / "a"), Folders(tmp_path / "b")
-    add_week(first, 0)
-    add_week(second, 1)
-    done = export(first, Request(tables=("runs",)), Folder(tmp_path / "out"))
-    with pytest.raises(FirmlakeError, match=f"holds run {RUNS[0]}, which is not in"):
-        export(second, Request(tables=("runs",)), Folder(tmp_path / "out"))
-    assert follow(tmp_path / "out")[1] == done.record
-
-
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
@@ -266,33 +215,6 @@ def test_an_export_to_a_store_is_that_to_a_folder(lake, tmp_path, store, request
     for file in [file for table in local.record.tables for file in table.files]:
         path = f"{folder_of(local.record.delivery_id)}/{file.path}"
         assert remote.read(path).content == (tmp_path / path).read_bytes()
-
-
-def _of(target, done, table):
-    return target.path / folder_of(done.record.delivery_id), table
-
-
-def _applied(state, folder, table):
-    """Apply the changes of a table as a reader would: by key, deletes and updates away, inserts and updates in."""
-    names = sorted(column.name for column in WAREHOUSE_TABLES[table].columns)
-    place = sorted([*names, "change_type"]).index("change_type")
-    changes = [(row[place], row[:place] + row[place + 1 :]) for row in exported_rows(folder, table)]
-    key = [names.index(name) for name in WAREHOUSE_TABLES[table].key]
-
-    def keyed(found):
-        by_key = {tuple(row[i] for i in key): row for row in found}
-        assert len(by_key) == len(found)
-        return by_key
-
-    held = keyed(state)
-    for kind, row in changes:
-        name = tuple(row[i] for i in key)
-        assert (name in held) == (kind != "insert")
-        if kind == "delete":
-            assert held.pop(name) == row
-        else:
-            held[name] = row
-    return sorted(held.values(), key=lambda row: [(value is None, value) for value in row])
 
 
 def _before(lake, tmp_path):

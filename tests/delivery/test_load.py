@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import stat
 
-import duckdb
 import msgspec
 import pyarrow as pa
 import pytest
@@ -20,8 +19,7 @@ from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.rebuild.prune import find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table
-from firmlake.warehouse.generations import list_generations
-from support import ACME, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed, query, slow
+from support import DAY, NOON, query, slow
 
 
 def now():
@@ -52,57 +50,12 @@ def assert_same(folders, place, tables=EXPORTED_TABLES):
         assert texts(place.ask(f"SELECT {', '.join(theirs)} FROM firmlake.{name}")) == texts(ours), name
 
 
-def test_the_first_load_is_whole_later_ones_are_changes_and_a_repeated_one_does_nothing(weeks, place):
-    modes = []
+def test_each_load_is_a_row_with_its_generation_and_nothing_stays_staged(weeks, place):
     for week in range(3):
-        folders = weeks(week)
-        done = deliver(folders, place)
-        modes.append(done.record.mode)
-        assert_same(folders, place)
-        assert not deliver(folders, place).is_new
-    assert modes == ["whole", "changes", "changes"]
+        deliver(weeks(week), place)
     rows = place.ask("SELECT generation, mode, base_generation FROM firmlake._firmlake_loads ORDER BY generation")
     assert rows == [(1, "whole", None), (2, "changes", 1), (3, "changes", 2)]
     assert place.ask("SELECT count(*) FROM firmlake._firmlake_staged") == [(0,)]
-
-
-@pytest.mark.slow
-def test_where_the_base_is_gone_all_rows_are_compared_and_what_is_gone_is_deleted(weeks, place):
-    folders = weeks(0)
-    deliver(folders, place)
-    weeks(1)
-    weeks(2)
-    list_generations(folders)[0].unlink()
-    done = deliver(folders, place)
-    assert done.record.mode == "whole"
-    assert "generation 1" in done.note
-    assert_same(folders, place)
-
-
-@pytest.mark.parametrize("week", [0, *slow(1)])
-def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(weeks, place, monkeypatch, week):
-    for each in range(week):
-        deliver(weeks(each), place)
-    seen = "SELECT country, company_number, rank, score FROM firmlake.lookalikes"
-    before = texts(place.ask(seen)) if week else []
-    folders, stage = weeks(week), Database.stage
-    said = []
-
-    def killed(self, load_id, table, *arguments, **options):
-        if table.name == "lookalikes":
-            raise KeyboardInterrupt
-        return stage(self, load_id, table, *arguments, **options)
-
-    monkeypatch.setattr(Database, "stage", killed)
-    with pytest.raises(KeyboardInterrupt):
-        load(folders, place.request(), now)
-    monkeypatch.setattr(Database, "stage", stage)
-
-    if week:
-        assert texts(place.ask(seen)) == before
-    load(folders, place.request(), now, said.append)
-    assert "financials: staged by an earlier attempt" in said
-    assert_same(folders, place)
 
 
 @pytest.mark.slow
@@ -187,15 +140,6 @@ def test_awkward_text_arrives_as_it_is(weeks, place):
     assert sorted(place.ask("SELECT * FROM firmlake._staging_awkward")) == rows
 
 
-@pytest.mark.slow
-def test_a_target_never_goes_back_in_time(weeks, place, tmp_path):
-    older = Folders(tmp_path / "older")
-    shutil.copytree(weeks(0).data, older.data, symlinks=True)
-    deliver(weeks(1), place)
-    with pytest.raises(FirmlakeError, match="a later copy of this one"):
-        deliver(older, place)
-
-
 def test_a_table_that_no_load_made_is_left_alone(weeks, place):
     folders = weeks(0)
     deliver(folders, place, tables=("companies",))
@@ -241,22 +185,6 @@ def test_a_record_can_be_written_and_read_back(weeks, place):
     assert msgspec.structs.replace(held, tables=(), format="parquet") == msgspec.structs.replace(done.record, tables=())
 
 
-def test_what_was_taken_out_of_all_generations_is_deleted_from_the_target_too(weeks, place):
-    weeks(0)
-    folders = weeks(1)
-    deliver(folders, place)
-    for path in list_generations(folders):
-        path.chmod(0o600)
-        with duckdb.connect(str(path)) as generation:
-            for name in ("companies", "lookalikes"):
-                generation.execute(f"DELETE FROM {name} WHERE company_number = '{ACME.company_number}'")
-    done = deliver(folders, place)
-    assert done.is_new
-    assert "was rebuilt" in done.note
-    assert_same(folders, place)
-    assert place.ask(f"SELECT * FROM firmlake.companies WHERE company_number = '{ACME.company_number}'") == []
-
-
 TAMPERED = {
     "DELETE FROM firmlake.lookalikes": "lookalikes has 0 rows instead of 1",
     "UPDATE firmlake.financials SET revenue = NULL": "financials has 0 values of revenue instead of 3",
@@ -267,16 +195,6 @@ TAMPERED = {
     "ALTER TABLE firmlake.financials ALTER COLUMN revenue TYPE double precision": "instead of ",
     "DROP TABLE firmlake.runs": "runs is gone",
 }
-
-
-@pytest.fixture
-def other(tmp_path) -> Folders:
-    """A data folder with a run of its own."""
-    folders = Folders(tmp_path / "other")
-    run = make_run(folders, [ACME], ["lookalikes"], run_id="20260105T120000Z-ffff", at=NOON)
-    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike()), at=NOON))
-    publish_landed(run, at=NOON + MINUTE)
-    return folders
 
 
 def test_the_schema_of_another_data_folder_is_refused_until_it_is_taken_over(weeks, place, other):

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from firmlake.core.errors import SettingsError
-from firmlake.core.files import sha256_of
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings
 from firmlake.delivery.deliver import Request, export
@@ -107,18 +106,6 @@ def test_columns_are_dropped_or_hashed_with_one_hash_for_equal_values(lake, tmp_
     [shape] = [each for each in manifest.tables if each.name == "companies"]
     assert {column.name: column.type for column in shape.columns}["company_number"] == "VARCHAR"
     assert "Keyed hash" in {column.name: column.comment for column in shape.columns}["company_number"]
-
-
-def test_another_mask_is_another_export(lake, tmp_path):
-    target = Folder(tmp_path)
-    first = export(lake, Request(mode="changes", mask={"person": "hash"}), target).record
-    again = export(lake, Request(mode="changes", mask={"person": "hash"}), target)
-    assert not again.is_new
-    other = export(lake, Request(mode="changes", mask={"person": "drop"}), target)
-    assert other.is_new
-    assert (other.record.mode, other.note) == ("whole", "the last delivery had another mask")
-    assert first.delivery_id != other.record.delivery_id
-    assert sha256_of(tmp_path / "latest.json")
 
 
 def test_a_mask_that_names_no_column_is_refused(lake, tmp_path):

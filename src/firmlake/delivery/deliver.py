@@ -466,7 +466,7 @@ def _put_tables(
     for selected in selection:
         name = selected.table.name
         if name in delivered:
-            if len(delivered) < len(request.tables):
+            if target.logs_deliveries:
                 tell(f"{name}: staged by an earlier attempt")
             yield delivered[name]
             continue
