@@ -16,9 +16,8 @@ import msgspec
 
 from firmlake_sandbox.dialects import resolve_dialects
 from firmlake_sandbox.financials import list_financials
-from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number, sample_numbers
-from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.related import list_lookalikes, list_relationships
 from firmlake_sandbox.rewrites import read_json, write_json
 from firmlake_sandbox.world import World, identify, is_found
 

@@ -1,18 +1,124 @@
 """`python -m firmlake_sandbox`: bind, print the address as one line of JSON, serve."""
 
 import argparse
+import asyncio
+import contextlib
+import ctypes
+import ipaddress
 import json
 import os
 import signal
+import socket
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from firmlake_sandbox.dialects import describe_dialects
-from firmlake_sandbox.lifetime import exit_on_signals, exit_with_parent
 from firmlake_sandbox.options import Options, change_options
+
+_PR_SET_PDEATHSIG = 1
+
+
+def exit_on_signals() -> None:
+    """Make SIGTERM and SIGINT end the process at once, with exit code 0: it holds nothing worth saving."""
+
+    def leave(_signum: int, _frame: FrameType | None) -> None:
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
+
+
+def exit_with_parent() -> None:
+    """Exit as soon as standard input closes, or, on Linux, as soon as the parent has died.
+
+    The kernel's signal also comes when only the thread that started us ends, so the parent is looked at again.
+    """
+    parent = os.getppid()
+
+    def exit_if_orphaned(_signum: int, _frame: FrameType | None) -> None:
+        if os.getppid() != parent:
+            os._exit(0)
+
+    if sys.platform == "linux":
+        signal.signal(signal.SIGUSR1, exit_if_orphaned)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
+    threading.Thread(target=_wait_for_end_of_input, daemon=True).start()
+
+
+def _wait_for_end_of_input() -> None:
+    """Read standard input to its end, then exit."""
+    while os.read(0, 65_536):
+        pass
+    os._exit(0)
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 that hands each request its transport, as `scope["state"]["transport"]`."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Remember the transport."""
+        self.app_state = {**self.app_state, "transport": transport}
+        super().connection_made(transport)
+
+
+class _Server(uvicorn.Server):
+    """A server without uvicorn's own signal handling, which would wait for open connections."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to `exit_on_signals`."""
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket on this machine's loopback.
+
+    Args:
+        host: `localhost` or a loopback address.
+        port: 0 for any free one.
+
+    Raises:
+        ValueError: The host is not loopback.
+        OSError: The port is taken.
+    """
+    address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    if not address.is_loopback:
+        raise ValueError(f"{host} is not loopback: the sandbox serves this machine alone")
+    # The protocol is named because asyncio turns Nagle's delay off only where it is: 40 ms an answer otherwise.
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((str(address), port))
+    listener.listen(2048)
+    return listener
+
+
+def serve(app: ASGIApp, listener: socket.socket, *, access_log: bool = False) -> None:
+    """Serve until a signal ends the process."""
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        interface="asgi3",
+        ws="none",
+        lifespan="off",
+        access_log=access_log,
+        log_level="info" if access_log else "error",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        h11_max_incomplete_event_size=1 << 16,
+    )
+    _Server(config).run(sockets=[listener])
+
 
 TOKEN_VARIABLE = "FIRMLAKE_SANDBOX_TOKEN"  # noqa: S105 - a name
 DEFAULT_TOKEN = "sandbox"  # noqa: S105 - guards nothing
@@ -76,7 +182,7 @@ def main() -> int:
     if is_bound:
         exit_with_parent()
 
-    from firmlake_sandbox.server import (
+    from firmlake_sandbox.__main__ import (
         bind,
         serve,
     )  # only now: --help needs none of it, and a signal may come meanwhile

@@ -1,22 +1,193 @@
 """The six company endpoints: each dataset for one company, and for many at once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+from urllib.parse import parse_qsl
 
+import msgspec
+from msgspec import UNSET, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firmlake_sandbox.answers import COMPANY_NOT_FOUND, Page, fill_page, json_response, refuse_more, spell_company
-from firmlake_sandbox.contract import CompaniesBody, CompanyPath, CompanyRef, NoQuery, PagedCompaniesBody, PageQuery
+from firmlake_sandbox.contract import (
+    MAX_BODY_BYTES,
+    CompaniesBody,
+    CompanyContacts,
+    CompanyPath,
+    CompanyRef,
+    ContactsBody,
+    ListPath,
+    ListsQuery,
+    NoQuery,
+    PagedCompaniesBody,
+    PageQuery,
+)
 from firmlake_sandbox.financials import count_periods, list_financials
-from firmlake_sandbox.lookalikes import list_lookalikes
+from firmlake_sandbox.lists import is_contact
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.options import Options
-from firmlake_sandbox.records import Pagination
-from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.records import CompanyId, ContactId, ContactsAnswer, FailedCompany, FailedContact, Pagination
+from firmlake_sandbox.related import list_lookalikes, list_relationships
 from firmlake_sandbox.state import State
-from firmlake_sandbox.validate import read_body, read_language, read_path, read_query
-from firmlake_sandbox.world import World, identify, is_found
+from firmlake_sandbox.words import LANGUAGES
+from firmlake_sandbox.world import World, company_id, identify, is_found
+
+COMPANY_NOT_FOUND = "Company not found"
+CONTACT_NOT_FOUND = "Contact not found"
+LIST_NOT_FOUND = "List not found"
+
+Page = tuple[int, int]  # limit, offset
+
+
+def json_response(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return content as JSON."""
+    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
+
+
+def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    """Return a failure of the whole request, in the service's form."""
+    return json_response({"status": status, "message": message}, status, headers)
+
+
+def fill_page(options: Options, limit: int | UnsetType, offset: int) -> Page:
+    """Return limit and offset, the default in place of an absent limit.
+
+    Raises:
+        HTTPException: 400; the limit is larger than any page may be.
+    """
+    if limit is UNSET:
+        return options.page_limit_default, offset
+    if limit > options.page_limit_max:
+        raise HTTPException(400, f"limit {limit} is more than {options.page_limit_max}")
+    return limit, offset
+
+
+def refuse_more(count: int, most: int, what: str) -> None:
+    """Refuse too many of something.
+
+    Raises:
+        HTTPException: 400.
+    """
+    if count > most:
+        raise HTTPException(400, f"{count} {what}, but a request may have at most {most}")
+
+
+def spell_company(world: World, company: CompanyRef, node: int | None) -> CompanyId:
+    """Return a company's id in the world's spelling, or as asked where no company could bear the number."""
+    return CompanyId(company.country_code, company.company_number) if node is None else company_id(world, node)
+
+
+_Model = TypeVar("_Model", bound=msgspec.Struct)
+
+
+def read_body(raw: bytes, model: type[_Model]) -> _Model:
+    """Return the JSON body as the model.
+
+    Raises:
+        HTTPException: 400; the body is not JSON, or something in it is not as the contract says.
+    """
+    if len(raw) > MAX_BODY_BYTES:
+        raise HTTPException(400, f"Body of {len(raw)} bytes is larger than {MAX_BODY_BYTES}")
+    try:
+        return msgspec.json.decode(raw, type=model)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HTTPException(400, f"Body refused: {error}") from None
+
+
+def read_query(query: bytes, model: type[_Model]) -> _Model:
+    """Return the query as the model; a parameter that is unknown or named twice is refused.
+
+    Raises:
+        HTTPException: 400.
+    """
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20)
+    except ValueError:
+        raise HTTPException(400, "Query refused: not a query string") from None
+    names = [name for name, _ in pairs]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise HTTPException(400, f"Query refused: {', '.join(twice)} named more than once")
+    return _convert(dict(pairs), model, "Query")
+
+
+def read_path(parameters: Mapping[str, str], model: type[_Model]) -> _Model:
+    """Return the parameters of the path as the model.
+
+    Raises:
+        HTTPException: 400.
+    """
+    return _convert(dict(parameters), model, "Path")
+
+
+def read_language(header: str | None, default: str) -> str:
+    """Return the first language of Accept-Language that the service speaks, else the default.
+
+    Example:
+        >>> read_language("de, nl-BE;q=0.9", "EN")
+        'NL'
+    """
+    wanted = (item.strip()[:2].upper() for item in (header or "").split(","))
+    return next((language for language in wanted if language in LANGUAGES), default)
+
+
+def _convert(named: dict[str, str], model: type[_Model], where: str) -> _Model:
+    """Convert text by the model."""
+    try:
+        return msgspec.convert(named, model, strict=False)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"{where} refused: {error}") from None
+
+
+async def answer_lists(state: State, request: Request) -> Response:
+    """Answer a page of the lists of one type or both.
+
+    Raises:
+        HTTPException: 400.
+    """
+    query = read_query(request.scope["query_string"], ListsQuery)
+    limit, offset = fill_page(state.options, query.limit, query.offset)
+    data, total = state.lists.page(query.type, limit, offset)
+    return json_response({"data": data, "pagination": Pagination(limit, offset, total)})
+
+
+async def add_contacts(state: State, request: Request) -> Response:
+    """Add contacts to a static list, company by company, and say which could not be added.
+
+    The outcome flag is false only where something failed and nothing was added.
+
+    Raises:
+        HTTPException: 400, also where the list is smart; 404 where it does not exist.
+    """
+    read_query(request.scope["query_string"], NoQuery)
+    number = read_path(request.path_params, ListPath).id
+    wanted = read_body(await request.body(), ContactsBody).company_contacts
+    refuse_more(len(wanted), state.options.companies_per_request, "companies")
+    for entry in wanted:
+        refuse_more(len(entry.contacts), state.options.contacts_per_company, "contacts for a company")
+    kind = state.lists.type_of(number)
+    if kind is None:
+        raise HTTPException(404, LIST_NOT_FOUND)
+    if kind != "STATIC":
+        raise HTTPException(400, "Contacts can only be added to a static list; this one is smart")
+    outcomes = [_add_company(state, number, entry) for entry in wanted]
+    added = sum(count for count, _ in outcomes)
+    failed = [failure for _, failure in outcomes if failure]
+    message = f"{added} contact{'' if added == 1 else 's'} added to the list"
+    return json_response(ContactsAnswer(added > 0 or not failed, message, failed))
+
+
+def _add_company(state: State, number: int, entry: CompanyContacts) -> tuple[int, FailedCompany | None]:
+    """Add the contacts of one company; return how many were added, and what could not be."""
+    node = parse_number(entry.company.country_code, entry.company.company_number)
+    identifier = spell_company(state.world, entry.company, node)
+    if node is None or not is_found(state.world, node):
+        return 0, FailedCompany(identifier, None, COMPANY_NOT_FOUND)
+    ids = [contact.contact_id for contact in entry.contacts]
+    added = state.lists.add_contacts(number, node, [one for one in ids if is_contact(one)], state.clock.now())
+    unknown = [FailedContact(ContactId(one), CONTACT_NOT_FOUND) for one in ids if not is_contact(one)]
+    return added, FailedCompany(identifier, unknown, None) if unknown else None
+
 
 _Json = dict[str, object]
 

@@ -9,12 +9,11 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from firmlake_sandbox.answers import COMPANY_NOT_FOUND
-from firmlake_sandbox.bodies import Answer
+from firmlake_sandbox.companies import COMPANY_NOT_FOUND
 from firmlake_sandbox.contract import DATASETS, name_endpoint
-from firmlake_sandbox.dialect import Dialect
+from firmlake_sandbox.dialects import Dialect
 from firmlake_sandbox.rewrites import read_json, write_json
-from firmlake_sandbox.wire import capture_answer, read_body
+from firmlake_sandbox.wire import Answer, capture_answer, read_body
 
 __all__ = ["rename_headers", "speak"]
 

@@ -5,8 +5,8 @@ A contact exists if its id is a decimal number that does not end in 0: about one
 
 from datetime import UTC, datetime
 
-from firmlake_sandbox.draws import LIST, draw
 from firmlake_sandbox.records import Notifications, ServiceList
+from firmlake_sandbox.world import LIST, draw
 
 LIST_TYPES = ("STATIC", "SMART", "OVERVIEW")
 FIRST_LIST_ID = 1001

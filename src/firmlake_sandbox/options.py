@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from firmlake_sandbox.dialect import Dialect
-from firmlake_sandbox.dialects import resolve_dialects
+from firmlake_sandbox.dialects import Dialect, resolve_dialects
 
 _Count = Annotated[int, Meta(ge=0)]
 _Positive = Annotated[int, Meta(ge=1)]

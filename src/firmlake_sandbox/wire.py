@@ -7,12 +7,19 @@ abort, so that the kernel sends RST; an early end is a close after part of the a
 import asyncio
 import socket
 import struct
+from typing import NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from firmlake_sandbox.bodies import Answer
-
 _NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class Answer(NamedTuple):
+    """An answer before it is sent."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
 
 
 class GoneError(Exception):

@@ -6,10 +6,43 @@ company says about itself is in `financials`, whom it resembles in `lookalikes`,
 
 from dataclasses import dataclass, field
 
-from firmlake_sandbox.draws import EVENTS, EXISTENCE, HISTORY, NAME, draw, list_beats
 from firmlake_sandbox.numbers import BASE_BITS, COUNTRIES, spell_number
 from firmlake_sandbox.records import CompanyId, Identifier
 from firmlake_sandbox.words import AWKWARD_NAMES, ENDINGS, LANGUAGES, LEGAL_FORMS, PLACES, STEMS, TRADES
+
+_MASK = (1 << 64) - 1
+
+# What a draw is for: two purposes of one company never share their bits.
+EXISTENCE, NAME, SIZE, EVENTS, LOOKALIKES, OWNERS, SHAPE, LIST, POPULAR, PERSON, HISTORY = range(11)
+EDGE = 16  # and the following ones: one for each place among a company's parents
+
+
+def draw(key: int, purpose: int, subject: int) -> int:
+    """Return 64 bits that depend on the world's key, the purpose and the subject (splitmix64's finaliser).
+
+    Args:
+        key: The world's, from `draw(0, 0, seed)`.
+        purpose: One of the constants above.
+        subject: A node, or any other whole number below 2^56.
+
+    References:
+        Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
+    """
+    bits = (subject << 8 | purpose) ^ key
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _MASK
+    return bits ^ (bits >> 31)
+
+
+def list_beats(bits: int, week: int, every: int) -> range:
+    """Return the weeks up to `week` in which something happened that happens once in `every` weeks, never in week 0.
+
+    Example:
+        >>> list(list_beats(2, 11, 4))
+        [2, 6, 10]
+    """
+    return range(every - bits % every, week + 1, every)
+
 
 # Of 10,000 companies: the never found, those appearing one day, those vanishing for some weeks now and then.
 _NEVER, _LATER, _FLICKERING = 170, 200, 300

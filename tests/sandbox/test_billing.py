@@ -1,4 +1,4 @@
-from firmlake_sandbox.billing import Account
+from firmlake_sandbox.state import Account
 
 from .calls import Api
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmlake_sandbox.financials import count_periods, list_financials
-from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.related import list_relationships
 from firmlake_sandbox.world import (
     COMMITTEES,
     END_CORRECTED,

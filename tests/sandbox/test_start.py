@@ -12,10 +12,10 @@ from typing import get_args
 import pytest
 
 import firmlake_sandbox
-from firmlake_sandbox.control import CONTROLS
+from firmlake_sandbox.__main__ import bind
+from firmlake_sandbox.faults import AnyRule
 from firmlake_sandbox.options import Options
-from firmlake_sandbox.rules import AnyRule
-from firmlake_sandbox.server import bind
+from firmlake_sandbox.service import CONTROLS
 
 SOURCE = Path(firmlake_sandbox.__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmlake_sandbox.financials import count_periods, list_financials
-from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import BASE_BITS, END, parse_number, sample_numbers, spell_number
-from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.related import list_lookalikes, list_relationships
 from firmlake_sandbox.world import World, identify, is_found
 from support import examples
 

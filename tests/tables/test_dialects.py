@@ -23,8 +23,8 @@ from firmlake.tables.regular import read_regular
 from firmlake.tables.tolerant import read_tolerantly
 from firmlake_sandbox import rewrites, sample_numbers
 from firmlake_sandbox.financials import list_financials
-from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number
+from firmlake_sandbox.related import list_lookalikes
 from firmlake_sandbox.world import World
 from support import examples, lookalike, period, slow
 

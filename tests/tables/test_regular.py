@@ -18,9 +18,8 @@ from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular
 from firmlake_sandbox import sample_numbers
 from firmlake_sandbox.financials import list_financials
-from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number
-from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.related import list_lookalikes, list_relationships
 from firmlake_sandbox.world import World
 from support import ACME, examples, lookalike, party, period
 

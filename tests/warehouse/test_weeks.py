@@ -17,7 +17,7 @@ from firmlake.enrich.run import enrich
 from firmlake.warehouse.generations import list_generations
 from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.numbers import BASE_BITS, COUNTRIES, parse_number, spell_number
-from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.related import list_relationships
 from firmlake_sandbox.world import EMPTIED, World, identify, is_found, list_events
 from support import query
 
