@@ -60,8 +60,8 @@ def read_job(
 ) -> tuple[Settings, str]:
     """Read the settings and find the company list.
 
-    Without a list or query, a flow started by hand runs the sample list on the embedded service. A deployed run does
-    not: its list is missing because of a mistake, and a run of the sample would hide that.
+    Without a list or query (None), a flow started by hand runs the sample list on the embedded service. A deployed run
+    does not: its list is missing because of a mistake, and a run of the sample would hide that.
 
     Returns:
         The settings, and the source of the list as `firmlake.intake.source.local_list` takes it.
@@ -70,17 +70,16 @@ def read_job(
         SettingsError: A setting is unknown or invalid; correct it.
         UsageError: No company list is given; name one.
     """
-    _use_token_block()
     file = Path(config) if config else None
-    settings, _ = load_settings(file, overrides)
-    if company_list or sql:
+    settings = read_settings(config, overrides)
+    if (company_list and company_list.strip()) or sql:
         return settings, company_list or ""
     if is_deployed():
         raise UsageError(
             "This run names no company list",
             "Set LAKE_LIST and run `python flows/deploy.py` again, or start it with the parameter company_list",
         )
-    if settings.api.base_url not in ("", SANDBOX):
+    if company_list is not None or settings.api.base_url not in ("", SANDBOX):
         raise UsageError("No company list is named", "Name one: `python flows/enrich.py LIST`")
     sample = find_sample()
     return load_settings(file, {**SAMPLE_SETTINGS, **(overrides or {})})[0], str(sample)
@@ -92,8 +91,24 @@ def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Se
     Raises:
         SettingsError: A setting is unknown or invalid; correct it.
     """
+    _refuse_secrets(overrides or {})
     _use_token_block()
     return load_settings(Path(config) if config else None, overrides)[0]
+
+
+def _refuse_secrets(overrides: Mapping[str, str]) -> None:
+    """Refuse a token among the overrides: no setting holds one, and Prefect has stored and shown it by now.
+
+    Raises:
+        UsageError: A key names a token.
+    """
+    found = [key for key in overrides if "token" in key.lower() and key.rpartition(".")[2].lower() != "token_file"]
+    if found:
+        raise UsageError(
+            f"overrides holds a token ({found[0]}), which Prefect now stores and shows among the run's parameters",
+            "Delete this flow run on its page, change the token at the service, and give the new one to the worker: "
+            "FIRMLAKE_API_TOKEN, FIRMLAKE_API_TOKEN_FILE or a Secret block (FIRMLAKE_API_TOKEN_BLOCK)",
+        )
 
 
 def _use_token_block() -> None:

@@ -346,6 +346,16 @@ def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(call: 
     assert (status["failures"], status["next_step"]) == ([], "Nothing to do")
 
 
+def test_the_last_line_on_stderr_says_what_happened_also_with_out(call: Call):
+    write_few(6)
+    stopped = call("run", "few.csv", "--max-credits", "3", "--out", "back.csv")
+    assert stopped.code == 4
+    assert "Written: " in stopped.err
+    assert stopped.err.splitlines()[-1].startswith(
+        "firmlake: Published what was fetched, but stopped: run.max_credits = 3"
+    )
+
+
 def test_what_a_list_left_undone_is_told_after_another_list_has_run(call: Call):
     write_few(6, "north.csv")
     write_few(2, "south.csv")

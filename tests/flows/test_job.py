@@ -42,9 +42,24 @@ def test_a_service_without_a_list_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "https://service.example")
     with pytest.raises(UsageError, match="No company list is named"):
         read_job(None, None, None)
+    monkeypatch.delenv("FIRMLAKE_API__BASE_URL")
+    for empty in ("", " "):
+        with pytest.raises(UsageError, match="No company list is named"):
+            read_job(empty, None, None)
     assert read_job("list.csv", None, None)[1] == "list.csv"
     assert read_job("s3://bucket/list.csv", None, None)[1] == "s3://bucket/list.csv"
     assert read_job(None, None, None, "FROM customers")[1] == ""
+
+
+@pytest.mark.parametrize("key", ["api.token", "FIRMLAKE_API_TOKEN"])
+def test_a_token_among_the_overrides_is_refused_with_what_to_do_about_it(key: str):
+    from job import read_job, read_settings
+
+    for read in (lambda given: read_job("list.csv", None, given), lambda given: read_settings(None, given)):
+        with pytest.raises(UsageError, match="stores and shows among") as caught:
+            read({key: "canary-token"})
+        assert "Delete this flow run" in caught.value.next_step
+        assert "canary" not in str(caught.value)
 
 
 def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample(monkeypatch: pytest.MonkeyPatch):
@@ -54,7 +69,7 @@ def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample
     from job import read_job
 
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
-    for company_list in (None, ""):
+    for company_list in (None, "", " "):
         with pytest.raises(UsageError, match="This run names no company list"):
             read_job(company_list, None, None)
     assert read_job("list.csv", None, None)[1] == "list.csv"

@@ -72,13 +72,10 @@ class OnTerminal(Observer):
         self._call.say(f"Fetched{' now' if self._is_resumed else ''}: {self._counter.summary()}")
 
     def published(self, published: Published) -> None:
-        """Print the summary of a run, and what it left undone."""
-        from firmlake.enrich.run import shortfall
+        """Print the summary of a run; what it left undone comes last, see `answer`."""
         from firmlake.terminal.runs import show_summary
 
         self._call.show(partial(show_summary, published.summary, published.failed, is_resumed=self._is_resumed))
-        if error := shortfall([published]):
-            self._call.say(f"firmlake: {error}")
 
     def written(self, written: Written) -> None:
         """Print which file was written, and which columns had to be renamed in it."""
@@ -89,7 +86,9 @@ class OnTerminal(Observer):
 
 
 def answer(call: Call, published: Sequence[Published], *, has_steps: bool = False) -> int:
-    """Print published runs as JSON if `--json` is set, and return the exit code of the most serious shortfall.
+    """Print published runs as JSON if `--json` is set, then the most serious shortfall, and return its exit code.
+
+    The last line on stderr says what happened, even after `--out` has named its file.
 
     Args:
         call: The command.
@@ -110,4 +109,6 @@ def answer(call: Call, published: Sequence[Published], *, has_steps: bool = Fals
         content = summaries[0] if summaries else {**summary_of_nothing(), "company_list": ""}
     call.answer(content, lambda: None)
     error = shortfall(published)
+    if error:
+        call.say(f"firmlake: {error}")
     return error.exit_code if error else EXIT_DONE
