@@ -2,9 +2,11 @@
 
     python flows/deploy.py            # can be repeated: existing objects are updated
     python flows/deploy.py --check    # only checks that the variables in prefect.yaml are set
+    python flows/deploy.py --force    # also takes back what somebody changed on the server
 
 The command deploys prefect.yaml and applies automations.yaml. Automations send notices to the notification block that
-`--block` names, whatever its type. A schedule that was paused or resumed on the server stays so.
+`--block` names, whatever its type. What a person set on the server stays: a paused deployment, parameters, schedules, a
+disabled automation. Each is named on a line of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import click
 import yaml
@@ -26,6 +29,8 @@ from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import DeploymentSchedule
+    from prefect.client.schemas.responses import DeploymentResponse
 
 _ROOT = Path(__file__).resolve().parents[1]
 _DEPLOYMENTS = _ROOT / "prefect.yaml"
@@ -44,12 +49,13 @@ _BLOCKS_MAX = 200
 )
 @click.option("--pool-type", default="process", show_default=True, help="Type of a work pool that does not exist yet.")
 @click.option("--check", is_flag=True, help="Only check that the variables are set.")
-def deploy(block: str, pool_type: str, check: bool) -> NoReturn:
+@click.option("--force", is_flag=True, help="Take prefect.yaml's values where somebody changed them on the server.")
+def deploy(block: str, pool_type: str, check: bool, force: bool) -> NoReturn:
     """Create or update the work pool, the deployments and the automations on the server that PREFECT_API_URL names."""
     try:
         _check_variables(_DEPLOYMENTS.read_text())
         if not check:
-            _apply(block, pool_type)
+            _apply(block, pool_type, force=force)
     except FirmlakeError as error:
         echo(f"firmlake: {error}", err=True, fg="red")
         sys.exit(error.exit_code)
@@ -78,7 +84,7 @@ def _check_variables(text: str) -> None:
             )
 
 
-def _apply(block: str, pool_type: str) -> None:
+def _apply(block: str, pool_type: str, *, force: bool) -> None:
     from prefect.client.orchestration import get_client
     from prefect.settings import get_current_settings
 
@@ -90,12 +96,14 @@ def _apply(block: str, pool_type: str) -> None:
         described = yaml.safe_load(_DEPLOYMENTS.read_text())["deployments"]
         for pool in sorted({each["work_pool"]["name"] for each in described}):
             _make_pool(client, pool, pool_type)
-        active = _read_schedules(client)
+        before = {each.id: each for each in client.read_deployments()}
         _deploy_all()
-        _restore_schedules(client, active)
+        for after in client.read_deployments():
+            if earlier := before.get(after.id):
+                keep_changes(client, earlier, after, _templated(described, after.name), force=force)
         notices = _find_block(client, block)
         for made in yaml.safe_load(_AUTOMATIONS.read_text())["automations"]:
-            _put_automation(client, made, notices)
+            _put_automation(client, made, notices, force=force)
     if notices is None:
         echo(
             f"No notifications are sent: the server has no notification block named {block}. Create one on its page "
@@ -134,20 +142,109 @@ def _deploy_all() -> None:
     echo(f"Deployments: {', '.join(names)}")
 
 
-def _read_schedules(client: SyncPrefectClient) -> dict[tuple[UUID, str | None], bool]:
-    """Read which schedules are active, by deployment and slug."""
-    found = client.read_deployments()
-    return {(each.id, schedule.slug): schedule.active for each in found for schedule in each.schedules}
+class Change(NamedTuple):
+    """Something that the server had before a deployment and that differs from prefect.yaml now.
+
+    Attributes:
+        what: A parameter, a schedule, or the deployment's pause.
+        was: Its value before the deployment.
+        is_now: Its value in prefect.yaml.
+        restore: Sets it again to what it was; None if it may not be kept, because a variable such as LAKE_LIST sets it.
+    """
+
+    what: str
+    was: object
+    is_now: object
+    restore: Callable[[], object] | None
 
 
-def _restore_schedules(client: SyncPrefectClient, active: dict[tuple[UUID, str | None], bool]) -> None:
-    """Pause or resume schedules as they were: Prefect sets those in prefect.yaml to what the file says."""
-    for deployment in client.read_deployments():
-        for schedule in deployment.schedules:
-            was_active = active.get((deployment.id, schedule.slug), schedule.active)
-            if was_active != schedule.active:
-                client.update_deployment_schedule(deployment.id, schedule.id, active=was_active)
-                echo(f"Schedule of {deployment.name}: stays {'active' if was_active else 'paused'}")
+def keep_changes(
+    client: SyncPrefectClient,
+    before: DeploymentResponse,
+    after: DeploymentResponse,
+    templated: set[str],
+    *,
+    force: bool,
+) -> None:
+    """Set again what a person had set on the server and the deployment of prefect.yaml has replaced, and say so.
+
+    Args:
+        client: The client of the server.
+        before: The deployment before.
+        after: The deployment as prefect.yaml made it.
+        templated: Its parameters that variables of the environment set.
+        force: Keep what prefect.yaml says, and only say what that has replaced.
+    """
+    for what, was, is_now, restore in _find_changes(client, before, after, templated):
+        if force or not restore:
+            echo(f"{after.name}: {what} {_said(was)} is replaced by {_said(is_now)}")
+        else:
+            restore()
+            echo(f"{after.name}: {what} stays {_said(was)} (prefect.yaml: {_said(is_now)}; --force takes that)")
+
+
+def _find_changes(
+    client: SyncPrefectClient, before: DeploymentResponse, after: DeploymentResponse, templated: set[str]
+) -> Iterator[Change]:
+    if before.paused != after.paused:
+        restore = client.pause_deployment if before.paused else client.resume_deployment
+        yield Change("the deployment", _pause(before.paused), _pause(after.paused), partial(restore, after.id))
+    parameters = dict(after.parameters)
+    for name in after.parameters.keys() & before.parameters.keys():
+        was, is_now = before.parameters[name], after.parameters[name]
+        if was != is_now:
+            set_again = partial(_set_parameter, client, after, parameters, name, was)
+            yield Change(f"parameter {name}", was, is_now, None if name in templated else set_again)
+    now = {each.slug: each for each in after.schedules if each.slug}
+    for each in before.schedules:
+        if each.slug in now:
+            yield from _find_schedule_changes(client, after, each, now[each.slug])
+        elif each.id not in {one.id for one in after.schedules}:
+            add = partial(client.create_deployment_schedules, after.id, [(each.schedule, bool(each.active))])
+            yield Change("a schedule that was added", _when(each), "none", add)
+
+
+def _find_schedule_changes(
+    client: SyncPrefectClient, of: DeploymentResponse, was: DeploymentSchedule, now: DeploymentSchedule
+) -> Iterator[Change]:
+    update = partial(client.update_deployment_schedule, of.id, now.id)
+    if was.schedule != now.schedule:
+        yield Change(f"schedule {now.slug}", _when(was), _when(now), partial(update, schedule=was.schedule))
+    if was.active != now.active:
+        paused = _pause(not was.active), _pause(not now.active)
+        yield Change(f"schedule {now.slug}", *paused, partial(update, active=was.active))
+
+
+def _set_parameter(
+    client: SyncPrefectClient, deployment: DeploymentResponse, parameters: dict[str, Any], name: str, value: object
+) -> None:
+    from prefect.client.schemas.actions import DeploymentUpdate
+
+    parameters[name] = value
+    client.update_deployment(deployment.id, DeploymentUpdate(parameters=parameters))
+
+
+def _templated(described: list[dict[str, Any]], name: str) -> set[str]:
+    """Return the parameters of a deployment that variables of the environment set."""
+    return {
+        parameter
+        for each in described if each["name"] == name
+        for parameter, value in each.get("parameters", {}).items() if _VARIABLE.search(str(value))
+    }  # fmt: skip
+
+
+def _when(schedule: DeploymentSchedule) -> str:
+    """Describe the times of a schedule: `0 3 * * 1 Europe/Brussels`."""
+    fields = schedule.schedule.model_dump(mode="json", exclude_none=True)
+    return " ".join(str(fields[name]) for name in ("cron", "interval", "rrule", "timezone") if name in fields)
+
+
+def _pause(is_paused: bool) -> str:
+    return "paused" if is_paused else "active"
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def _find_block(client: SyncPrefectClient, name: str) -> str | None:
@@ -156,10 +253,13 @@ def _find_block(client: SyncPrefectClient, name: str) -> str | None:
     return next((str(each["id"]) for each in blocks if each["name"] == name), None)
 
 
-def _put_automation(client: SyncPrefectClient, described: dict[str, Any], block: str | None) -> None:
+def _put_automation(
+    client: SyncPrefectClient, described: dict[str, Any], block: str | None, *, force: bool = False
+) -> None:
     """Create an automation, or update the one with its name and remove others with this name.
 
-    One that has not changed is left alone: an update would begin its time to wait anew.
+    One that has not changed is left alone: an update would begin its time to wait anew. One that somebody disabled
+    stays so.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -173,6 +273,14 @@ def _put_automation(client: SyncPrefectClient, described: dict[str, Any], block:
     ]
     wanted = AutomationCore.model_validate({**described, "actions": actions})
     found = client.read_automations_by_name(name)
+    if found and found[0].enabled != wanted.enabled:
+        was, is_now = _pause(not found[0].enabled), _pause(not wanted.enabled)
+        echo(
+            f"Automation {name}: {was} is replaced by {is_now}"
+            if force
+            else f"Automation {name}: stays {was} (automations.yaml: {is_now}; --force takes that)"
+        )
+        wanted = wanted if force else wanted.model_copy(update={"enabled": found[0].enabled})
     for other in found[1:]:
         client.delete_automation(other.id)
     if not found:

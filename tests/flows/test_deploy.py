@@ -76,39 +76,88 @@ def test_automations_are_updated_not_made_twice_and_those_made_twice_earlier_go(
 
 
 @pytest.mark.slow
-def test_a_schedule_that_was_paused_or_resumed_on_the_server_stays_so(
-    enrich: Flow[..., Any], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("force", [False, True])
+def test_what_a_person_set_on_the_server_stays_and_is_named(
+    enrich: Flow[..., Any], capsys: pytest.CaptureFixture[str], force: bool
 ):
-    """Otherwise a deployment after an upgrade would start the runs that somebody has paused."""
+    """Otherwise a deployment after an upgrade would start runs that somebody has paused, and lift their budgets."""
     from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import DeploymentScheduleCreate
+    from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate
     from prefect.client.schemas.schedules import CronSchedule
 
-    from deploy import _read_schedules, _restore_schedules
+    from deploy import keep_changes
 
+    tuesday = CronSchedule(cron="15 5 * * 2", timezone="UTC")
     with get_client(sync_client=True) as client:
         flow_id = client.create_flow(enrich)
 
-        def deploy() -> Any:
+        def deploy(company_list: str) -> Any:
             schedules = [
-                DeploymentScheduleCreate(schedule=CronSchedule(cron=cron), active=active, slug=slug)
+                DeploymentScheduleCreate(schedule=CronSchedule(cron=cron, timezone="UTC"), active=active, slug=slug)
                 for cron, active, slug in (("0 3 * * 1", True, "night"), ("0 6 * * *", False, "morning"))
             ]
-            deployment_id = client.create_deployment(flow_id, name="schedules", schedules=schedules)
+            parameters = {"company_list": company_list, "max_credits": None, "sql": ""}
+            deployment_id = client.create_deployment(
+                flow_id, name="kept", schedules=schedules, parameters=parameters, paused=False
+            )
             return client.read_deployment(deployment_id)
 
-        made = deploy()
-        for schedule in made.schedules:
-            client.update_deployment_schedule(made.id, schedule.id, active=not schedule.active)
-        active = _read_schedules(client)
-        deploy()
-        _restore_schedules(client, active)
-        assert {each.slug: each.active for each in client.read_deployment(made.id).schedules} == {
-            "night": False,
-            "morning": True,
-        }
+        made = deploy("old.csv")
+        given = {"company_list": "mine.csv", "max_credits": 500, "sql": ""}
+        client.update_deployment(made.id, DeploymentUpdate(parameters=given))
+        night, morning = sorted(made.schedules, key=lambda each: str(each.slug), reverse=True)
+        client.update_deployment_schedule(made.id, night.id, schedule=tuesday)
+        client.update_deployment_schedule(made.id, morning.id, active=True)
+        client.pause_deployment(made.id)
+        before = client.read_deployment(made.id)
+        keep_changes(client, before, deploy("new.csv"), {"company_list"}, force=force)
+        after = client.read_deployment(made.id)
+        times = {each.slug: (each.schedule.cron, each.active) for each in after.schedules}
         client.delete_deployment(made.id)
-    assert sorted(capsys.readouterr().out.splitlines()) == [
-        "Schedule of schedules: stays active",
-        "Schedule of schedules: stays paused",
+    told = sorted(capsys.readouterr().out.splitlines())
+    if force:
+        assert (after.paused, after.parameters["max_credits"]) == (False, None)
+        assert times == {"night": ("0 3 * * 1", True), "morning": ("0 6 * * *", False)}
+        assert told == [
+            "kept: parameter company_list mine.csv is replaced by new.csv",
+            "kept: parameter max_credits 500 is replaced by null",
+            "kept: schedule morning active is replaced by paused",
+            "kept: schedule night 15 5 * * 2 UTC is replaced by 0 3 * * 1 UTC",
+            "kept: the deployment paused is replaced by active",
+        ]
+        return
+    assert (after.paused, after.parameters) == (True, given | {"company_list": "new.csv"}), "LAKE_LIST names the list"
+    assert times == {"night": ("15 5 * * 2", True), "morning": ("0 6 * * *", True)}
+    assert told == [
+        "kept: parameter company_list mine.csv is replaced by new.csv",
+        "kept: parameter max_credits stays 500 (prefect.yaml: null; --force takes that)",
+        "kept: schedule morning stays active (prefect.yaml: paused; --force takes that)",
+        "kept: schedule night stays 15 5 * * 2 UTC (prefect.yaml: 0 3 * * 1 UTC; --force takes that)",
+        "kept: the deployment stays paused (prefect.yaml: active; --force takes that)",
+    ]
+
+
+@pytest.mark.slow
+def test_an_automation_that_somebody_disabled_stays_so_unless_forced(
+    enrich: object, capsys: pytest.CaptureFixture[str]
+):
+    from prefect.client.orchestration import get_client
+    from prefect.events.schemas.automations import AutomationCore
+
+    from deploy import _put_automation
+
+    [described] = [{**each, "name": "muted"} for each in AUTOMATIONS if each["name"] == "firmlake silent"]
+    with get_client(sync_client=True) as client:
+        made = AutomationCore.model_validate(described).model_copy(update={"enabled": False})
+        client.create_automation(made)
+        states = []
+        for force in (False, True):
+            _put_automation(client, described, None, force=force)
+            states += [each.enabled for each in client.read_automations_by_name("muted")]
+    assert states == [False, True]
+    assert capsys.readouterr().out.splitlines() == [
+        "Automation muted: stays paused (automations.yaml: active; --force takes that)",
+        "Automation muted: unchanged",
+        "Automation muted: paused is replaced by active",
+        "Automation muted: updated",
     ]
