@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 import click
 import yaml
 
+from firmlake.core.child import without_token
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.terminal.echo import echo
 
@@ -132,7 +133,9 @@ def _make_pool(client: SyncPrefectClient, name: str, kind: str) -> None:
 
 def _deploy_all() -> None:
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(_DEPLOYMENTS)]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)  # noqa: S603 - Prefect's own command
+    done = subprocess.run(  # noqa: S603 - Prefect's own command
+        command, cwd=_ROOT, env=without_token(os.environ), capture_output=True, text=True
+    )
     if done.returncode:
         raise FirmlakeError(
             f"Prefect rejected prefect.yaml: {(done.stderr or done.stdout).strip()}",

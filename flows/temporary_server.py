@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firmlake.core.child import without_token
+
 if TYPE_CHECKING:
     import uvicorn
 
@@ -59,7 +61,7 @@ class TemporaryServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**BATCHES, **environment},
+                env={**BATCHES, **without_token(environment)},
                 start_new_session=True,
             )
         self.pid = self._process.pid

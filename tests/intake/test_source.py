@@ -1,6 +1,7 @@
 """Lists that are no file: standard input, a query, a DuckDB table, an object of a store."""
 
 import io
+import os
 import sys
 from types import SimpleNamespace
 
@@ -132,3 +133,141 @@ def test_an_object_that_cannot_be_used_is_refused_by_its_address(bucket, name, s
     assert bucket in caught.value.message
     assert said in str(caught.value)
     assert "planted-secret" not in str(caught.value)
+
+
+TOKEN = "canary-tok-ABCDEFGH12345678"
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """Make a database with these statements; the token is in the environment, in a file and in a file beside it."""
+    (tmp_path / "secret.csv").write_text(f"land;kbo;{TOKEN}\nBE;0403227515;{TOKEN}\n")
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", TOKEN)
+
+    def make(*statements):
+        path = tmp_path / "customers.duckdb"
+        with duckdb.connect(path) as connection:
+            for statement in statements:
+                connection.execute(statement.format(tmp_path))
+        return path
+
+    return make
+
+
+READERS = [
+    "SELECT 'BE' AS land, content AS kbo FROM read_text('/proc/self/environ')",
+    "SELECT 'BE' AS land, hex(content) AS kbo FROM read_blob('/proc/self/environ')",
+    "SELECT 'BE' AS land, content AS kbo FROM read_text('{}/secret.csv')",
+    "SELECT land, kbo FROM '{}/secret.csv'",
+    "SELECT land, kbo FROM read_csv('{}/secret.csv', filename = true)",
+    "SELECT 'BE' AS land, file AS kbo FROM glob('/home/*')",
+    "SELECT 'BE' AS land, name AS kbo FROM duckdb_secrets()",
+    "SELECT 'BE' AS land, content AS kbo FROM query('FROM read_text(''{}/secret.csv'')')",
+]
+
+
+def test_views_of_a_database_file_are_no_list(stranger):
+    path = stranger(*(f"CREATE VIEW v{number} AS {sql}" for number, sql in enumerate(READERS)))
+    with pytest.raises(CompanyListError, match="has no table"):
+        numbers(path)
+
+
+@pytest.mark.parametrize("sql", READERS)
+def test_a_view_of_a_database_file_reads_nothing_outside_the_file(sql, stranger):
+    with pytest.raises(CompanyListError) as caught:
+        numbers(stranger(f"CREATE VIEW customers AS {sql}"), "FROM customers")
+    assert TOKEN not in f"{caught.value} {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize("sql", [READERS[2], "FROM '{}/secret.csv'", "FROM read_csv('http://127.0.0.1:9/x.csv')"])
+def test_a_query_over_a_database_file_sees_only_that_database(sql, stranger, tmp_path):
+    path = stranger("CREATE TABLE customers AS SELECT 'BE' AS land, '0403227515' AS kbo")
+    with pytest.raises(CompanyListError, match="sees only that database"):
+        numbers(path, sql.format(tmp_path))
+
+
+def test_a_table_beside_views_is_the_list_and_a_harmless_view_can_be_named(stranger):
+    path = stranger(
+        "CREATE TABLE customers AS SELECT 'BE' AS land, '0403227515' AS kbo",
+        "CREATE VIEW belgian AS FROM customers WHERE land = 'BE'",
+        "CREATE VIEW reading AS SELECT * FROM read_text('/proc/self/environ')",
+    )
+    assert numbers(path, "FROM belgian") == ["0403227515"]
+
+
+ENDLESS = "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT 'BE' AS land, a AS kbo FROM t"
+
+
+def test_a_query_that_never_ends_is_refused_after_the_time_of_the_settings(stranger):
+    path = stranger(f"CREATE VIEW customers AS {ENDLESS}", "CREATE TABLE other AS SELECT 1 AS x")
+    hurried = msgspec.structs.replace(Settings(), intake=IntakeSettings(query_seconds_max=2))
+    with pytest.raises(CompanyListError, match=r"intake\.query_seconds_max"):
+        numbers(path, "FROM customers", hurried)
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT content AS kbo FROM read_text('/proc/self/environ')",
+    "SELECT content AS kbo FROM read_text('/proc/{pid}/environ')",
+    "SELECT content AS kbo FROM read_text('/proc/*/environ')",
+    "SELECT content AS kbo FROM read_text('/pro' || 'c/self/environ')",
+    "SELECT content AS kbo FROM read_text('{folder}/sec' || 'ret.csv')",
+    "SELECT content AS kbo FROM read_text('{folder}/link')",
+    "SELECT content AS kbo FROM read_text('{folder}/token')",
+    "SELECT content AS kbo FROM read_text('{folder}/../{name}/token')",
+    "SELECT content AS kbo FROM query('FROM read_text(''{folder}/secret.csv'')')",
+    "COPY (SELECT 1) TO '{folder}/made.csv'",
+    "ATTACH '{folder}/made.duckdb'",
+    "SELECT 1; COPY (SELECT 1) TO '{folder}/made.csv'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "CREATE TABLE x AS SELECT 1",
+    "FROM enable_logging(storage = 'file', storage_path = '{folder}/made')",
+    "FROM 'https://127.0.0.1:9/list.csv'",
+    "",
+    "SELECT",
+])  # fmt: skip
+def test_a_query_reads_the_files_that_it_names_and_neither_the_token_nor_anything_else(
+    sql, stranger, tmp_path, monkeypatch
+):
+    stranger()
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "link").symlink_to("/proc/self/environ")
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN_FILE", str(tmp_path / "token"))
+    question = sql.format(folder=tmp_path, name=tmp_path.name, pid=os.getpid()) or " "
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CompanyListError) as caught:
+        numbers("", question)
+    assert TOKEN not in f"{caught.value} {caught.value.__cause__}"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_query_names_files_by_pattern_in_quotes_of_either_kind_and_from_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    for number, name in (("0403227515", "a.csv"), ("0403091220", "it's b.csv")):
+        (tmp_path / "parts" / name).write_text(f"land;kbo\nBE;{number}\n")
+    assert sorted(numbers("", "FROM 'parts/*.csv'")) == ["0403091220", "0403227515"]
+    assert sorted(numbers("", "FROM read_csv('**/*.csv', union_by_name = true)")) == ["0403091220", "0403227515"]
+    assert numbers("", "FROM 'parts/it''s b.csv' -- mine") == ["0403091220"]
+    assert numbers("", 'SELECT * FROM "parts/a.csv"') == ["0403227515"]
+
+
+@pytest.mark.parametrize("source", ["/proc/self/environ", "{}/token", "{}/link"])
+def test_neither_the_environment_nor_the_file_of_the_token_is_a_list(source, tmp_path, monkeypatch):
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "link").symlink_to("token")
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN_FILE", str(tmp_path / "token"))
+    with pytest.raises(CompanyListError) as caught:
+        numbers(
+            source.format(tmp_path), settings=msgspec.structs.replace(Settings(), intake=IntakeSettings(header="no"))
+        )
+    assert TOKEN not in str(caught.value)
+
+
+def test_no_message_about_a_list_repeats_the_token(tmp_path, monkeypatch):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", TOKEN)
+    (tmp_path / "list.csv").write_text(f"{TOKEN}\n")
+    with pytest.raises(CompanyListError) as caught:
+        numbers(tmp_path / "list.csv")
+    assert TOKEN not in str(caught.value)

@@ -101,6 +101,13 @@ def read_token(environment: Mapping[str, str] | None = None) -> Token:
     raise SettingsError("There is no token", f"Put it into {TOKEN}, or set {TOKEN_FILE} to a file that holds it")
 
 
+def is_token_file(path: Path) -> bool:
+    """Tell whether an existing file is the one named in FIRMLAKE_API_TOKEN_FILE."""
+    with contextlib.suppress(OSError, ValueError):
+        return path.samefile(os.environ[TOKEN_FILE]) if os.environ.get(TOKEN_FILE) else False
+    return False
+
+
 def _read(file: Path) -> str:
     try:
         lines = file.read_bytes().decode("ascii").strip().splitlines()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from firmlake.api.authorization import Token
+from firmlake.core.child import without_token
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import make_folder
 from firmlake.core.folders import Folders
@@ -55,7 +56,7 @@ def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "FIRMLAKE_SANDBOX_TOKEN": secret},
+        env={**without_token(os.environ), "FIRMLAKE_SANDBOX_TOKEN": secret},
         start_new_session=True,  # a Ctrl-C must not end the service while requests are in flight
     )
     try:

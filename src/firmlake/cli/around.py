@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.core.child import without_token
 from firmlake.core.settings import Settings
 from firmlake.core.settings_keys import changed_keys
 from firmlake.core.settings_toml import render_toml
@@ -20,7 +22,8 @@ __all__ = ["config", "sandbox"]
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def sandbox(options: tuple[str, ...]) -> int:
     """Start the embedded service for developing a client; `firmlake sandbox --help` lists its options."""
-    code = subprocess.call([sys.executable, "-m", "firmlake_sandbox", *options])  # noqa: S603 - our own module
+    command_line = [sys.executable, "-m", "firmlake_sandbox", *options]
+    code = subprocess.call(command_line, env=without_token(os.environ))  # noqa: S603 - our own module
     return code if code >= 0 else 128 - code  # as a shell reports a signal
 
 

@@ -23,8 +23,10 @@ def explore(call: Call, port: int, no_browser: bool) -> None:
     """
     import webbrowser
 
+    from firmlake.core.child import hidden_token
     from firmlake.core.folders import Folders
     from firmlake.explore.server import serve
 
     open_page = (lambda address: None) if no_browser else webbrowser.open
-    serve(Folders.existing(call.settings()), port, call.say, open_page)
+    with hidden_token():  # a browser and the kernels of the application inherit the environment
+        serve(Folders.existing(call.settings()), port, call.say, open_page)

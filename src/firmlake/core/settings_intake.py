@@ -45,6 +45,9 @@ class IntakeSettings(SettingsSection, frozen=True):
     max_inflated_megabytes: Annotated[
         int, Meta(ge=1, description="largest size of a compressed list after decompression, in megabytes")
     ] = 8192
+    query_seconds_max: Annotated[
+        int, Meta(ge=1, description="longest duration of a query whose result is the list, or of reading a database")
+    ] = 120
     keep_columns: Annotated[
         tuple[str, ...],
         Meta(

@@ -1,8 +1,12 @@
-"""Quote names and texts for SQL statements."""
+"""Quote names and texts for SQL statements, and lock a connection against SQL of others."""
 
 from __future__ import annotations
 
-__all__ = ["quote_name", "quote_text"]
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 def quote_name(name: str) -> str:
@@ -23,3 +27,18 @@ def quote_text(value: object) -> str:
         "'l''Oiseau'"
     """
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> None:
+    """Restrict SQL to the database and to these files: no network, extension, Python variable or change of settings.
+
+    DuckDB shares the settings of a database file within a process, so this holds for all connections of this process to
+    it until the last of them is closed.
+    """
+    for statement in (
+        f"SET allowed_paths = [{', '.join(map(quote_text, files))}]",
+        "SET enable_external_access = false",
+        "SET python_enable_replacements = false",
+        "SET lock_configuration = true",
+    ):
+        connection.execute(statement)

@@ -14,10 +14,11 @@ import polars as pl
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.core.sql import lock
 from firmlake.report.alerts import Alert, read_alerts
 from firmlake.report.company_page import make_company_page
 from firmlake.report.document import read_frame
-from firmlake.warehouse.generations import LOCKING, connect_to, explain_rejected, generation_number, newest
+from firmlake.warehouse.generations import connect_to, explain_rejected, generation_number, newest
 
 __all__ = ["Holding", "Newest"]
 
@@ -35,8 +36,7 @@ class Holding:
         self.path = path
         self._lock = threading.Lock()
         self._connection = connect_to(path)
-        for setting in LOCKING:
-            self._connection.execute(setting)
+        lock(self._connection)
         for view in PREPARED:
             self._connection.execute(f"CREATE TEMP TABLE {view} AS FROM main.{view}")
 

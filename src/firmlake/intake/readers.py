@@ -8,7 +8,6 @@ environment; what it found is read from the Parquet file that it leaves.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -27,6 +26,7 @@ import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
+from firmlake.core.child import limit_process, run_guarded
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
@@ -226,18 +226,9 @@ def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Te
 
 
 def _run(path: Path, order: _Order) -> _Found:
-    places = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FIRMLAKE_")}
-    limited = {"POLARS_MAX_THREADS": "1", "MALLOC_ARENA_MAX": "2", "TMPDIR": order.folder, "PYTHONPATH": places}
+    content = msgspec.json.encode(order)
     try:
-        child = subprocess.run(
-            [sys.executable, "-m", "firmlake.intake.readers"],
-            input=msgspec.json.encode(order),
-            capture_output=True,
-            env={**environment, **limited},
-            check=False,
-            timeout=10 * order.seconds,
-        )
+        child = run_guarded("firmlake.intake.readers", content, seconds=10 * order.seconds, folder=Path(order.folder))
     except subprocess.TimeoutExpired as error:
         raise _too_slow(path, order) from error
     if child.returncode == 0:
@@ -279,7 +270,7 @@ def _stored_batches(folder: _Folder, positions: Sequence[int]) -> Iterator[pl.Da
 def main() -> int:
     """Read a file as standard input says, within the limits; write its table to a file, and the rest to the output."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=_Order)
-    _limit(order.memory_bytes, order.seconds)
+    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
     path, synonyms = Path(order.path), {role: frozenset(names) for role, names in order.synonyms.items()}
     try:
         kind = find_format(path, order.options)
@@ -308,17 +299,6 @@ def _store(path: Path, table: TextTable) -> None:
         pl.DataFrame(schema=nothing).write_parquet(path)
     else:
         writer.close()
-
-
-def _limit(memory_bytes: int, seconds: int) -> None:
-    """Limit memory to what is in use now and as much more, and processor time."""
-    with contextlib.suppress(ImportError, ValueError, OSError):  # not every system supports limits
-        import resource
-
-        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (in_use + memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
 
 
 if __name__ == "__main__":

@@ -15,15 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-import duckdb
-
-from firmlake.core.errors import CompanyListError, first_line
+from firmlake.api.authorization import is_token_file, read_token
+from firmlake.core.errors import CompanyListError, SettingsError, first_line
 from firmlake.core.settings import Settings
-from firmlake.core.sql import quote_name
 from firmlake.core.stores import check_address
 from firmlake.intake.detect import too_large
-
-__all__ = ["local_list"]
+from firmlake.intake.query import write_list
 
 STDIN: Final = "-"
 _STORES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
@@ -45,7 +42,10 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
         UsageError: The address of a store holds credentials.
         CompanyListError: The source cannot be read, or is larger than the settings allow.
     """
+    with suppress(SettingsError):
+        read_token()  # registers it, so that no message repeats it even if the list is the file that holds it
     path = Path(source)
+    _refuse_secrets(path, source)
     is_database = bool(source) and path.is_file() and _is_database(path)
     scheme = source.partition("://")[0] if "://" in source else ""
     if not (sql or is_database or scheme or source == STDIN):
@@ -59,7 +59,7 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
         if sql or is_database:
             file = Path(folder) / f"{path.stem or 'query'}.parquet"
-            _run_query(path if source else None, sql, settings, file)
+            write_list(path if source else None, sql, settings, file)
         elif scheme:
             file = Path(folder) / (PurePosixPath(source).name or "list")
             _download(source, scheme, settings, file)
@@ -76,42 +76,20 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
             raise CompanyListError(message, next_step) from error
 
 
+def _refuse_secrets(path: Path, source: str) -> None:
+    """Refuse the file of the token, and files without a size, among which are the environments of processes."""
+    if not (source and path.is_file()):
+        return
+    if not path.stat().st_size:
+        raise CompanyListError(f"{source} is empty", "Export the list again")
+    if is_token_file(path):
+        raise CompanyListError(f"{source} is the file of the token, not a list", "Name the list")
+
+
 def _is_database(path: Path) -> bool:
     with suppress(OSError), path.open("rb") as file:  # reading it as a list will say what is wrong
         return file.read(12)[8:] == _DUCKDB
     return False
-
-
-def _run_query(database: Path | None, sql: str, settings: Settings, target: Path) -> None:
-    """Write the result of a query, or the only table of a database, as Parquet."""
-    where = str(database) if database else ":memory:"
-    try:
-        config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": settings.run.duckdb_memory}
-        with duckdb.connect(where, read_only=database is not None, config=config) as connection:
-            connection.execute(f"SET temp_directory = '{target.parent}'")
-            query = sql or f"FROM {_only_table(connection, where)}"
-            relation = connection.sql(query)
-            if relation is None:
-                raise CompanyListError("--sql is not a query", "Write one: --sql 'SELECT ... FROM ...'")
-            relation.limit(settings.intake.max_rows + 1).write_parquet(str(target))
-    except duckdb.Error as error:
-        first = first_line(error)
-        raise CompanyListError(
-            f"{database or '--sql'}: the query failed: {first}", "Correct the query, or close the database"
-        ) from error
-
-
-def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
-    rows = connection.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL").fetchall()
-    names = [".".join(map(quote_name, row)) for row in rows]
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise CompanyListError(f"{where} has no table", "Name another file")
-    raise CompanyListError(
-        f"{where} has {len(names)} tables: {', '.join(names[:10])}{' and more' if len(names) > 10 else ''}",
-        f"Name the one with the list: --sql 'FROM {names[0]}'",
-    )
 
 
 def _download(address: str, scheme: str, settings: Settings, target: Path) -> None:

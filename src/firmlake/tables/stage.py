@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from firmlake.core.child import hidden_token
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.core.folders import Folders
@@ -111,7 +112,8 @@ def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
     if min(processes, len(shards)) <= 1:
         return [stage_shard(run, shard) for shard in shards]
     # Not forked: the threads of Polars would be lost in the copy.
-    with ProcessPoolExecutor(min(processes, len(shards)), get_context("spawn"), _leave_signals_to_parent) as pool:
+    pool_of_processes = ProcessPoolExecutor(min(processes, len(shards)), get_context("spawn"), _leave_signals_to_parent)
+    with hidden_token(), pool_of_processes as pool:
         try:
             return list(pool.map(partial(stage_shard, run), shards))
         except BrokenProcessPool:

@@ -26,6 +26,7 @@ from firmlake.core.files import is_writable, make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
 from firmlake.core.log import log
 from firmlake.core.run import Run, read_runs
+from firmlake.core.sql import lock
 from firmlake.core.text import one_line
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.list_names import restrict
@@ -34,12 +35,6 @@ from firmlake.warehouse.schema import check_version
 LINK = "firmlake.duckdb"
 
 PATTERN = "gen_*.duckdb"
-
-LOCKING = (
-    "SET enable_external_access = false",
-    "SET python_enable_replacements = false",
-    "SET lock_configuration = true",
-)
 
 _DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could not read enough bytes")
 
@@ -381,9 +376,10 @@ def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit:
     """Apply settings, unless another connection of this process has already locked the generation."""
     (is_locked,) = connection.execute("SELECT current_setting('lock_configuration')").fetchall()[0]
     if not is_locked:
-        limit = (f"SET memory_limit = '{memory_limit}'",) if memory_limit else ()
-        for statement in (*limit, *(LOCKING if locked else ())):
-            connection.execute(statement)
+        if memory_limit:
+            connection.execute(f"SET memory_limit = '{memory_limit}'")
+        if locked:
+            lock(connection)
 
 
 def _explain_closed(path: Path, error: duckdb.IOException) -> FirmlakeError:

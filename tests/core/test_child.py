@@ -1,0 +1,64 @@
+"""A child process that reads files of strangers has no secret of its parent and stays within its limits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from firmlake.core.child import hidden_token, run_guarded, without_token
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Make a module that a child can run."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def make(text: str) -> str:
+        (tmp_path / "reader_of_a_stranger.py").write_text(text)
+        return "reader_of_a_stranger"
+
+    return make
+
+
+def test_it_inherits_no_secret(module, tmp_path, monkeypatch):
+    for name in ("FIRMLAKE_API_TOKEN", "FIRMLAKE_API_TOKEN_FILE", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD"):
+        monkeypatch.setenv(name, "planted-secret")
+    read = "import sys; sys.stdout.write(open('/proc/self/environ').read())"
+    child = run_guarded(module(read), b"", seconds=60, folder=tmp_path)
+    assert b"PATH=" in child.stdout
+    assert b"planted-secret" not in child.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["FIRMLAKE_API_TOKEN", "FIRMLAKE_API_TOKEN_FILE", "FIRMLAKE_API_TOKEN_BLOCK", "FIRMLAKE_API_TOKEN_X"]
+)
+def test_processes_of_ours_get_everything_but_the_token(name, monkeypatch):
+    assert without_token({name: "planted-secret", "AWS_REGION": "x"}) == {"AWS_REGION": "x"}
+    monkeypatch.setenv(name, "planted-secret")
+    with hidden_token():
+        assert name not in os.environ
+    assert os.environ[name] == "planted-secret"
+
+
+def test_it_is_ended_when_it_takes_too_long(module, tmp_path):
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_guarded(module("while True: pass"), b"", seconds=1, folder=tmp_path)
+
+
+LIMIT = "from firmlake.core.child import limit_process; limit_process(seconds=60, {}); "
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of the kernel")
+@pytest.mark.parametrize(
+    "text",
+    [
+        LIMIT.format("memory_bytes=1 << 28") + "x = bytearray(1 << 30)",
+        LIMIT.format("file_bytes=1 << 20") + "import sys; open(sys.stdin.read(), 'wb').write(bytes(2 << 20))",
+    ],
+)
+def test_it_is_ended_at_its_limits(module, tmp_path, text):
+    written = tmp_path / "written"
+    assert run_guarded(module(text), str(written).encode(), seconds=60, folder=tmp_path).returncode
+    assert not written.exists() or written.stat().st_size <= 1 << 20
