@@ -7,7 +7,9 @@ import io
 import json
 import subprocess
 import sys
+from datetime import datetime
 
+import openpyxl
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -62,10 +64,61 @@ def test_each_format_gives_the_same_rows(lake, tmp_path):
     assert json.loads(run(lake, "query", sql, "--format", "json").stdout) == expected
     assert json.loads(run(lake, "query", sql, "--json").stdout) == expected
     assert run(lake, "query", sql, "--format", "markdown").stdout.splitlines()[2] == "| 12.50 | =1\\|2 |  |"
-    for name in ("out.parquet", "out.csv", "out.json", "out.md"):
+    for name in ("out.parquet", "out.csv", "out.json", "out.md", "out.xlsx"):
         assert run(lake, "query", sql, "--out", str(tmp_path / name)).return_value == 0
     assert pl.read_parquet(tmp_path / "out.parquet")["text"].to_list() == ["=1|2"]
     assert json.loads((tmp_path / "out.json").read_text()) == expected
+
+
+def test_a_workbook_has_the_numbers_and_formats_of_its_columns_and_runs_no_formula(lake, tmp_path):
+    sql = """
+        SELECT 1234567.50::DECIMAL(18,2) AS revenue, 2024 AS year, 12 AS count, '=1+1' AS text, '0403' AS number,
+            DATE '2026-01-05' AS day, TIMESTAMP '2026-01-05 10:30:00' AS moment, true AS truth, NULL AS nothing,
+            12345678901234567890::HUGEINT AS long, [1, 2] AS list, 'nan'::DOUBLE AS odd, DATE '1850-01-01' AS old,
+            TIMESTAMPTZ '2026-01-05 10:30:00+00' AS instant, 0.25 AS revenue_growth, 'a' || chr(0) AS nul
+    """
+    path = tmp_path / "out.xlsx"
+    assert run(lake, "query", sql, "--out", str(path)).return_value == 0
+    with path.open("rb") as file:
+        header, cells = openpyxl.load_workbook(file).active.iter_rows()
+    cell = dict(zip((each.value for each in header), cells, strict=True))
+    shown = {name: (each.value, each.number_format) for name, each in cell.items()}
+    assert shown["revenue"] == (1234567.5, "#,##0.00")
+    assert (shown["year"], shown["count"]) == ((2024, "0"), (12, "#,##0"))
+    assert (cell["text"].value, cell["text"].data_type, cell["text"].quotePrefix) == ("=1+1", "s", True)
+    assert (cell["number"].value, cell["number"].data_type) == ("0403", "s")
+    assert shown["day"] == (datetime(2026, 1, 5), "yyyy-mm-dd")
+    assert shown["moment"] == shown["instant"] == (datetime(2026, 1, 5, 10, 30), "yyyy-mm-dd hh:mm")
+    assert shown["revenue_growth"] == (0.25, "0.0%")
+    texts = {"long": "12345678901234567890", "list": "[1, 2]", "odd": "nan", "old": "1850-01-01", "nul": "a\ufffd"}
+    assert {name: cell[name].value for name in texts} == texts
+    assert (cell["truth"].value, cell["nothing"].value) == (True, None)
+
+
+def test_more_rows_than_a_sheet_holds_continue_in_the_next_one(lake, tmp_path, monkeypatch):
+    monkeypatch.setattr("firmlake.delivery.list_workbook.SHEET_ROWS", 3)
+    path = tmp_path / "numbers.xlsx"
+    assert run(lake, "query", "FROM range(7)", "--out", str(path)).return_value == 0
+    with path.open("rb") as file:
+        sheets = openpyxl.load_workbook(file).worksheets
+    assert [sheet.title for sheet in sheets] == ["numbers", "numbers 2", "numbers 3"]
+    assert [row[0] for sheet in sheets for row in sheet.iter_rows(min_row=2, values_only=True)] == list(range(7))
+
+
+@pytest.mark.parametrize("sql", ["SELECT error('planted') FROM range(3)", "SELECT nothing FROM companies"])
+@pytest.mark.parametrize("ending", ["xlsx", "csv", "parquet"])
+def test_a_query_that_fails_leaves_the_file_as_it_was(lake, tmp_path, ending, sql):
+    path = tmp_path / f"out.{ending}"
+    path.write_text("before")
+    assert run(lake, "query", sql, "--out", str(path)).return_value == 2
+    assert [path.name, path.read_text()] == [*(each.name for each in tmp_path.iterdir()), "before"]
+
+
+def test_a_whole_table_as_a_workbook_is_refused_with_what_took_its_place(lake, tmp_path):
+    done = run(lake, "export", str(tmp_path / "lake"), "--format", "xlsx")
+    assert done.return_value == 2
+    assert "`firmlake query SQL --out FILE.xlsx" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("sql", ["", ";", "-- nothing", " ;; "])
@@ -75,7 +128,7 @@ def test_no_question_is_a_usage_error(lake, sql):
     assert "The SQL is empty" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--format", "parquet"], ["--out", "x.pdf"]])
+@pytest.mark.parametrize("arguments", [["--format", "parquet"], ["--format", "xlsx"], ["--out", "x.pdf"]])
 def test_a_format_that_cannot_be_given_is_a_usage_error(lake, arguments):
     assert run(lake, "query", "SELECT 1", *arguments).return_value == 2
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 
 import duckdb
 import polars as pl
@@ -69,10 +68,7 @@ def described() -> DeliveredTable:
 def unpacked(content: bytes, form: str) -> object:
     if form == "parquet":
         return pl.read_parquet(io.BytesIO(content)).rows()
-    if form == "csv":
-        return content
-    with zipfile.ZipFile(io.BytesIO(content)) as book:
-        return book.read("xl/worksheets/sheet1.xml").replace(b' tabSelected="1"', b"")
+    return content
 
 
 @pytest.fixture
@@ -83,7 +79,7 @@ def forgetting(folders):
     return make
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "xlsx"])
+@pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_every_format_loses_the_same_rows_and_names_and_keeps_every_other_cell(forgetting, tmp_path, form):
     """A line end in a name divides no record; a person is forgotten at one company only; amounts name no company."""
     named = [("0403227515", f"'{SPLIT}'", NULLS), ("0200000009", f"'{SPLIT}'", NULLS)]
@@ -100,27 +96,6 @@ def test_every_format_loses_the_same_rows_and_names_and_keeps_every_other_cell(f
     assert (after.row_count, after.changed_count) == (len(PLAIN) + 2, 2)
     again = clean_file(after.content, file, described(), forgotten)
     assert again == (after.content, after.row_count, 0)
-
-
-def test_every_sheet_of_a_workbook_is_cleaned(forgetting, tmp_path, monkeypatch):
-    """Rows that do not fit into a sheet continue in the next one."""
-
-    def sheets(content: bytes) -> list[pl.DataFrame]:
-        return list(pl.read_excel(io.BytesIO(content), sheet_id=0, infer_schema_length=0).values())
-
-    monkeypatch.setattr("firmlake.delivery.files._SHEET_ROWS", 2)
-    person, gone = ("0200000105", f"'{NAME}'", NULLS), (BOLT.company_number, "'Bolt BV'", NULLS)
-    others = [(f"020000010{n}", f"'Company {n}'", NULLS) for n in range(4)]
-    before, file = written([*others, person, gone], "xlsx", tmp_path)
-    assert [sheet.height for sheet in sheets(before)] == [2, 2, 2]
-    forgotten = forgetting(Subject("person", NAME), Subject("company", "", Company("BE", BOLT.company_number)))
-    after = clean_file(before, file, described(), forgotten)
-    rows = pl.concat(sheets(after.content)).select("company_number", "name").rows()
-    assert rows == [
-        *((number, name.strip("'")) for number, name, _ in others),
-        (person[0], None),
-    ]
-    assert (after.row_count, after.changed_count) == (5, 2)
 
 
 @pytest.mark.parametrize(

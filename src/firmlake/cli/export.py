@@ -21,8 +21,8 @@ __all__ = ["export"]
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(["parquet", "delta", "iceberg", "csv", "xlsx"]),
-    help="File format. Default: parquet.",
+    metavar="[parquet|delta|iceberg|csv]",
+    help="File format. Default: parquet. For workbooks: query SQL --out FILE.xlsx.",
 )
 @click.option(
     "--changes",

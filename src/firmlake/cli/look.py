@@ -18,7 +18,7 @@ from firmlake.terminal.echo import echo
 
 __all__ = ["company", "query", "report", "status"]
 
-_FORMATS = ("csv", "json", "parquet", "markdown")
+_FORMATS = ("csv", "json", "parquet", "xlsx", "markdown")
 _LIST_ALONE = click.option(
     "--list", "company_list", default="", metavar="NAME",
     help="Only the companies of this list, and groups with one of them; percentiles, ranks and totals count no others.",
@@ -74,21 +74,24 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
 
     Without --allow-files, SQL can reach nothing but the warehouse: a query that you got from somebody else can neither
     read nor write a file.
+
+    --out FILE writes .csv, .json, .parquet, .xlsx or .md, whole or not at all. A workbook has the number formats of the
+    columns, and text that a spreadsheet would run as a formula stays text.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.parts import read_rows
     from firmlake.core.text import count_of
-    from firmlake.terminal.results import FORMATS, show_result, write_parquet
+    from firmlake.terminal.results import BINARY_FORMATS, FORMATS, show_result, write_binary
     from firmlake.warehouse.generations import asking
 
     kind = choose_format(kind, out, call.as_json, _FORMATS)
-    if kind == "parquet" and not out:
-        raise UsageError("Parquet is binary and cannot be printed", "Add --out FILE")
+    if kind in BINARY_FORMATS and not out:
+        raise UsageError(f"{kind} is binary and cannot be printed", "Add --out FILE")
     with asking(
         Folders.existing(call.settings()), sql, locked=not allow_files, company_list=company_list
     ) as connection:
-        if kind == "parquet" and out:
-            count = write_parquet(out, connection, sql)
+        if kind in BINARY_FORMATS and out:
+            count = write_binary(out, kind, connection, sql)
             call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
             return
         cursor = connection.execute(sql)

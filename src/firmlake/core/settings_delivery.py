@@ -18,8 +18,8 @@ class ExportSettings(SettingsSection, frozen=True):
         str, Meta(description='folder to export to, or an s3://, gs:// or az:// address; "" exports nothing')
     ] = ""
     format: Annotated[
-        Literal["parquet", "delta", "iceberg", "csv", "xlsx"],
-        Meta(description="file format; csv and xlsx are meant for people"),
+        Literal["parquet", "delta", "iceberg", "csv"],
+        Meta(description="file format; csv is for people, and `firmlake query SQL --out FILE.xlsx` makes workbooks"),
     ] = "parquet"
     changes: Annotated[
         bool, Meta(description="export only changed rows, each marked with its change, instead of whole tables")

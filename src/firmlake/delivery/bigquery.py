@@ -23,8 +23,6 @@ from firmlake.delivery.files import row_groups
 from firmlake.delivery.selection import arrow_schema
 from firmlake.tables.schemas import Table
 
-__all__ = ["open_bigquery"]
-
 _ROWS = 50_000
 _NAME = re.compile(r"\w+")
 _LOGIN = "Check it, the login (GOOGLE_APPLICATION_CREDENTIALS or gcloud) and its rights; then load again to resume"

@@ -9,8 +9,6 @@ from firmlake.delivery.record import DeliveredTable, Record, describe_table
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-__all__ = ["render_package_sources", "render_sources"]
-
 _AGE_COLUMN = "fetched_at"
 _WARN_DAYS, _ERROR_DAYS = 8, 15
 """A weekly run is late by one run, or by two."""

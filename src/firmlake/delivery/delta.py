@@ -26,8 +26,6 @@ from firmlake.delivery.selection import arrow_schema
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["commit", "drop_past", "overwrite", "read_batches"]
-
 _NAME = "firmlake"
 _MOMENT = "firmlake.published"
 _FORGOT = "firmlake.forgot"

@@ -18,8 +18,6 @@ from firmlake.delivery.dialects import DUCKDB
 from firmlake.delivery.selection import arrow_schema
 from firmlake.tables.schemas import Table
 
-__all__ = ["open_duckdb"]
-
 _ROWS = 50_000
 _VERSION = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'held'"
 _FILES = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL AND type = 'duckdb'"

@@ -19,10 +19,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from decimal import Decimal
 from operator import methodcaller
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 import duckdb
 import msgspec
@@ -33,22 +32,17 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import encode_json
-from firmlake.core.guard import HARMLESS, RISKY, is_risky
-from firmlake.core.open_workbook import open_workbook
+from firmlake.core.guard import HARMLESS, RISKY
 from firmlake.delivery.destination import Destination, StoredFile
 from firmlake.delivery.record import DeliveredFile, DeliveredTable, Record, describe_table
 from firmlake.delivery.selection import CHANGE, Selected, arrow_schema
 from firmlake.tables.schemas import Table
-
-__all__ = ["FORMATS", "Source", "TableFile", "guarded", "put_csv", "put_xlsx", "row_groups"]
 
 T = TypeVar("T")
 
 _UNKNOWN = "\ufffd"
 _BATCH_ROWS = 100_000
 _READ_ROWS = 10_000  # DuckDB takes up to twice a batch while it fills it
-_SHEET_ROWS = 1_048_575  # a sheet has one more, for the header
-_EXACT_DIGITS = 15  # of a number in a sheet
 
 
 class TableFile(NamedTuple):
@@ -141,31 +135,6 @@ def put_csv(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch
     return count
 
 
-def write_xlsx(source: Source) -> Iterator[TableFile]:
-    """Write one workbook."""
-    table = source.table
-    with source.scratch_file() as file:
-        count = put_xlsx(file, source.scratch, table.name, arrow_schema(table), source.batches(table))
-    yield TableFile(f"{table.name}.xlsx", file, count)
-
-
-def put_xlsx(file: IO[bytes], scratch: Path, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write rows as a workbook, and count them; rows that do not fit into a sheet continue in the next one."""
-    count = 0
-    with open_workbook(file, scratch) as book:
-        cell = _cells(book)
-        for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                if count % _SHEET_ROWS == 0:
-                    sheet = _add_sheet(book, name, schema.names)
-                for place, value in enumerate(row):
-                    cell(sheet, count % _SHEET_ROWS + 1, place, value)
-                count += 1
-        if count == 0:
-            _add_sheet(book, name, schema.names)
-    return count
-
-
 def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> Iterator[pa.Table]:
     """Gather batches into tables of at least `rows` rows; the last table may have fewer."""
     rest = iter(batches)
@@ -185,7 +154,6 @@ def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> It
 FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
     "parquet": write_parquet,
     "csv": write_csv,
-    "xlsx": write_xlsx,
 }
 TABLE_FORMATS = {"delta": "Delta Lake", "iceberg": "Iceberg"}
 """Formats that are tables with versions instead of files."""
@@ -343,44 +311,3 @@ def guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
             column = pc.replace_substring(column, "\x00", _UNKNOWN)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _add_sheet(book: Any, name: str, columns: Iterable[str]) -> Any:
-    number = len(book.worksheets()) + 1
-    sheet = book.add_worksheet(name[:31] if number == 1 else f"{name[:26]} {number}")
-    for place, column in enumerate(columns):
-        sheet.write_string(0, place, column)
-    sheet.freeze_panes(1, 0)
-    return sheet
-
-
-def _cells(book: Any) -> Callable[[Any, int, int, Any], None]:
-    """Return a function that writes a value into a cell. A number that a sheet cannot hold exactly becomes text."""
-    day = book.add_format({"num_format": "yyyy-mm-dd"})
-    moment = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
-    quoted = book.add_format({"quote_prefix": True})
-
-    def write(sheet: Any, row: int, place: int, value: Any) -> None:
-        if value is None:
-            return
-        if isinstance(value, bool):
-            sheet.write_boolean(row, place, value)
-        elif isinstance(value, str):
-            text = value.replace("\x00", _UNKNOWN)
-            sheet.write_string(row, place, text, quoted if is_risky(text) else None)
-        elif isinstance(value, int | float | Decimal):
-            _write_number(sheet, row, place, value)
-        elif hasattr(value, "hour"):
-            sheet.write_datetime(row, place, value.replace(tzinfo=None), moment)
-        else:
-            sheet.write_datetime(row, place, value, day)
-
-    return write
-
-
-def _write_number(sheet: Any, row: int, place: int, value: float | Decimal) -> None:
-    digits = len(Decimal(value).as_tuple().digits) if not isinstance(value, float) else 0
-    if digits > _EXACT_DIGITS:
-        sheet.write_string(row, place, str(value))
-    else:
-        sheet.write_number(row, place, value)

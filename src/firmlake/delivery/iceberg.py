@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table as IcebergTable
 
-__all__ = ["CATALOG", "commit", "drop_past", "overwrite", "read_batches"]
-
 CATALOG: Final = "firmlake"
 """The name of the catalog in pyiceberg's configuration, and of the namespace in it."""
 

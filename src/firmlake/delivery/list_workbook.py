@@ -1,13 +1,15 @@
-"""Write a list as a workbook for people: its lines, the meaning of each added column, and the refused lines."""
+"""Workbooks: a list with the meaning of each added column and the refused lines, or the result of a query."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
+from math import isfinite
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
@@ -17,8 +19,6 @@ from xlsxwriter import Workbook
 
 from firmlake.core.guard import is_risky
 from firmlake.core.open_workbook import open_workbook
-
-__all__ = ["SHEET_ROWS", "write_workbook"]
 
 SHEET_ROWS: Final = 1_048_575
 """Lines that a sheet holds below its header."""
@@ -33,6 +33,7 @@ _MEANING_WIDTH: Final = 100
 _LINE_HEIGHT: Final = 15
 _SIGNS: Final = 6
 """Estimated number of characters that a number format adds to the digits: separators, decimals, a currency."""
+_INTEGERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
 _ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?")
 _ISO_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?")
@@ -106,6 +107,40 @@ def write_workbook(
                 sheet.line(each, ["#,##0", "text", "text"])
             sheet.finish(widest=90)
     return lines.cut_count
+
+
+def write_result(path: Path, title: str, columns: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> int:
+    """Write the result of a query as a workbook, in constant memory; a full sheet continues in the next one.
+
+    Columns have the number format of their type, and years and ids no thousands separators. What a spreadsheet cannot
+    hold as it is, such as a number of more than 15 digits, a nested value or a day before 1901, becomes text.
+
+    Args:
+        path: The file.
+        title: Title of the workbook, and name of its first sheet.
+        columns: Their types, as DuckDB spells them, by name.
+        batches: The rows.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        OSError: There is no room for the file.
+    """
+    formats = [_format_of_result(name, kind) for name, kind in columns.items()]
+    count = 0
+    with path.open("wb") as file, open_workbook(file, path.absolute().parent) as book:
+        book.set_properties({"title": title})
+        sheet = _start_result(book, title, list(columns))
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if count and count % SHEET_ROWS == 0:
+                    sheet.finish()
+                    sheet = _start_result(book, f"{title} {count // SHEET_ROWS + 1}", list(columns))
+                sheet.line(list(map(_shown_in_cell, row)), formats)
+                count += 1
+        sheet.finish()
+    return count
 
 
 class _Sheet:
@@ -185,6 +220,7 @@ class _Sheet:
         return len(text) + _SIGNS * bool(given)
 
     def _write_text(self, place: int, text: str, column: str) -> int:
+        text = text.replace("\x00", "\ufffd")  # a spreadsheet takes it for damage
         if len(text) > _CELL_MAX:
             text = text[: _CELL_MAX - 1] + "…"
             self.cut_count += 1
@@ -199,6 +235,30 @@ class _Sheet:
             wanted = {"num_format": number, "bg_color": colour, "quote_prefix": is_quoted}
             self._formats[key] = self._book.add_format({name: value for name, value in wanted.items() if value})
         return self._formats[key]
+
+
+def _start_result(book: Workbook, name: str, columns: Sequence[str]) -> _Sheet:
+    sheet = _Sheet(book, _sheet_name(name))
+    sheet.head(columns, 0)
+    return sheet
+
+
+def _format_of_result(name: str, kind: str) -> str:
+    is_plain = name.lower().endswith(("year", "_id")) and kind in _INTEGERS
+    return "0" if is_plain else _kind(name, {}, {name: ("", kind, "")})
+
+
+def _shown_in_cell(value: Any) -> Any:
+    """Return what a cell can hold: text, truth, a number, or a time without its zone, in UTC."""
+    if isinstance(value, datetime):
+        value = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    if isinstance(value, date):
+        return value if value.year >= _FIRST_YEAR else str(value)
+    if isinstance(value, list | dict):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, str | bool | int | float | Decimal | time) else str(value)
 
 
 def _explain(book: Workbook, meanings: Meanings) -> None:
@@ -233,9 +293,9 @@ def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
     if type_name.startswith("DECIMAL"):
         scale = int(type_name.rstrip(")").rpartition(",")[2])
         return "#,##0.00" if scale <= 2 else "0.00##"
-    return {"DATE": "yyyy-mm-dd", "DOUBLE": "0.00##", "BIGINT": "#,##0", "HUGEINT": "#,##0", "INTEGER": "#,##0"}.get(
-        type_name, "text"
-    )
+    if type_name in _INTEGERS:
+        return "#,##0"
+    return {"DATE": "yyyy-mm-dd", "DOUBLE": "0.00##", "TIME": "hh:mm:ss"}.get(type_name, "text")
 
 
 def _typed(text: str, column: str) -> _Typed | None:

@@ -15,8 +15,6 @@ from firmlake.core.sql import quote_name
 from firmlake.delivery.dialects import POSTGRES
 from firmlake.tables.schemas import Table
 
-__all__ = ["open_postgres"]
-
 _ROWS = 50_000
 _LOCK = 0x6669_726D_6C61  # "firmla"
 _COLUMNS = """

@@ -21,8 +21,6 @@ from firmlake.delivery.dialects import SNOWFLAKE
 from firmlake.delivery.files import row_groups
 from firmlake.tables.schemas import Table
 
-__all__ = ["open_snowflake"]
-
 _ROWS = 50_000
 _KEY_FILE = "SNOWFLAKE_PRIVATE_KEY_PATH"
 _PASSWORD = "SNOWFLAKE_PASSWORD"  # noqa: S105 - the name of the variable

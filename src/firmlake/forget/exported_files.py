@@ -1,18 +1,16 @@
 """Clean the files of exports: read each into a table, clean it like any table, and write it as the export did.
 
-The manifest has the types of columns, so cells of CSV and XLSX that name nobody do not change.
+The manifest has the types of columns, so cells of CSV that name nobody do not change.
 """
 
 from __future__ import annotations
 
 import io
 import re
-import tempfile
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple
+from pathlib import PurePosixPath
+from typing import IO, NamedTuple
 
-import fastexcel
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
@@ -20,7 +18,7 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.guard import RISKY
-from firmlake.delivery.files import put_csv, put_xlsx
+from firmlake.delivery.files import put_csv
 from firmlake.delivery.record import DeliveredFile, DeliveredTable
 from firmlake.forget.place import count_changed
 from firmlake.privacy.forgotten import Forgotten
@@ -37,9 +35,6 @@ _TYPES: dict[str, pa.DataType] = {
     "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
 }
 _BLOCK = 1 << 26  # bytes; a row must fit
-_SHEET_EPOCH, _LEAP = 25_569, 60  # 1970 in a sheet's days, of which the 60th never was
-_DAY = 86_400_000_000  # microseconds
-_BATCH_ROWS = 10_000
 
 
 class Cleaned(NamedTuple):
@@ -68,7 +63,7 @@ def clean_file(content: bytes, file: DeliveredFile, table: DeliveredTable, forgo
     read, write = _FORMATS[ending]
     try:
         held = read(content, table)
-    except (ValueError, pa.ArrowException, pl.exceptions.PolarsError, fastexcel.FastExcelError):
+    except (ValueError, pa.ArrowException, pl.exceptions.PolarsError):
         # The error would quote the file.
         raise DamagedError(f"{file.path} was changed since its export", "Export again, and remove this file") from None
     before = _framed(held)
@@ -128,37 +123,7 @@ def _write_csv(file: IO[bytes], _name: str, rows: pa.Table) -> None:
     put_csv(file, rows.schema, rows.to_batches())
 
 
-def _read_xlsx(content: bytes, table: DeliveredTable) -> pa.Table:
-    """Read the rows of all sheets. The styles are hidden, so that times are read as numbers, to about a microsecond."""
-    schema = _schema(table)
-    book = fastexcel.read_excel(content.replace(b"xl/styles.xml", b"xl/unread.xml"))
-    kinds = _framed(schema.empty_table()).schema
-    read_as: Any = {  # as text, a number would lose its digits after the ninth decimal
-        name: "float" if kind.is_temporal() or kind.is_float() else "string" for name, kind in kinds.items()
-    }
-    sheets = [book.load_sheet(name, dtypes=read_as).to_polars() for name in book.sheet_names]
-    typed = pl.concat(sheets).select(_from_cell(name, kind) for name, kind in kinds.items())
-    return typed.to_arrow().cast(schema)
-
-
-def _from_cell(name: str, kind: pl.DataType) -> pl.Expr:
-    number = pl.col(name)
-    if kind == pl.Boolean:
-        return number == "true"
-    if not kind.is_temporal():
-        return number.cast(kind)
-    days = number - _SHEET_EPOCH + (number < _LEAP).cast(pl.Int64)
-    if kind == pl.Date:
-        return days.cast(pl.Int32).cast(kind)
-    return (days * _DAY).round().cast(pl.Int64).cast(kind)
-
-
-def _write_xlsx(file: IO[bytes], name: str, rows: pa.Table) -> None:
-    put_xlsx(file, Path(tempfile.gettempdir()), name, rows.schema, rows.to_batches(_BATCH_ROWS))
-
-
 _FORMATS: dict[str, tuple[Callable[[bytes, DeliveredTable], pa.Table], Callable[[IO[bytes], str, pa.Table], None]]] = {
     ".parquet": (_read_parquet, _write_parquet),
     ".csv": (_read_csv, _write_csv),
-    ".xlsx": (_read_xlsx, _write_xlsx),
 }

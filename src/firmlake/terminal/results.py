@@ -21,11 +21,12 @@ from firmlake.core.text import count_of, shown
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, screen_width, show_long_table, show_table, text_of
 
-__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_parquet"]
+__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_binary"]
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
 _BATCH_ROWS: Final = 100_000
+_ROWS_IN_MEMORY: Final = 10_000
 _CELL_WIDTH: Final = 24
 """Cells are cut to this many characters if a row is too wide."""
 _FRAME: Final = 3
@@ -93,11 +94,13 @@ FORMATS: dict[str, Callable[[Sequence[str], Rows], Iterator[str]]] = {
     "json": as_json,
     "markdown": as_markdown,
 }
-"""The text formats of a result. Parquet is not one of them, because it is written in batches."""
+"""The text formats of a result."""
+
+BINARY_FORMATS: Final = ("parquet", "xlsx")
 
 
-def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -> int:
-    """Write the result of a query as Parquet, batch by batch, and return the number of rows.
+def write_binary(path: Path, kind: str, connection: duckdb.DuckDBPyConnection, sql: str) -> int:
+    """Write the result of a query as Parquet or XLSX, batch by batch, whole or not at all; return the number of rows.
 
     Raises:
         UsageError: The statement returns no rows. Write a query instead.
@@ -108,7 +111,13 @@ def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -
 
     def write(aside: Path) -> None:
         nonlocal count
-        reader = relation.to_arrow_reader(_BATCH_ROWS)
+        reader = relation.to_arrow_reader(_BATCH_ROWS if kind == "parquet" else _ROWS_IN_MEMORY)
+        if kind == "xlsx":
+            from firmlake.delivery.list_workbook import write_result
+
+            columns = dict(zip(relation.columns, map(str, relation.types), strict=True))
+            count = write_result(aside, path.stem, columns, reader)
+            return
         with pq.ParquetWriter(aside, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
