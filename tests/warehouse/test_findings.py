@@ -39,6 +39,7 @@ FAULTS = {
     "factor_1000": {name: SOUND[name] * 1000 for name in SOUND if name.endswith(("assets", "equity", "capital"))}
     | {name: SOUND[name] * 1000 for name in SOUND if "debt" in name},
     "leap": {"total_assets": 400_000},
+    "net_cash": {"net_working_capital_requirement": 100, "cash": 10},
 }
 """What is wrong with the newest of two years, by the check that finds it."""
 

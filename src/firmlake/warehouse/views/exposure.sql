@@ -1,0 +1,42 @@
+-- macro exposure(of_list, of_column)
+-- example: exposure('customers', 'limit')
+-- One row for each group of companies on a list, the largest first: the sum of an own numeric column of the list over the
+-- lines of the group's members, and its share of the total. A group has the ultimate parent of ultimate_owners as its head
+-- (stakes of at least a half); a company without one is its own head. A company with several heads counts once, under the
+-- first by name. Lines without a company are one row without a head. Cells are read as in amount.
+--
+-- exposure_rank: 1 for the largest sum
+-- head: Name of the head. Null: the lines name no company, or its name is not known
+-- head_company: Country and company number of the head. Null: it has none, or the lines name no company
+-- line_count: Number of lines of the list in the group
+-- company_count: Number of companies of the list in the group
+-- exposure: Sum of the column
+-- exposure_fraction: Share of the sum over all lines, 0.1 is 10 %. Null: that sum is not above zero
+-- unread_count: Number of these lines whose cell has no number that amount can read; empty cells do not count
+SELECT
+    row_number() OVER (ORDER BY exposure DESC, head, head_company) AS exposure_rank,
+    head, head_company, line_count, company_count, exposure,
+    ratio(exposure, sum(exposure) OVER ()) AS exposure_fraction,
+    unread_count
+FROM (
+    SELECT
+        coalesce(string_split(u.ultimate_parent, '; ')[1], c.name) AS head,
+        coalesce(
+            CASE WHEN u.ultimate_parent IS NULL THEN m.country || ' ' || m.company_number END,
+            string_split(u.ultimate_parent_company, '; ')[1]
+        ) AS head_company,
+        count(*) AS line_count,
+        count(DISTINCT m.country || m.company_number) AS company_count,
+        coalesce(sum(amount(cell)), 0)::DECIMAL(38, 2) AS exposure,
+        count(*) FILTER (amount(cell) IS NULL AND trim(cell) <> '') AS unread_count
+    FROM (
+        SELECT country, company_number, columns->>asked_column AS cell
+        FROM (SELECT of_list AS asked_list, of_column AS asked_column) asked
+        JOIN list_members l ON lower(l.list_name) = lower(asked_list)
+        WHERE l.status <> 'blank'
+    ) m
+    LEFT JOIN ultimate_owners u ON u.id = m.country || m.company_number
+    LEFT JOIN companies c ON c.country = m.country AND c.company_number = m.company_number
+    GROUP BY ALL
+)
+ORDER BY exposure_rank
