@@ -67,6 +67,22 @@ def test_every_answer_in_the_cookbook_is_what_the_sample_world_says(sample_world
     assert text == script.answer_all(text, lambda sql: ask(sample_world, sql)), "run docs/make_cookbook.py"
 
 
+def test_every_line_of_the_guide_is_answered(sample_world):
+    lines = re.findall(r"```sql\n(.*?)\n```", (ROOT / "docs/which_view.md").read_text("utf-8"), re.DOTALL)
+    assert len(lines) == 10
+    for line in lines:
+        assert "\n" not in line
+        ask(sample_world, line)
+
+
+def test_the_guide_names_only_what_exists(sample_world):
+    text = (ROOT / "docs/which_view.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z]\w+)[(`]", text.partition("## By subject")[2].partition("## Words")[0]))
+    known = {name for (name,) in ask(sample_world, "SELECT function_name FROM duckdb_functions() UNION "
+             "SELECT table_name FROM duckdb_columns()")[1]}  # fmt: skip
+    assert named - known == set()
+
+
 def test_a_run_makes_the_warehouse_in_the_storage_version_of_the_settings(sample_world):
     with duckdb.connect(list_generations(sample_world)[0], read_only=True) as connection:
         ((tags,),) = connection.execute("SELECT tags FROM duckdb_databases() WHERE NOT internal").fetchall()

@@ -164,6 +164,23 @@ SECTIONS = (
         draw=_benchmark,
     ),
     Section(
+        "",
+        "Scores, capital and working capital",
+        "Newest accounts first. FR is net working capital, BFR its requirement. The capital procedure holds if the company "
+        "has the legal form named. Second opinions and the credit limit are rough indications, not ratings.",
+        f"""
+        SELECT s.end_date AS accounts_to, s.zmijewski, s.altman_private, s.cash_flow_to_debt, f.f_score,
+            w.net_working_capital AS fr_eur, w.net_working_capital_requirement AS bfr_eur, w.net_cash AS net_cash_eur,
+            w.accounts_payable AS accounts_payable_eur, l.credit_limit AS credit_limit_eur, k.procedure AS capital_procedure
+        FROM (FROM distress_scores WHERE {_THIS}) s
+        JOIN (FROM working_capital WHERE {_THIS}) w USING (country, company_number, start_date, end_date)
+        LEFT JOIN (FROM piotroski WHERE {_THIS}) f USING (country, company_number, start_date, end_date)
+        LEFT JOIN (FROM credit_limits() WHERE {_THIS}) l USING (country, company_number, end_date)
+        LEFT JOIN (FROM capital_procedure WHERE {_THIS}) k USING (country, company_number, end_date)
+        ORDER BY s.end_date DESC LIMIT 5
+        """,
+    ),
+    Section(
         "Owners and group",
         "Owners",
         "Direct owners and those behind them. The effective stake is the product of the stakes along each path.",
