@@ -171,7 +171,8 @@ SECTIONS = (
         f"""
         SELECT s.end_date AS accounts_to, s.zmijewski, s.altman_private, s.cash_flow_to_debt, f.f_score,
             w.net_working_capital AS fr_eur, w.net_working_capital_requirement AS bfr_eur, w.net_cash AS net_cash_eur,
-            w.accounts_payable AS accounts_payable_eur, l.credit_limit AS credit_limit_eur, k.procedure AS capital_procedure
+            w.accounts_payable AS accounts_payable_eur, l.credit_limit AS credit_limit_eur,
+            k.procedure AS capital_procedure
         FROM (FROM distress_scores WHERE {_THIS}) s
         JOIN (FROM working_capital WHERE {_THIS}) w USING (country, company_number, start_date, end_date)
         LEFT JOIN (FROM piotroski WHERE {_THIS}) f USING (country, company_number, start_date, end_date)
