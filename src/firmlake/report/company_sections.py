@@ -166,8 +166,8 @@ SECTIONS = (
     Section(
         "",
         "Scores, capital and working capital",
-        "Newest accounts first. FR is net working capital, BFR its requirement. The capital procedure holds if the company "
-        "has the legal form named. Second opinions and the credit limit are rough indications, not ratings.",
+        "Newest accounts first. FR is net working capital, BFR its requirement. The capital procedure holds if the "
+        "company has the legal form named. Second opinions and the credit limit are rough indications, not ratings.",
         f"""
         SELECT s.end_date AS accounts_to, s.zmijewski, s.altman_private, s.cash_flow_to_debt, f.f_score,
             w.net_working_capital AS fr_eur, w.net_working_capital_requirement AS bfr_eur, w.net_cash AS net_cash_eur,
