@@ -36,7 +36,7 @@ class OnTerminal(Observer):
 
     def planned(self, planned: Planned, title: str) -> None:
         """Print what was read from the list, and what the run will fetch and cost."""
-        from firmlake.intake.members import list_name_of
+        from firmlake.intake.lines import list_name_of
         from firmlake.terminal.plan import describe_list, describe_plan, describe_refused
 
         self._is_resumed = planned.unfinished is not None

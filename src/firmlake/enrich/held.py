@@ -22,7 +22,7 @@ from firmlake.core.run import Run, list_runs, unfinished_runs
 from firmlake.core.settings import Settings
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.key import company_key, names_of
-from firmlake.intake.members import list_name_of
+from firmlake.intake.lines import list_name_of
 from firmlake.landing.charged import with_refresh_off
 from firmlake.report.bill import month_start
 from firmlake.tables.index import AHEAD, micros, open_index

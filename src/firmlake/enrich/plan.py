@@ -32,7 +32,7 @@ from firmlake.enrich.held import (
 from firmlake.enrich.targets import FAILED, Estimate, count_companies, estimate, find_targets
 from firmlake.intake.company_list import CompanyList, choose_from, known_companies, read_company_list
 from firmlake.intake.key import KEY_SQL, company_key, names_of
-from firmlake.intake.members import Members, list_name_of
+from firmlake.intake.lines import Members, list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame

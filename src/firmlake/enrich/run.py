@@ -37,8 +37,8 @@ from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned, clean_members
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import count_companies
-from firmlake.intake.company_list import CompanyList
-from firmlake.intake.members import list_name_of, open_members, write_members
+from firmlake.intake.company_list import CompanyList, open_members
+from firmlake.intake.lines import list_name_of, write_members
 from firmlake.landing.segments import list_segments
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise
@@ -339,7 +339,7 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
     if not companies.is_file:
         return plan, tables
     forgotten = open_forgotten(settings.privacy, Folders.of(settings))
-    members = clean_members(open_members(companies, settings.intake), forgotten)
+    members = clean_members(open_members(companies), forgotten)
     line_count = companies.line_count - companies.header_count
     tables["members"] = lambda path: write_members(path, members, line_count)
     if not settings.intake.keeps_all:

@@ -5,26 +5,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.assumed import count_assumed, tell_assumed
-from firmlake.intake.entries import read_entries
-from firmlake.intake.identifiers import REPAIRS
 from firmlake.intake.key import company_key
-from firmlake.intake.table import BLANK
-
-__all__ = [
-    "CompanyList",
-    "choose_from",
-    "identity_of",
-    "known_companies",
-    "read_company_list",
-]
+from firmlake.intake.lines import Lines, Members
 
 _EXAMPLES: Final = 3
 _HASH_ROWS: Final = 1_000_000
@@ -52,6 +41,7 @@ class CompanyList:
         refused: line, given, reason. One row per line that names no company known to the service.
         is_file: Whether `path` is a file; False if the companies come from elsewhere and `path` is only a name.
         guesses: One sentence for each guess about the list, with the way to override it.
+        lines: Every line with its cells; None if the companies come from elsewhere.
     """
 
     path: Path
@@ -65,6 +55,7 @@ class CompanyList:
     refused: pl.DataFrame
     is_file: bool = True
     guesses: tuple[str, ...] = ()
+    lines: Lines | None = None
 
 
 def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings()) -> CompanyList:  # noqa: B008 - frozen
@@ -81,39 +72,38 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
         Specification, "Company identifier"; docs/service_gaps.md, "spelling of company numbers".
     """
     path = Path(path)
-    entries = read_entries(path, options)
-    header_count = entries.table.header_count
-    parts = [_part(lines) for lines in entries.batches]
-    data_count, blank_count = sum(part.line_count for part in parts), sum(part.blank_count for part in parts)
-    if data_count == blank_count:
+    lines = Lines(path, options)
+    header_count = lines.columns.header_count
+    named = lines.query("accepted").select("country", "company_number", "line", "given", "reason").collect()
+    refused = lines.query("refused").select("line", "given", "reason").collect()
+    blank_count = lines.query("blank").select(pl.len()).collect().item()
+    if not named.height + refused.height:
         content = "only a header" if header_count else "only blank lines"
         raise CompanyListError(f"{path} is empty: it has {content}", "Export the list again")
-    named, repaired, refused = (pl.concat(frames) for frames in zip(*(part.frames for part in parts), strict=True))
     if not named.height:
         raise _all_refused(path, refused, options)
-    assumed = tell_assumed((part.assumed for part in parts), entries.table.columns)
-    companies = named.filter(company_key().is_first_distinct())
+    companies = named.filter(company_key().is_first_distinct()).drop("reason")
+    repaired = named.filter(pl.col("reason").is_not_null())
     return CompanyList(
         path=path,
         sha256=identity_of(companies),
-        line_count=header_count + data_count,
+        line_count=header_count + named.height + refused.height + blank_count,
         header_count=header_count,
         blank_count=blank_count,
         repeated_count=named.height - companies.height,
         companies=companies,
-        repaired=repaired,
+        repaired=repaired.select("line", "given", "country", "company_number", "reason"),
         refused=refused,
-        guesses=(*entries.guesses, *assumed),
+        guesses=lines.columns.guesses,
+        lines=lines,
     )
 
 
-class _Part(NamedTuple):
-    """The result of one batch of lines."""
-
-    line_count: int
-    blank_count: int
-    frames: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
-    assumed: pl.DataFrame
+def open_members(companies: CompanyList) -> Members:
+    """Return the lines of a list with all cells, to be frozen."""
+    assert companies.lines is not None, "the list is a file"
+    columns = companies.lines.columns
+    return Members(columns.names, columns.types, columns.formats, columns.delimiter, companies.lines.batches())
 
 
 def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
@@ -152,30 +142,6 @@ def identity_of(companies: pl.DataFrame) -> str:
             lines = numbers.slice(start, _HASH_ROWS).str.join(f"\n{country} ").item()
             digest.update(f"{country} {lines}\n".encode())
     return digest.hexdigest()
-
-
-def _part(lines: pl.DataFrame) -> _Part:
-    """Split lines into those that name a company (and the repaired ones among these) and those that are refused."""
-    is_blank = pl.col("problem").eq_missing(pl.lit(BLANK))
-    refused = lines.filter(pl.col("problem").is_not_null() & ~is_blank)
-    named = lines.filter(pl.col("problem").is_null())
-    repaired = named.filter(pl.col("repairs") > 0)
-    return _Part(
-        lines.height,
-        lines.height - named.height - refused.height,
-        (
-            named.select("country", "company_number", "line", "given"),
-            repaired.select("line", "given", "country", "company_number", reason=_reasons(repaired["repairs"])),
-            refused.select("line", "given", reason="problem"),
-        ),
-        count_assumed(named),
-    )
-
-
-def _reasons(repairs: pl.Series) -> pl.Series:
-    """Return the text for each set of repairs; a list has few different sets."""
-    texts = {bits: "; ".join(text for n, text in enumerate(REPAIRS) if bits >> n & 1) for bits in repairs.unique()}
-    return repairs.replace_strict(texts, return_dtype=pl.String).cast(pl.String)  # keeps the type of an empty series
 
 
 def _all_refused(path: Path, refused: pl.DataFrame, options: IntakeSettings) -> CompanyListError:
