@@ -106,6 +106,37 @@ def test_row_groups_are_gathered_from_smaller_batches(source, monkeypatch):
         assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [2000, 2000, 1000]
 
 
+def test_parquet_declares_its_order_and_a_reader_skips_row_groups_without_the_number(source):
+    columns = (
+        Column("country", "text", "Country"),
+        Column("company_number", "text", "Number"),
+        Column("rank", "integer", "Rank"),
+        Column("lookalike_company_number", "text", "Number"),
+    )
+    query = (
+        "SELECT 'BE', lpad((9999 - i // 3)::VARCHAR, 10, '0'), i % 3, (hash(i) // 1000)::VARCHAR FROM range(6000) r(i)"
+    )
+    made = source(query, columns, batch_rows=2000)
+    made = made._replace(
+        selected=Selected(made.table._replace(key=("country", "company_number", "rank")), made.selected.query)
+    )
+    [written] = write_parquet(made)
+    with written.file as file:
+        read = pq.ParquetFile(file)
+        rows = list(zip(*(read.read([n])[n].to_pylist() for n in ("company_number", "rank")), strict=True))
+        assert rows == sorted(rows)
+        names = read.schema_arrow.names
+        for n in range(read.metadata.num_row_groups):
+            group = read.metadata.row_group(n)
+            order = [(names[key.column_index], key.descending, key.nulls_first) for key in group.sorting_columns]
+            assert order == [("company_number", False, False), ("rank", False, False)]
+        path = made.scratch / "lookalikes.parquet"
+        file.seek(0)
+        path.write_bytes(file.read())
+    probed = f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{path}', 'lookalike_company_number', 'absent')"
+    assert duckdb.sql(probed).fetchall() == [(True,)] * 3
+
+
 @pytest.mark.parametrize("rows", [100, 20_000, 23_000])
 def test_parquet_files_are_of_even_size_without_a_scrap_at_the_end(source, rows):
     columns = (Column("number", "integer", "Number"), Column("country", "text", "Country"))
