@@ -26,6 +26,7 @@ from firmlake.core.errors import AuthorizationError, SettingsError, ThrottleStor
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.settings_layers import check_named
 
 __all__ = [
     "check_access", "check_service", "connect", "expect_waits", "is_service", "is_stamped", "key_of", "open_access",
@@ -46,8 +47,15 @@ def check_access(settings: Settings) -> Token | None:
         The token; None for the embedded service, which gets one when it starts.
 
     Raises:
-        SettingsError: The address or the token is missing or cannot be used.
+        SettingsError: The address or the token is missing or cannot be used, or only a file that nobody named gives
+            the address.
     """
+    token = _read_access(settings)
+    check_named(settings.api.base_url)
+    return token
+
+
+def _read_access(settings: Settings) -> Token | None:
     if not settings.api.base_url:
         raise SettingsError(
             "No service is named",
@@ -63,7 +71,7 @@ def check_access(settings: Settings) -> Token | None:
 def key_of(settings: Settings) -> str:
     """Identify the token in use without revealing it; empty if there is none."""
     try:
-        token = check_access(settings)
+        token = _read_access(settings)
     except SettingsError:
         return ""
     return token.key_hash(settings.api.base_url) if token else ""

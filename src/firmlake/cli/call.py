@@ -23,7 +23,8 @@ from firmlake.core.errors import (
 )
 from firmlake.core.log import log, log_to, warn_by
 from firmlake.core.settings import Settings
-from firmlake.core.settings_layers import load_settings, read_flags
+from firmlake.core.settings_keys import changed_keys
+from firmlake.core.settings_layers import DEFAULT_FILE, confirm_by, load_settings, read_flags
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating
 
@@ -38,6 +39,7 @@ class Call:
         self._data = data
         self._flags = flags
         self.as_json = as_json
+        self._has_named_file = False
 
     def override(self, key: str, value: str) -> None:
         """Set a setting from an option of the command; `--set` takes precedence."""
@@ -54,7 +56,17 @@ class Call:
         if self._data is not None:
             given["paths.data"], named["paths.data"] = str(self._data), "--data"
         named = {key: flag for key, flag in named.items() if key not in self._flags}
-        return load_settings(self._config, {**given, **self._flags}, named=named)
+        settings, origins = load_settings(self._config, {**given, **self._flags}, named=named)
+        if not (self._config or os.environ.get("FIRMLAKE_CONFIG") or self._has_named_file):
+            self._name_file(settings, origins)
+        return settings, origins
+
+    def _name_file(self, settings: Settings, origins: Mapping[str, str]) -> None:
+        """Say, once, which settings come from the file of the current folder, which nobody named."""
+        keys = [key for key in changed_keys(settings) if origins.get(key) == str(DEFAULT_FILE)]
+        if keys:
+            self._has_named_file = True
+            self.say(f"Settings are read from {DEFAULT_FILE.absolute()}: {', '.join(keys)}")
 
     def say(self, text: str) -> None:
         """Print a line for a person on stderr, so that stdout stays valid JSON."""
@@ -122,6 +134,8 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
         call = Call(config, data, {}, as_json)
         with ExitStack() as stack:
             stack.enter_context(warn_by(_warn))
+            if sys.stdin.isatty() and sys.stderr.isatty():
+                stack.enter_context(confirm_by(_confirm))
             given = {"--config": config, "--data": data}
             stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
             try:
@@ -167,6 +181,10 @@ def _here() -> Path | None:
 def _warn(message: str) -> None:
     with suppress(OSError):
         echo(f"Warning: {message}", err=True, fg="yellow")
+
+
+def _confirm(question: str) -> bool:
+    return click.confirm(question, err=True)
 
 
 def _name_flag(key: str) -> str:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from firmlake.core.errors import SettingsError, UsageError
-from firmlake.core.settings import Settings
+from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.settings_keys import KEYS, SECTIONS, choices_of, description_of, is_mapping, is_tuple
+from firmlake.core.text import shown
 
 __all__ = ["load_settings", "read_flags"]
 
@@ -34,6 +36,11 @@ NOT_SETTINGS = (
 """Variables with our prefix that are not settings: the path of the settings file, and secrets."""
 
 DEFAULT_FILE = Path("config/firmlake.toml")
+
+_found_addresses: dict[str, Path] = {}
+"""Addresses of services from a settings file that nobody named, with that file."""
+_asking: list[Callable[[str], bool]] = []
+"""How to ask a person; empty if there is none."""
 
 
 def load_settings(
@@ -73,7 +80,43 @@ def load_settings(
     except msgspec.ValidationError as error:  # pragma: no cover - every key was converted before
         raise SettingsError(f"The settings do not fit together: {error}") from None
     _check_together(settings, origins)
+    address, is_named = settings.api.base_url, bool(_named_file(file, environment))
+    if origins.get("api.base_url") == str(DEFAULT_FILE) and not is_named:
+        _found_addresses[address] = DEFAULT_FILE.absolute()
+    else:
+        _found_addresses.pop(address, None)
     return settings, origins
+
+
+def check_named(address: str) -> None:
+    """Refuse to send the token to an address from a settings file that nobody named; on a terminal, ask.
+
+    A file in the current folder is read without being named, and whoever made the folder chose its address.
+
+    Raises:
+        SettingsError: Nobody named the address or the file, and nobody can be asked, or the answer was no.
+    """
+    file = _found_addresses.get(address)
+    if file is None or address == SANDBOX:
+        return
+    if not any(ask(f"{file} names the service {shown(address)}. Send your token there?") for ask in _asking):
+        raise SettingsError(
+            f"The token is not sent to {shown(address)}: only {file} names it, a file that was found in the current "
+            "folder",
+            f"If you trust that file, set FIRMLAKE_CONFIG={quote(str(file))} or give --config; or set "
+            "FIRMLAKE_API__BASE_URL",
+        )
+    del _found_addresses[address]
+
+
+@contextmanager
+def confirm_by(ask: Callable[[str], bool]) -> Iterator[None]:
+    """Let a person confirm an address that `check_named` would refuse."""
+    _asking.append(ask)
+    try:
+        yield
+    finally:
+        _asking.remove(ask)
 
 
 def read_flags(flags: Iterable[str]) -> dict[str, str]:
@@ -94,8 +137,12 @@ def read_flags(flags: Iterable[str]) -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+def _named_file(file: Path | None, environment: Mapping[str, str]) -> Path | None:
+    return file or (Path(environment["FIRMLAKE_CONFIG"]) if environment.get("FIRMLAKE_CONFIG") else None)
+
+
 def _from_file(file: Path | None, environment: Mapping[str, str]) -> Iterable[tuple[str, Any, str]]:
-    named = file or (Path(environment["FIRMLAKE_CONFIG"]) if environment.get("FIRMLAKE_CONFIG") else None)
+    named = _named_file(file, environment)
     path = named or DEFAULT_FILE
     if named is None and not path.exists():
         return
