@@ -15,10 +15,11 @@ from sqlglot import exp
 
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.delivery.deliver import load
+from firmlake.delivery.record import Record
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
 from .conftest import Place
-from .test_load import assert_same, now
+from .test_load import NOWHERE, assert_same, now
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("google.cloud.bigquery")
@@ -242,8 +243,8 @@ def test_weeks_are_loaded_in_transactions_of_one_session(weeks, service):
 def test_texts_with_quotes_and_backslashes_arrive(weeks, service):
     awkward = "it's \\ a \"path\"\nand 'more'"
     with place_of(service).open() as target:
-        target.prepare("x")
-        target._run(f"INSERT INTO firmlake._firmlake_staged VALUES ({target.dialect.text(awkward)}, 'y', 1)")
+        target.begin(Record(delivery_id="x", **NOWHERE))
+        target._run(f"INSERT INTO firmlake._firmlake_staged VALUES ({target.dialect.text(awkward)}, 'y', '{{}}')")
         assert target._run("SELECT load_id FROM firmlake._firmlake_staged") == [(awkward,)]
 
 
