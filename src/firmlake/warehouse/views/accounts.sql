@@ -10,14 +10,14 @@
 -- one received last is the newest, and of those received on the same day the longest. Periods that end after the last answer
 -- in the warehouse come after all others
 SELECT
-    f.* EXCLUDE (dup_no, position, extra_json),
+    f.* EXCLUDE (dup_no, position, extra_json, is_future),
     f.end_date - f.start_date + 1 AS period_days,
     coalesce(again.filing_count, 1) AS filing_count,
     coalesce(again.first_received, f.date_received) AS first_received,
     row_number() OVER (
         PARTITION BY f.country, f.company_number
-        ORDER BY f.end_date > last_answer_day(), f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date
+        ORDER BY f.is_future, f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date
     ) AS recency
-FROM financials f
+FROM (SELECT *, end_date > last_answer_day() AS is_future FROM financials) f
 LEFT JOIN refiled again USING (country, company_number, start_date, end_date)
 WHERE f.dup_no = coalesce(again.dup_no, 0)

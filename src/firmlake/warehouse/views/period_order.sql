@@ -28,9 +28,10 @@ FROM (
         -- By windows, which DuckDB can spill: a median of a million groups takes gigabytes of memory.
         median(first_received - end_date) OVER (periods ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
             AS usual_days_to_file
-    FROM (SELECT * EXCLUDE (recency) FROM accounts)
+    -- Computed before the window, in which the question for the last answer would be repeated.
+    FROM (SELECT * EXCLUDE (recency), end_date > last_answer_day() AS is_future FROM accounts)
     WINDOW periods AS (
         PARTITION BY country, company_number
-        ORDER BY end_date > last_answer_day(), end_date DESC, date_received DESC NULLS LAST, start_date
+        ORDER BY is_future, end_date DESC, date_received DESC NULLS LAST, start_date
     )
 )

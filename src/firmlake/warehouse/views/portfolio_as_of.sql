@@ -18,10 +18,10 @@ SELECT
     ) AS z,
     altman_zone(z) AS zone
 FROM (
-    FROM financials_as_of(moment)
+    SELECT *, end_date > last_answer_day() AS is_future FROM financials_as_of(moment)
     QUALIFY row_number() OVER (
         PARTITION BY country, company_number
-        ORDER BY end_date > last_answer_day(), end_date DESC, date_received DESC NULLS LAST, start_date, dup_no DESC
+        ORDER BY is_future, end_date DESC, date_received DESC NULLS LAST, start_date, dup_no DESC
     ) = 1
 ) f
 LEFT JOIN companies c ON c.country = f.country AND c.company_number = f.company_number
