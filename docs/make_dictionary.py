@@ -5,14 +5,15 @@ python docs/make_dictionary.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
 
 from firmlake.core.reasons import COMPANY_REASONS, ERROR_REASONS, RECORD_REASONS
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type
-from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.macros import MACROS, MOMENT
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import Definition, create_views, definitions, describe_columns
 
@@ -23,8 +24,13 @@ _HEAD = """# Data dictionary
 Every table, view and macro of the warehouse, with its columns. The database has the same descriptions:
 `FROM duckdb_columns()`, `FROM duckdb_functions()`. The [cookbook](cookbook.md) has questions with SQL and answers.
 
-A column is null only where its description says what null means. "From financials data[].startDate" names the field of
-the service's answer that a value comes from. [Privacy](privacy.md) explains the column "privacy". A *held* company,
+Each meaning is said once. Columns that several tables or views share stand under [Shared columns](#shared-columns);
+below a table or view, a line lists all columns that mean the same there, and those with a meaning of their own follow.
+`X_history` holds earlier rows of table X, with its columns and those listed. "From financials data[].startDate" names
+the field of the service's answer that a value comes from; such a column is null where the service states no usable
+value. Amounts are in the currency of the accounts, which is not stated. Any other column is null only where its
+description says what null means.
+[Privacy](privacy.md) explains the word after the type: company, person, contact, text or none. A *held* company,
 answer or period is one that the warehouse has. [The glossary](glossary.md) explains further terms.
 
 This page is made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas.toml` and
@@ -59,17 +65,31 @@ def make_dictionary() -> str:
         create_tables(connection)
         create_views(connection)
         described = describe_columns(connection, [one for one in made if one.kind in ("table", "view", "macro")])
+        tables = [table for name, table in WAREHOUSE_TABLES.items() if not name.endswith("_history")]
+        views = [{name: (kind, _shorten(text)) for name, (kind, text) in each.items()} for each in described.values()]
+        shared = _find_shared([*(_columns_of_table(table) for table in tables), *views])
+        privacy = {column.name: column.privacy for table in tables for column in table.columns}
         parts = [_HEAD, "## How the tables are related", _mermaid("erDiagram", _relations())]
         parts += ["## What each view is made from", _mermaid("flowchart LR", _sources(made))]
-        parts += ["## Tables", *(part for table in WAREHOUSE_TABLES.values() for part in _describe_table(table))]
+        parts += ["## Shared columns", _describe_shared(shared, privacy)]
+        parts += ["## Tables", *(part for each in WAREHOUSE_TABLES.values() for part in _describe_table(each, shared))]
         for kind, (title, text) in _KINDS.items():
             parts += [f"## {title}", text]
-            parts += [part for one in made if one.kind == kind for part in _describe(one, described.get(one.name, {}))]
+            parts += [
+                part for one in made if one.kind == kind for part in _describe(one, described.get(one.name, {}), shared)
+            ]
     parts += [
         part for one in MACROS if one.kind == "MACRO" for part in _describe_call(one.name, one.parameter, one.meaning)
     ]
-    past = [[f"{one.name}({one.parameter})", one.meaning] for one in MACROS if one.kind == "MACRO TABLE"]
-    parts += ["## The past", "Macros that return what was known at a time.", _table(["macro", "returns"], past)]
+    past = [
+        [f"{one.name}({one.parameter})", one.meaning.replace(f"; {MOMENT}", ".")]
+        for one in MACROS if one.kind == "MACRO TABLE"
+    ]  # fmt: skip
+    parts += [
+        "## The past",
+        f"Macros that return what was known at a time. {MOMENT}",
+        _table(["macro", "returns"], past),
+    ]
     checks = [[one.name, one.parameters, one.meaning] for one in made if one.kind == "check"]
     parts += [
         "## Checks",
@@ -107,20 +127,80 @@ def _sources(made: list[Definition]) -> Iterator[str]:
                 yield f"{source} --> {one.name}"
 
 
-def _describe_table(table: Table) -> Iterator[str]:
+_Column = tuple[str, str]
+"""Type and, if it is one of a table, privacy class in one text; and the meaning."""
+
+
+def _columns_of_table(table: Table) -> dict[str, _Column]:
+    return {
+        column.name: (f"{duckdb_type(column)} {column.privacy}".strip(), _shorten(column.comment))
+        for column in table.columns
+    }
+
+
+def _shorten(meaning: str) -> str:
+    """Leave out what the head of the page says of all columns."""
+    for phrase in (" Never null.", " In the currency of the accounts, which is not stated.", _UNUSABLE):
+        meaning = meaning.replace(phrase, "")
+    return meaning
+
+
+_UNUSABLE = " Null: the service states no usable value."
+
+
+def _find_shared(relations: Iterable[dict[str, _Column]]) -> dict[str, _Column]:
+    """Return for each column name the meaning that most relations share, if at least two do."""
+    counts: dict[str, Counter[_Column]] = defaultdict(Counter)
+    for columns in relations:
+        for name, column in columns.items():
+            counts[name][_bare(column)] += 1
+    most = {name: counter.most_common(1)[0] for name, counter in counts.items()}
+    return {name: column for name, (column, count) in sorted(most.items()) if count > 1}
+
+
+def _bare(column: _Column) -> _Column:
+    """Return a column without its privacy class, which views do not state."""
+    kind, meaning = column
+    return kind.partition(" ")[0], meaning
+
+
+def _describe_table(table: Table, shared: dict[str, _Column]) -> Iterator[str]:
+    name = table.name.removesuffix("_history")
+    if name != table.name:
+        own = _columns_of_table(WAREHOUSE_TABLES[name])
+        added = {key: column for key, column in _columns_of_table(table).items() if key not in own}
+        missing = [f"`{key}`" for key in own if key not in _columns_of_table(table)]
+        yield f"### {table.name}"
+        yield f"Earlier rows of `{name}`{', without ' + ', '.join(missing) if missing else ''}."
+        yield _list_columns(added, {key: column for key, column in shared.items() if key not in added})
+        return
     yield f"### {table.name}"
     yield comment_of(table.meaning, table.key)
-    rows = [[column.name, duckdb_type(column), column.privacy, column.comment] for column in table.columns]
-    yield _table(["column", "type", "privacy", "meaning"], rows)
+    yield _list_columns(_columns_of_table(table), shared)
 
 
-def _describe(one: Definition, columns: dict[str, tuple[str, str]]) -> Iterator[str]:
+def _describe(one: Definition, columns: dict[str, tuple[str, str]], shared: dict[str, _Column]) -> Iterator[str]:
     if one.kind in ("function", "macro"):
         yield from _describe_call(one.name, one.parameters, one.meaning)
     else:
         yield from (f"### {one.name}", one.meaning)
     if columns:
-        yield _table(["column", "type", "meaning"], [[name, *described] for name, described in columns.items()])
+        yield _list_columns({name: (kind, _shorten(meaning)) for name, (kind, meaning) in columns.items()}, shared)
+
+
+def _list_columns(columns: dict[str, _Column], shared: dict[str, _Column]) -> str:
+    """List the names of all columns, then those that are not as under the shared columns."""
+    own = {name: column for name, column in columns.items() if shared.get(name) != _bare(column)}
+    lines = [f"- `{name}` {kind}: {meaning}" for name, (kind, meaning) in own.items()]
+    others = ", ".join(name for name in columns if name not in own)
+    return "\n".join(([f"As shared: {others}.", ""] if others else []) + lines)
+
+
+def _describe_shared(shared: dict[str, _Column], privacy: dict[str, str]) -> str:
+    return "\n".join(
+        f"- `{name}` {' '.join(filter(None, (kind, privacy.get(name))))}: {meaning}"
+        for name, (kind, meaning) in shared.items()
+    )
 
 
 def _describe_call(name: str, parameters: str, meaning: str) -> Iterator[str]:

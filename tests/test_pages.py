@@ -60,6 +60,13 @@ def test_the_dictionary_is_made_from_schema_and_views():
     assert script.DICTIONARY.read_text("utf-8") == script.make_dictionary(), "run docs/make_dictionary.py"
 
 
+def test_the_dictionary_says_each_meaning_once():
+    """A page that nobody can read through would be searched, not read."""
+    text = load_script("make_dictionary").DICTIONARY.read_text("utf-8")
+    assert len(text.split()) <= 21_000
+    assert text.count("which is not stated") <= 5
+
+
 def test_every_answer_in_the_cookbook_is_what_the_sample_world_says(sample_world):
     script = load_script("make_cookbook")
     text = script.COOKBOOK.read_text("utf-8")

@@ -19,7 +19,7 @@ import duckdb
 from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import TABLES, Table
 
-__all__ = ["MACROS", "as_of_columns", "create_macros"]
+__all__ = ["MACROS", "MOMENT", "as_of_columns", "create_macros"]
 
 
 class Macro(NamedTuple):
@@ -142,7 +142,7 @@ _KNOWN_ON = """
 
 _DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
 
-_MOMENT = (
+MOMENT = (
     "moment is a run or a time. A time counts the runs whose last answers came by then; it is in UTC unless it has an "
     "offset or a zone, a day is its first moment, and now or later counts every run. An unknown run is an error."
 )
@@ -151,7 +151,7 @@ _MOMENT = (
 def _as_of(table: Table) -> Macro:
     left_out = f" Without {', '.join(table.volatile)}, because earlier values are not kept." if table.volatile else ""
     query = _AS_OF.format(table=table.name, began=_BEGAN, columns=", ".join(as_of_columns(table)))
-    meaning = f"The rows of {table.name} that the warehouse held at a moment; {_MOMENT}{left_out}"
+    meaning = f"The rows of {table.name} that the warehouse held at a moment; {MOMENT}{left_out}"
     return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
 
 
@@ -161,10 +161,10 @@ def _macros() -> Iterator[Macro]:
         "generation_at",
         "moment",
         _GENERATION_AT,
-        f"The number of the generation that was the newest at a moment; {_MOMENT}",
+        f"The number of the generation that was the newest at a moment; {MOMENT}",
     )
     yield Macro(
-        "MACRO TABLE", "runs_as_of", "moment", _RUNS_AS_OF, f"The runs that the warehouse held at a moment; {_MOMENT}"
+        "MACRO TABLE", "runs_as_of", "moment", _RUNS_AS_OF, f"The runs that the warehouse held at a moment; {MOMENT}"
     )
     for table in TABLES.values():
         if table.volatile is not None:
