@@ -3,6 +3,7 @@
 -- One row for each change that runs found since a time (UTC): the rows of changes, with the time and the company's name.
 --
 -- found_at: Time of the last answer of the run that found the change, UTC
+-- run_id: Run that found the change
 -- name: Name of the company today. Null: it was never found
 SELECT r.finished_at AS found_at, c.name, e.*
 FROM (SELECT moment::TIMESTAMP AS first_moment) asked

@@ -3,6 +3,14 @@
 -- One row for each company with accounts at a moment, as portfolio had it then: main figures of the newest period that the
 -- warehouse held. moment is a run or a time, as in financials_as_of. Doubts are those of today.
 --
+-- date_received: Day on which the accounts were received. Null: it is not stated
+-- revenue: Revenue of the period. Null: it is not stated
+-- net_profit: Net profit of the period; a loss is negative. Null: it is not stated
+-- total_assets: Total assets at the end of the period. Null: they are not stated
+-- equity: Equity at the end of the period. Null: it is not stated
+-- debt: Debt at the end of the period. Null: it is not stated
+-- employee_count: Number of employees. Null: it is not stated
+-- health_indicator: Financial health score of the service. Null: it is not stated
 -- name: Name of the company today. Null: it was never found
 -- incomparable_because: Why the figures are not comparable, as far as known today. Null: they are comparable
 -- revenue_annual: Revenue converted to a year of 365 days. Null: it is missing, or the period is shorter than 90 days
