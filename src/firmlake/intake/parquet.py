@@ -25,6 +25,9 @@ _MEMORY: Final = "800MB"
 _NUMBER: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)")
 _MOMENT: Final = re.compile(r"DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?")
 _NESTED: Final = re.compile(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", re.DOTALL)
+_MILLISECONDS: Final = "SELECT DISTINCT name FROM parquet_schema(?) WHERE converted_type = 'TIMESTAMP_MILLIS'"
+"""Columns that DuckDB reads in microseconds, and that come back as they were."""
+
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 
 
@@ -53,8 +56,10 @@ def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.
     with _database(path) as connection:
         _check_size(connection, path, files, options, max_characters)
         described = connection.execute(f"DESCRIBE FROM {rows}").fetchall()
+        in_milliseconds = connection.execute(_MILLISECONDS, [[str(file) for file in files]]).fetchall()
     above = {part.partition("=")[0] for part in path.parts if "=" in part} if within else set()
     types = {name: kind for name, kind, *_ in described if name not in above}
+    types |= {name: "TIMESTAMP_MS" for (name,) in in_milliseconds if types.get(name) == "TIMESTAMP"}
     if len(types) > options.max_columns:
         raise too_large(path, options.max_columns, "columns", "intake.max_columns")
     batches = partial(_batches, path, rows, types)
