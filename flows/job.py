@@ -8,10 +8,12 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import select
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -172,6 +174,8 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        if is_deployed():
+            _outlive_worker()
         try:
             with in_our_words():
                 ended = function(*args, **kwargs)
@@ -188,6 +192,26 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
     with suppress(NameError):  # Prefect would look up the types of parameters in this module
         wrapper.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return wrapper
+
+
+@cache
+def _outlive_worker() -> None:
+    """Let a run go on whose worker has died: what it prints then goes nowhere, and its log still reaches the server.
+
+    The worker reads stdout and stderr through pipes. Rich, through which Prefect logs, ends the process when a line
+    meets a pipe without a reader.
+    """
+
+    def wait() -> None:
+        poll = select.poll()
+        for number in (1, 2):
+            poll.register(number, 0)  # no event but the error that the reader has gone
+        poll.poll()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+
+    threading.Thread(target=wait, name="worker is gone", daemon=True).start()
 
 
 class _OneLine(logging.Filter):

@@ -164,3 +164,31 @@ def test_a_run_is_named_for_people():
     at = datetime(2026, 11, 23, 12, tzinfo=UTC)
     assert describe("weekly", {"company_list": "/srv/customers.xlsx"}, at) == "weekly customers 2026-11-23"
     assert describe("after-enrich", {"config": None}, at) == "after-enrich 2026-11-23"
+
+
+_AFTER_THE_WORKER = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from job import _outlive_worker
+_outlive_worker()
+sys.stdin.readline()  # by now nobody reads stdout
+for _ in range(200):
+    if os.path.samestat(os.fstat(1), os.stat(os.devnull)):
+        break
+    time.sleep(0.02)
+os.write(1, b"a line that nobody reads")
+open(sys.argv[2], "w").write("went on")
+"""
+
+
+def test_a_run_goes_on_when_the_worker_that_reads_its_lines_is_gone(tmp_path: Path):
+    done = tmp_path / "done"
+    command = [sys.executable, "-c", _AFTER_THE_WORKER, str(FLOWS), str(done)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.close()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.wait(60) == 0
+    assert done.read_text() == "went on"
