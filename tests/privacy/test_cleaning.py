@@ -31,6 +31,10 @@ SPELLINGS = [
     "<b>José</b> <i class='x'>Álvarez</i>",
     "José<!-- first name -->Álvarez",
     "Jo\u00adsé Álvarez",
+    "José\u200b Álva\u200brez",
+    "José\u200bÁlvarez",
+    "\u202eJo\u200dsé\ufeff Ál\u2060va\ufe0frez\u200f",
+    "Jos%C3%A9 %C3%81l%E2%80%8Bvarez",
     json.dumps({"note": ["José Álvarez"]}),
     json.dumps(json.dumps("José Álvarez")),
 ]
@@ -47,6 +51,26 @@ def test_a_name_goes_in_every_spelling(forget, text, ascii_only):
     assert left["kept"] == "José Peeters"
     assert len(left) == 3
     assert clean_json(cleaned, forgotten) is cleaned
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        (
+            "Natural person Party 23515",
+            ["Natural person Party 23516", "Natural person Party 2351"],
+        ),
+        ("jan@example.com", ["jan1@example.com", "1jan@example.com"]),
+        ("jan1@example.com", ["jan@example.com", "jan2@example.com"]),
+        ("Person =1+1", ["Person =1+2", "Person =11", "Person"]),
+    ],
+)
+def test_names_that_differ_in_digits_are_different_names(forget, name, others):
+    forgotten = forget(person(name))
+    kept = json.dumps([*others, dict.fromkeys(others, 1)]).encode()
+    assert clean_json(kept, forgotten) is kept
+
+    assert clean_json(json.dumps([name, name.upper(), f"see: {name}"]).encode(), forgotten).count(b"null") == 2
 
 
 @pytest.mark.parametrize(

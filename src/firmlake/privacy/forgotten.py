@@ -22,7 +22,7 @@ FORGOTTEN = "[forgotten]"
 Span = tuple[int, int]
 
 _TEXTS = re.compile(rb'"((?:[^"\\]|\\.)*+(?:"|\\?\Z))', re.DOTALL)
-_ASCII = re.compile(rb"[A-Za-z]+")
+_ASCII = re.compile(rb"[A-Za-z0-9]+")
 _WORDS = re.compile(rb"(?:[A-Za-z0-9%&;+\\-]|[\xc2-\xf4][\x80-\xbf]{1,3})+")
 _BEYOND_ASCII = re.compile(rb"[%&\\\x80-\xff]")
 """Letters beyond ASCII, and what encodes others in JSON, URLs and HTML."""

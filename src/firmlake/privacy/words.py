@@ -1,7 +1,8 @@
 """The words of a text in normal form, also if the text is encoded as JSON, URL or HTML.
 
-Two spellings of a name are the same if they have the same words, in any order: case, accents, punctuation and digits
-do not count. `Peeters, José`, `JOSE PEETERS` and `jose.peeters@example.com` all have the words jose and peeters.
+Two spellings of a name are the same if they have the same words, in any order: case, accents, punctuation and invisible
+characters do not count, digits do. `Peeters, José`, `JOSE PEETERS` and `jose.peeters@example.com` all have the words
+jose and peeters.
 """
 
 from __future__ import annotations
@@ -16,9 +17,14 @@ from urllib.parse import unquote
 
 __all__ = ["Word", "name_words", "numbers_in", "spellings", "words_in"]
 
-_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad\u200c\u200d\u2060\ufeff])*")
-_INVISIBLE = re.compile(r"[\u00ad\u200c\u200d\u2060\ufeff]")
-"""Soft hyphens and joiners, which texts copied from web pages and PDF files have inside words."""
+_HIDDEN = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+)
+"""Soft hyphens, joiners, direction marks and fillers, which copied and scraped texts have inside words."""
+_INVISIBLE = re.compile(f"[{_HIDDEN}]")
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[\u0300-\u036f{_HIDDEN}])*")
+_ZERO_WIDTH_SPACE = "\u200b"
+"""It may stand inside a word or between two: both are looked for."""
 _LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ð": "d", "þ": "th"})
 """Letters that do not decompose, and how names spell them without."""
 _TAG = re.compile(r"<(?:/?[A-Za-z]|!-)[^<>]{0,1000}>")
@@ -71,13 +77,15 @@ def numbers_in(text: str) -> list[tuple[str, int, int]]:
 
 
 def spellings(text: str) -> list[str]:
-    """Return a text followed by its successive decodings, and last without HTML tags."""
+    """Return a text followed by its successive decodings, and last without zero-width spaces and HTML tags."""
     found = [text]
     for _ in range(_DECODED_MAX):
         decoded = _decode(found[-1])
         if decoded == found[-1]:
             break
         found.append(decoded)
+    if _ZERO_WIDTH_SPACE in found[-1]:
+        found.append(found[-1].replace(_ZERO_WIDTH_SPACE, " "))
     if "<" in found[-1] and (bare := _TAG.sub(" ", found[-1])) != found[-1]:
         found.append(bare)
     return found
