@@ -13,8 +13,8 @@ import duckdb
 
 from firmlake.core.reasons import COMPANY_REASONS, ERROR_REASONS, RECORD_REASONS
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type
-from firmlake.warehouse.macros import MACROS, MOMENT
 from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.versions import MACROS, MOMENT
 from firmlake.warehouse.views import Definition, create_views, definitions, describe_columns
 
 DICTIONARY = Path(__file__).with_name("data_dictionary.md")

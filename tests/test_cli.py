@@ -693,7 +693,7 @@ def test_a_warehouse_that_differs_from_a_replay_is_in_the_status_until_it_was_re
     generation = Path("data/warehouse/firmlake.duckdb").resolve()
     generation.chmod(0o600)
     with duckdb.connect(generation) as connection:
-        connection.execute("DELETE FROM lookalikes")
+        connection.execute("DELETE FROM lookalikes_versions")
     result = call("verify")
     assert (result.code, result.err.splitlines()[-1]) == (
         1, "firmlake: The warehouse differs from a replay. Rebuild it with `firmlake replay`",

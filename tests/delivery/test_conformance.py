@@ -212,7 +212,7 @@ def test_what_was_taken_out_of_rebuilt_generations_leaves_the_target_too(weeks, 
     for path in list_generations(folders):
         path.chmod(0o600)
         with duckdb.connect(str(path)) as generation:
-            generation.execute(f"DELETE FROM lookalikes WHERE company_number = '{ACME.company_number}'")
+            generation.execute(f"DELETE FROM lookalikes_versions WHERE company_number = '{ACME.company_number}'")
     done = target.deliver(folders)
     assert (done.is_new, done.record.mode, "was rebuilt" in done.note) == (True, "whole", True)
     target.assert_holds(folders)

@@ -192,12 +192,12 @@ def test_verify_finds_nothing_where_nothing_is_wrong_and_changes_nothing(two_run
 
 
 CHANGES = {
-    "companies": "UPDATE companies SET paid_at = paid_at + INTERVAL 1 SECOND",
-    "financials": "UPDATE financials SET revenue = revenue + 0.01",
-    "financial_joint_committees": "DELETE FROM financial_joint_committees",
-    "lookalikes": "INSERT INTO lookalikes SELECT * FROM lookalikes LIMIT 1",
-    "relationships": "UPDATE relationships SET function = NULL",
-    "company_state": "UPDATE company_state SET status = 'empty' WHERE status = 'not_found'",
+    "companies": "UPDATE companies_versions SET paid_at = paid_at + INTERVAL 1 SECOND WHERE valid_to IS NULL",
+    "financials": "UPDATE financials_versions SET revenue = revenue + 0.01 WHERE valid_to IS NULL",
+    "financial_joint_committees": "DELETE FROM financial_joint_committees_versions WHERE valid_to IS NULL",
+    "lookalikes": "INSERT INTO lookalikes_versions FROM lookalikes_versions WHERE valid_to IS NULL LIMIT 1",
+    "relationships": "UPDATE relationships_versions SET function = NULL WHERE valid_to IS NULL",
+    "company_state": "UPDATE company_state_versions SET status = 'empty' WHERE valid_to IS NULL",
     "changes": "UPDATE changes SET kind = 'new_accounts'",
     "dead_letters": "UPDATE dead_letters SET attempt_count = 9",
     "rejects": "UPDATE rejects SET record_json = '6'",
@@ -205,8 +205,8 @@ CHANGES = {
     "drift": "UPDATE drift SET record_count = record_count + 1",
     "runs": "UPDATE runs SET credit_count = 7",
     "requests": "UPDATE requests SET duration_seconds = 1e-9",
-    "alert_rules": "UPDATE alert_rules SET condition = 'another'",
-    "alerts": "UPDATE alerts SET evidence = '{}'",
+    "alert_rules": "UPDATE alert_rules_versions SET condition = 'another' WHERE valid_to IS NULL",
+    "alerts": "UPDATE alerts_versions SET evidence = '{}' WHERE valid_to IS NULL",
 }
 
 
@@ -246,7 +246,9 @@ def test_verify_keeps_the_tables_of_one_run_at_a_time(two_runs):
 
 @pytest.mark.slow
 def test_verify_finds_a_changed_past(two_runs):
-    edit_warehouse(two_runs, ";".join(f"UPDATE {table} SET valid_from_run = valid_to_run" for table in HISTORIES))
+    tables = [table.replace("history", "versions") for table in HISTORIES]
+    changes = (f"UPDATE {table} SET valid_from = valid_to WHERE valid_to IS NOT NULL" for table in tables)
+    edit_warehouse(two_runs, ";".join(changes))
     assert [check.table for check in verified(two_runs) if not check.agrees] == HISTORIES
 
 
@@ -259,7 +261,7 @@ def test_verify_finds_a_changed_row(two_runs, table):
 
 @pytest.mark.slow
 def test_verify_finds_a_past_that_does_not_lead_to_the_present(two_runs):
-    edit_warehouse(two_runs, "UPDATE lookalikes SET valid_from_run = 'a run that never was'")
+    edit_warehouse(two_runs, "UPDATE lookalikes_versions SET valid_from = 99 WHERE valid_to IS NULL")
     assert [check.table for check in verified(two_runs) if not check.agrees] == ["lookalikes", "lookalikes_as_of"]
 
 

@@ -295,8 +295,8 @@ def test_without_a_time_the_feed_tells_of_the_last_overview_whatever_was_applied
 
 CHANGES = {
     "list_changes": "UPDATE list_changes SET kind = 'list_grew'",
-    "service_lists": "UPDATE service_lists SET company_count = 6",
-    "service_list_columns": "DELETE FROM service_list_columns WHERE position = 1",
+    "service_lists": "UPDATE service_lists_versions SET company_count = 6 WHERE valid_to IS NULL",
+    "service_list_columns": "DELETE FROM service_list_columns_versions WHERE position = 1",
     "contact_additions": "UPDATE contact_additions SET status = 'added'",
 }
 

@@ -11,6 +11,7 @@ import duckdb
 from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.versions import versions_of
 from firmlake.warehouse.views import create_views
 
 _GREATEST = {
@@ -38,11 +39,11 @@ class Figures:
     def add(self, table: str, company: int, **values: Any) -> None:
         row = {"country": "NL", "company_number": f"{company:08}", "run_id": "r", **values}
         if TABLES[table].volatile is not None:
-            row["valid_from_run"] = "r"
+            row["valid_from"] = 1
         if table not in ("companies", "changes", "dead_letters", "list_members"):
             row["fetched_at"] = "2026-01-05 12:00:00"
         columns = ", ".join(f'? AS "{name}"' for name in row)
-        self.connection.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", list(row.values()))
+        self.connection.execute(f"INSERT INTO {versions_of(table)} BY NAME SELECT {columns}", list(row.values()))
 
     def fill(self, table: str, **values: Any) -> None:
         """Add a row of any table; what is not given is empty, zero or, if it may be, null."""

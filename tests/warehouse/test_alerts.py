@@ -17,6 +17,8 @@ from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import verify
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.alerts import raise_alerts
+from firmlake.warehouse.loads import Load, add_load
+from firmlake.warehouse.versions import versions_of
 from support import (
     ACME,
     BOLT,
@@ -64,30 +66,32 @@ class Weeks:
         name, at = RUNS[self.count], at or NOON + self.count * WEEK
         self.count += 1
         for table in ("companies", "financials", "list_members"):
-            self.connection.execute(f"DELETE FROM {table}")
+            self.connection.execute(f"DELETE FROM {table}_versions")
         for company in dict.fromkeys(each[0] for each in (*periods, *events)):
-            self._insert("companies", **_key(company), name="A", run_id="r", valid_from_run="r")
+            self._insert("companies", **_key(company), name="A", run_id="r", valid_from=1)
         for company, year, equity, *others in periods:
             given = {"start_date": date(year, 1, 1), "end_date": date(year, 12, 31), "dup_no": 0, "position": 0}
             given |= {"date_received": date(year + 1, 6, 30), "equity": equity, **dict(*others)}
-            self._insert("financials", **_key(company), **given, fetched_at=at, run_id="r", valid_from_run="r")
+            self._insert("financials", **_key(company), **given, fetched_at=at, run_id="r", valid_from=1)
         for place, (company, kind, old, new, function) in enumerate(events):
             row = {"position": place, "kind": kind, "direction": "parent", "old_value": old, "new_value": new}
             self._insert("changes", **_key(company), **row, function=function, run_id=name)
         for line, company in enumerate(listed):
             row = {"list_name": "Customers", "line": line, "status": "accepted", "columns": "{}", "run_id": "r"}
-            self._insert("list_members", **_key(company), **row, valid_from_run="r")
+            self._insert("list_members", **_key(company), **row, valid_from=1)
         numbers = dict.fromkeys(RUN_COUNTS, 0)
         texts = dict.fromkeys(("list_name", "list_sha256", "service", "language", "datasets", "firmlake_version"), "x")
         ended = {"started_at": at.replace(tzinfo=None), "finished_at": at.replace(tzinfo=None), "outcome": "done"}
         self._insert("runs", run_id=name, **ended, **numbers, **texts)
         if rules is not None:
             raise_alerts(self.connection, rules, name)
+        add_load(self.connection, Load(self.count, name, at, at), {})
 
     def _insert(self, table, **row):
         names = ", ".join(f'"{name}"' for name in row)
         values = [value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in row.values()]
-        self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", values)
+        marks = ", ".join("?" * len(row))
+        self.connection.execute(f"INSERT INTO {versions_of(table)} ({names}) VALUES ({marks})", values)
 
     def alerts(self, columns="rule, country, state, opened_run, seen_run, closed_run, closed_because"):
         return self.connection.execute(f"SELECT {columns} FROM alerts ORDER BY opened_at, rule, country").fetchall()

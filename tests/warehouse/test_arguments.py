@@ -14,7 +14,7 @@ import pytest
 from firmlake.core.errors import UsageError
 from firmlake.intake.identifiers import read_company
 from firmlake.tables.schemas import TABLES
-from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.versions import MACROS
 from firmlake.warehouse.views import definitions
 
 from .figures import Figures
@@ -76,7 +76,7 @@ def figures():
             "firmlake_version",
             [run, generation],
         )
-    made.connection.execute("UPDATE financials SET valid_from_run = 's' WHERE start_date = '2024-01-01'")
+    made.connection.execute("UPDATE financials_versions SET valid_from = 2 WHERE start_date = '2024-01-01'")
     return made.made()
 
 

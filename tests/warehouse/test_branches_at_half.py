@@ -46,8 +46,8 @@ def world():
     owners = Owners().made()
     for company in COMPANIES:
         owners.connection.execute(
-            "INSERT INTO companies BY NAME SELECT 'NL' AS country, ? AS company_number, ? AS name, 'r' AS run_id, "
-            "'r' AS valid_from_run",
+            "INSERT INTO companies_versions BY NAME "
+            "SELECT 'NL' AS country, ? AS company_number, ? AS name, 'r' AS run_id, 1 AS valid_from",
             [number(company), NAMES.get(company)],
         )
     return owners
@@ -55,7 +55,7 @@ def world():
 
 def load(owners, graph):
     """Let the warehouse hold a graph instead of the one before; only tables are made again, as by a second load."""
-    owners.connection.execute("DELETE FROM relationships")
+    owners.connection.execute("DELETE FROM relationships_versions")
     owners.rows = []
     for (owner, company), (stake, is_told_by_owner) in graph.items():
         if isinstance(owner, str):

@@ -10,7 +10,7 @@ import venv
 import duckdb
 import pytest
 
-from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.versions import MACROS
 from firmlake.warehouse.views import definitions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

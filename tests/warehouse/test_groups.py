@@ -45,13 +45,13 @@ class Owners:
 
     def answered(self, company, status="reported"):
         self.connection.execute(
-            "INSERT INTO company_state BY NAME SELECT 'NL' AS country, ? AS company_number, "
-            f"'relationships' AS dataset, ? AS status, '{NOW}' AS fetched_at, 'r' AS run_id, 'r' AS valid_from_run",
+            "INSERT INTO company_state_versions BY NAME SELECT 'NL' AS country, ? AS company_number, "
+            f"'relationships' AS dataset, ? AS status, '{NOW}' AS fetched_at, 'r' AS run_id, 1 AS valid_from",
             [number(company), status],
         )
         self.connection.execute(
-            "INSERT INTO companies BY NAME SELECT 'NL' AS country, ? AS company_number, 'r' AS run_id, "
-            "'r' AS valid_from_run",
+            "INSERT INTO companies_versions BY NAME SELECT 'NL' AS country, ? AS company_number, 'r' AS run_id, "
+            "1 AS valid_from",
             [number(company)],
         )
 
@@ -59,14 +59,14 @@ class Owners:
         """Accounts of a company."""
         columns = "".join(f", {value} AS {name}" for name, value in values.items())
         self.connection.execute(
-            "INSERT INTO financials BY NAME SELECT 'NL' AS country, ? AS company_number, DATE '2024-01-01' AS "
+            "INSERT INTO financials_versions BY NAME SELECT 'NL' AS country, ? AS company_number, DATE '2024-01-01' AS "
             f"start_date, DATE '2024-12-31' AS end_date, 0 AS dup_no, 0 AS position, '{NOW}' AS fetched_at, "
-            f"'r' AS run_id, 'r' AS valid_from_run{columns}",
+            f"'r' AS run_id, 1 AS valid_from{columns}",
             [number(company)],
         )
         self.connection.execute(
-            f"INSERT INTO companies BY NAME SELECT 'NL' AS country, ? AS company_number, ? AS name, '{NOW}' AS "
-            "fetched_at, 'r' AS run_id, 'r' AS valid_from_run",
+            "INSERT INTO companies_versions BY NAME SELECT 'NL' AS country, ? AS company_number, ? AS name, "
+            f"'{NOW}' AS fetched_at, 'r' AS run_id, 1 AS valid_from",
             [number(company), f"company {company}"],
         )
 
@@ -74,8 +74,8 @@ class Owners:
         for start in range(0, len(self.rows), 500):
             rows = self.rows[start : start + 500]
             self.connection.execute(
-                "INSERT INTO relationships BY NAME SELECT *, "
-                f"'{NOW}'::TIMESTAMP AS fetched_at, 'r' AS run_id, 'r' AS valid_from_run FROM (VALUES "
+                "INSERT INTO relationships_versions BY NAME SELECT *, "
+                f"'{NOW}'::TIMESTAMP AS fetched_at, 'r' AS run_id, 1 AS valid_from FROM (VALUES "
                 + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
                 + ") AS v(country, company_number, direction, position, related_kind, related_country, "
                 "related_company_number, related_name, function, stake_fraction)",
@@ -520,12 +520,13 @@ def test_a_list_hides_no_owner_and_no_group_of_its_companies():
     for company in (1, 2, 3, 13, 21, 31, 32):
         made.files(company, employee_count=company)
     made.made()
-    made.ask("INSERT INTO company_lists SELECT 'few', 'few.csv', '[]', 4, 4, '', now()::TIMESTAMP, 'r', 'r'")
+    row = "'few', 'few.csv', '[]', 4, 4, '', now()::TIMESTAMP, 'r', 1, NULL"
+    made.ask(f"INSERT INTO company_lists_versions SELECT {row}")
     for company in (2, 3, 13, 21):
         made.ask(
-            "INSERT INTO list_members BY NAME SELECT 'few' AS list_name, 0 AS line, 'NL' AS country, "
+            "INSERT INTO list_members_versions BY NAME SELECT 'few' AS list_name, 0 AS line, 'NL' AS country, "
             f"'{number(company)}' AS company_number, '' AS status, '[]' AS columns, 'r' AS run_id, "
-            "'r' AS valid_from_run"
+            "1 AS valid_from"
         )
     restrict(made.connection, "few")
     assert set(made.members(3)) == {key(1), key(2), key(3)}

@@ -5,19 +5,20 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from firmlake.warehouse import history
-from firmlake.warehouse.history import compare, merge, supersede
+from firmlake.warehouse import versions
+from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables
-from support import ACME, BOLT
+from firmlake.warehouse.versions import compare, current_rows, merge, next_number, supersede
+from support import ACME, BOLT, NOON
 
 COLUMNS = "country, company_number, direction, position, related_kind, related_name, stake_fraction"
 SCOPE = ("country", "company_number")
 
 
-@pytest.fixture(params=[history._STRETCH, 1], ids=["at once", "row by row"])
+@pytest.fixture(params=[versions._STRETCH, 1], ids=["at once", "row by row"])
 def warehouse(request, monkeypatch):
     """Tables in a transaction; rows are deleted all at once, or in as many stretches as there are rows."""
-    monkeypatch.setattr(history, "_STRETCH", request.param)
+    monkeypatch.setattr(versions, "_STRETCH", request.param)
     with duckdb.connect() as connection:
         create_tables(connection)
         connection.execute("BEGIN")
@@ -40,7 +41,10 @@ def answer(connection, run_id, answers):
         connection.execute(
             f"INSERT INTO staged ({COLUMNS}, run_id, fetched_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, now()::TIMESTAMP)", row
         )
-    return supersede(connection, "relationships", SCOPE, "answered", "staged", run_id)
+    number = next_number(connection)
+    written = supersede(connection, "relationships", SCOPE, "answered", "staged", number)
+    add_load(connection, Load(number, run_id, NOON, NOON), {})
+    return written
 
 
 def current(connection, company=ACME):
@@ -94,13 +98,6 @@ def test_a_company_that_did_not_answer_is_left_alone(warehouse):
     assert superseded(warehouse) == [("B", 0.2, "r1", "r2")]
 
 
-def test_what_was_closed_can_be_read_until_the_next_call(warehouse):
-    answer(warehouse, "r1", {ACME: [("A", 0.5)]})
-    answer(warehouse, "r2", {ACME: [("A", 0.6)]})
-    rows = warehouse.execute("SELECT related_name, valid_from_run, valid_to_run FROM closed_relationships").fetchall()
-    assert rows == [("A", "r1", "r2")]
-
-
 # --- rows by key -----------------------------------------------------------------------------------------------------
 
 
@@ -112,10 +109,12 @@ def name(connection, run_id, names):
     )
     given = f"(VALUES {rows}) s(country, company_number, name, place, fetched_at, paid_at, run_id)"
     query = (
-        f"SELECT s.*, c AS held, c.rowid AS held_row FROM {given} LEFT JOIN companies c USING (country, company_number)"
+        f"SELECT s.*, c AS held FROM {given} LEFT JOIN {current_rows('companies')} c USING (country, company_number)"
     )
     compare(connection, "companies", query)
-    merge(connection, "companies", run_id)
+    number = next_number(connection)
+    merge(connection, "companies", number)
+    add_load(connection, Load(number, run_id, NOON, NOON), {})
 
 
 def named(connection):

@@ -33,7 +33,7 @@ def publish(folders, run_id, at):
 def test_a_row_that_occurs_twice_stops_publishing_until_a_replay(folders, table):
     assert TABLES[table].key[:2] == ("country", "company_number")
     publish(folders, "20260105T120000Z-0001", NOON)
-    edit_warehouse(folders, f"INSERT INTO {table} FROM {table} WHERE country = 'BE'")
+    edit_warehouse(folders, f"INSERT INTO {table}_versions FROM {table}_versions WHERE country = 'BE'")
     before = newest(folders)
     with pytest.raises(DamagedError, match=f"{table} .* such as BE") as error:
         publish(folders, "20260106T120000Z-0002", NOON + DAY)

@@ -12,8 +12,8 @@ from firmlake.core.alert_rule import AlertRule
 from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.macros import MACROS, as_of_columns, create_macros
 from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.versions import MACROS, as_of_columns, create_macros
 from support import (
     ACME,
     BOLT,

@@ -10,15 +10,15 @@ from firmlake.warehouse.views import create_view, create_views, definitions
 
 _COMPANIES = 300_000
 _ROWS = """
-    INSERT INTO financials BY NAME
+    INSERT INTO financials_versions BY NAME
     SELECT 'BE' AS country, printf('%010d', i // 4) AS company_number,
            make_date(2020 + (i % 4)::INT, 1, 1) AS start_date, make_date(2020 + (i % 4)::INT, 12, 31) AS end_date,
            0 AS dup_no, 0 AS position, make_date(2021 + (i % 4)::INT, 6, 1 + (i % 28)::INT) AS date_received,
            1000 + i AS revenue, 2000 + i AS total_assets,
-           TIMESTAMP '2026-01-01' AS fetched_at, 'r' AS run_id, 'r' AS valid_from_run
+           TIMESTAMP '2026-01-01' AS fetched_at, 'r' AS run_id, 1 AS valid_from
     FROM range({periods}) made(i);
-    INSERT INTO companies BY NAME
-    SELECT DISTINCT country, company_number, 'A' AS name, fetched_at, run_id, valid_from_run FROM financials;
+    INSERT INTO companies_versions BY NAME
+    SELECT DISTINCT country, company_number, 'A' AS name, fetched_at, run_id, valid_from FROM financials_versions;
 """
 
 

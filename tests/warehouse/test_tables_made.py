@@ -6,8 +6,9 @@ import duckdb
 import pytest
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.versions import VALIDITY, versions_of
 
 
 @pytest.fixture
@@ -18,7 +19,12 @@ def empty():
 
 
 def test_every_table_and_column_has_its_comment(empty):
-    tables = dict(empty.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall())
+    tables = dict(
+        empty.execute(
+            "SELECT table_name, comment FROM duckdb_tables() WHERE NOT ends_with(table_name, '_versions') "
+            "UNION ALL SELECT view_name, comment FROM duckdb_views() WHERE NOT internal"
+        ).fetchall()
+    )
     assert tables.keys() == WAREHOUSE_TABLES.keys()
     for name, table in WAREHOUSE_TABLES.items():
         assert tables[name].startswith(table.meaning)
@@ -26,19 +32,21 @@ def test_every_table_and_column_has_its_comment(empty):
     columns = empty.execute(
         "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
     ).fetchall()
-    assert {(table, column): comment for table, column, comment in columns} == {
+    assert {(table, column): comment for table, column, comment in columns if not table.endswith("_versions")} == {
         (name, column.name): column.comment for name, table in WAREHOUSE_TABLES.items() for column in table.columns
     }
 
 
-def test_columns_have_their_type_and_are_not_null_where_null_says_nothing(empty):
+def test_what_is_stored_has_its_type_and_is_not_null_where_null_says_nothing(empty):
     query = "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() WHERE NOT internal"
     found = {(table, name): (kind, nullable) for table, name, kind, nullable in empty.execute(query).fetchall()}
-    assert found == {
-        (name, column.name): (duckdb_type(column), bool(column.null))
-        for name, table in WAREHOUSE_TABLES.items()
-        for column in table.columns
-    }
+    for table in TABLES.values():
+        columns = table.columns if table.volatile is None else (*table.columns, *VALIDITY)
+        assert {column: shape for (name, column), shape in found.items() if name == versions_of(table.name)} == {
+            column.name: (duckdb_type(column), bool(column.null)) for column in columns
+        }
+    for name, table in WAREHOUSE_TABLES.items():
+        assert [found[name, column.name][0] for column in table.columns] == [duckdb_type(c) for c in table.columns]
 
 
 @pytest.mark.parametrize(("version", "words"), [(1, "an earlier version"), (99, "a later version")])

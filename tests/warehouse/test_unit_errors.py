@@ -96,15 +96,15 @@ class Companies:
 def planted_figures(companies: Companies) -> Figures:
     figures = Figures()
     frame = pl.DataFrame(companies.rows, infer_schema_length=None)
-    named = frame.with_columns(country=pl.lit("NL"), run_id=pl.lit("r"), valid_from_run=pl.lit("r")).to_arrow()
+    named = frame.with_columns(country=pl.lit("NL"), run_id=pl.lit("r"), valid_from=pl.lit(1)).to_arrow()
     figures.connection.register("made", named)
     figures.connection.execute(
-        "INSERT INTO financials BY NAME SELECT * EXCLUDE (year), make_date(year, 1, 1) AS start_date, "
+        "INSERT INTO financials_versions BY NAME SELECT * EXCLUDE (year), make_date(year, 1, 1) AS start_date, "
         "make_date(year, 12, 31) AS end_date, 0 AS dup_no, 0 AS position, now() AT TIME ZONE 'UTC' AS fetched_at "
         "FROM made"
     )
     figures.connection.execute(
-        "INSERT INTO companies BY NAME SELECT DISTINCT country, company_number, run_id, valid_from_run, "
+        "INSERT INTO companies_versions BY NAME SELECT DISTINCT country, company_number, run_id, valid_from, "
         "company_number AS name FROM made"
     )
     return figures.made()

@@ -151,14 +151,14 @@ def world(request):
     figures = Figures()
     figures.connection.register("made", pl.DataFrame(rows).to_arrow())
     figures.connection.execute(
-        "INSERT INTO financials BY NAME "
-        "SELECT * EXCLUDE (year), 'NL' AS country, 'r' AS run_id, 'r' AS valid_from_run, "
+        "INSERT INTO financials_versions BY NAME "
+        "SELECT * EXCLUDE (year), 'NL' AS country, 'r' AS run_id, 1 AS valid_from, "
         "make_date(2016 + year::INTEGER, 1, 1) AS start_date, make_date(2016 + year::INTEGER, 12, 31) AS end_date, "
         "0 AS dup_no, 0 AS position, TIMESTAMP '2026-01-05' AS fetched_at FROM made"
     )
     figures.connection.execute(
-        "INSERT INTO companies BY NAME SELECT DISTINCT 'NL' AS country, company_number, 'r' AS run_id, "
-        "'r' AS valid_from_run, company_number AS name FROM made"
+        "INSERT INTO companies_versions BY NAME SELECT DISTINCT 'NL' AS country, company_number, 'r' AS run_id, "
+        "1 AS valid_from, company_number AS name FROM made"
     )
     figures.made()
     units = {(n, y): f for n, y, f in figures.ask(

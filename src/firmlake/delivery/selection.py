@@ -34,7 +34,7 @@ from firmlake.tables.schemas import (
     duckdb_type,
     polars_schema,
 )
-from firmlake.warehouse.macros import as_of_columns
+from firmlake.warehouse.versions import as_of_columns
 
 BASE = "base"
 """Name under which the earlier generation is attached."""

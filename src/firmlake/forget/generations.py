@@ -90,7 +90,7 @@ def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
     with _explained(path), connect_to(path) as connection:
         for (table,) in connection.execute(_TABLES).fetchall():
             if count := _count(connection, table, forgotten):
-                yield Place(path, table, count)
+                yield Place(path, table.removesuffix("_versions"), count)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -176,13 +176,13 @@ def _find_in_generation(path: Path, runs: dict[str, list[str]], plans: list[str]
         ("refused_lines", "given IS NOT NULL AND run_id IN (SELECT unnest($1))", refused),
         ("contact_additions", "run_id NOT IN (SELECT unnest($1))", plans),
     ]
-    for table in ("list_members", "list_members_history"):
-        wanted += [(table, f"{cells} AND status = 'refused'", refused), (table, cells, lists)]
     with connect_to(path) as connection:
         known = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        for table in sorted(name for name in known if name.startswith("list_members")):
+            wanted += [(table, f"{cells} AND status = 'refused'", refused), (table, cells, lists)]
         for table, condition, names in wanted:
             if table in known:
                 query = f"SELECT count(*) FROM {table} WHERE {condition}"  # noqa: S608 - our own names
                 [(count,)] = connection.execute(query, [names]).fetchall()
                 if count:
-                    yield Place(path, table, count)
+                    yield Place(path, table.removesuffix("_versions"), count)

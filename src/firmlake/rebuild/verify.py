@@ -25,7 +25,7 @@ from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, required_manifest
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs, read_loads
-from firmlake.warehouse.macros import as_of_columns
+from firmlake.warehouse.versions import as_of_columns
 
 _DIFFERS_BY_NATURE = ("loads",)
 """Tables that a replay changes, because landed answers do not say when and in which generation a run was published."""

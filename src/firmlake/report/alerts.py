@@ -90,8 +90,6 @@ def read_alerts(
     Raises:
         UsageError: There is no such rule. The message suggests a similar name.
     """
-    if not connection.execute(_HAS_ALERTS).fetchall():
-        return []
     known = [rule for (rule,) in connection.execute(_RULES).fetchall()]
     for rule in rules:
         if rule not in known:
@@ -109,8 +107,6 @@ def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str, *, whole_da
 
     With `whole_day`, count what all runs of its day (UTC) did: several lists may run one after the other.
     """
-    if not connection.execute(_HAS_ALERTS).fetchall():
-        return None
     *counts, rule_count = connection.execute(_COUNTS, {"run": run_id, "whole_day": whole_day}).fetchall()[0]
     return AlertCounts(*counts) if rule_count or any(counts) else None
 
@@ -162,7 +158,6 @@ ALERT_RULES = Section(
 # ---------------------------------------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_HAS_ALERTS = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'alerts' AND schema_name = 'main'"
 _RULES = "SELECT rule FROM alert_rules UNION SELECT rule FROM alerts ORDER BY rule"
 _ALERTS = """
     SELECT rule, says, severity, list_name, country, company_number, name, state, evidence, doubt, opened_run,

@@ -14,7 +14,7 @@ from firmlake.api.contract import DATASETS, FieldKind
 from firmlake.core.company import ADJECTIVES
 from firmlake.core.text import count_of, shown
 from firmlake.tables.schemas import TABLES, polars_schema
-from firmlake.warehouse.history import count_rows
+from firmlake.warehouse.versions import count_rows
 
 __all__ = ["count_read", "find_doubts", "step_for"]
 

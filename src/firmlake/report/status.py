@@ -31,8 +31,7 @@ from firmlake.tables.underway import Underway, is_recent, read_underway
 from firmlake.warehouse.exported import last_exports
 from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.lists import held_name
-from firmlake.warehouse.loads import loaded_runs
-from firmlake.warehouse.schema import check_version
+from firmlake.warehouse.loads import check_version, loaded_runs
 
 __all__ = ["read_status"]
 

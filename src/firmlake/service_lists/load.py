@@ -23,9 +23,9 @@ from firmlake.service_lists.additions import Applied, list_applied, merge_standi
 from firmlake.service_lists.overview import Overview, Seen
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.generations import newest, publish
-from firmlake.warehouse.history import supersede
 from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.versions import next_number, supersede
 from firmlake.warehouse.views import create_views
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -99,6 +99,7 @@ def load_overview(connection: duckdb.DuckDBPyConnection, overview: Overview, loa
         load: The row that marks it as loaded.
     """
     tables, name, counts = overview_tables(overview), overview.plan.overview_id, {}
+    number = next_number(connection)
     covered = "true" if overview.plan.kind == "OVERVIEW" else f"type = '{overview.plan.kind}'"
     connection.register("shown", tables["service_lists"].to_arrow())
     connection.execute(
@@ -108,9 +109,9 @@ def load_overview(connection: duckdb.DuckDBPyConnection, overview: Overview, loa
     connection.unregister("shown")
     for table in ("service_lists", "service_list_columns"):
         connection.register("shown", tables[table].to_arrow())
-        counts[table] = supersede(connection, table, ("list_id",), "answered_lists", "shown", name)
+        counts[table] = supersede(connection, table, ("list_id",), "answered_lists", "shown", number)
         connection.unregister("shown")
-    connection.execute(_PAIRS, [name])
+    connection.execute(_PAIRS.format(number=number))
     counts["list_changes"] = connection.execute(_RECORD, [name]).fetchall()[0][0]
     counts["drift"] = _insert(connection, "drift", tables["drift"])
     add_load(connection, load, counts)
@@ -146,8 +147,8 @@ _PAIRS = """
            b.name AS old_name, a.name AS new_name, b.is_shared AS old_shared, a.is_shared AS new_shared,
            b.company_count AS old_count, a.company_count AS new_count,
            b.new_result_count AS old_results, a.new_result_count AS new_results
-    FROM closed_service_lists b
-    FULL JOIN (FROM service_lists WHERE valid_from_run = ?) a USING (list_id)
+    FROM (FROM service_lists_versions WHERE valid_to = {number}) b
+    FULL JOIN (FROM service_lists_versions WHERE valid_from = {number}) a USING (list_id)
 """
 
 # For each kind of event: the value before, the value after, and the condition.

@@ -33,8 +33,8 @@ import msgspec
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.errors import SettingsError
 from firmlake.core.sql import quote_text
-from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.versions import compare, count_rows, current_rows, merge, next_number, supersede
 from firmlake.warehouse.views import Definition, create_view, create_views, definitions, is_of_companies
 
 WATCHED: Final = "watched_figures"
@@ -103,12 +103,13 @@ def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRul
     connection.execute(f"CREATE OR REPLACE TEMP TABLE watched AS FROM {WATCHED}(DATE '{day}')")
     connection.execute(_NO_HITS)
     connection.execute(_NO_RULES)
+    number = next_number(connection)
     for position, rule in enumerate(rules):
         _find(connection, rule, position, run_id)
     if count_rows(connection, _RULES_DIFFER):
-        supersede(connection, "alert_rules", ("rule",), _ALL_RULES, "met_rules", run_id)
-    compare(connection, "alerts", _ALERTS.format(run=quote_text(run_id)))
-    merge(connection, "alerts", run_id)
+        supersede(connection, "alert_rules", ("rule",), _ALL_RULES, "met_rules", number)
+    compare(connection, "alerts", _ALERTS.format(run=quote_text(run_id), current=current_rows("alerts")))
+    merge(connection, "alerts", number)
     return count_rows(connection, "SELECT count(*) FROM alerts WHERE opened_run = ?", run_id)
 
 
@@ -313,9 +314,9 @@ _ALERTS = """
                 WHEN (r.condition, r.list_name) IS DISTINCT FROM (a.condition, a.list_name) THEN 'rule changed'
                 WHEN r.list_name IS NOT NULL AND m.company_number IS NULL THEN 'left the list'
                 ELSE 'no longer true' END AS closed_because,
-           a AS held, a.held_row
+           a AS held
     FROM hits h
-    FULL JOIN (SELECT *, rowid AS held_row FROM alerts WHERE closed_run IS NULL) a
+    FULL JOIN (FROM {current} WHERE closed_run IS NULL) a
         USING (rule, country, company_number)
     CROSS JOIN moment
     CROSS JOIN LATERAL (SELECT h.evidence IS NOT NULL AS is_hit)

@@ -19,7 +19,7 @@ import duckdb
 
 from firmlake.core.run import RunPlan
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
-from firmlake.warehouse.history import count_rows
+from firmlake.warehouse.versions import count_rows, run_of
 
 
 class Kind(NamedTuple):
@@ -183,21 +183,22 @@ KINDS = {
 """Every kind of event, in the order in which the events of a company are listed."""
 
 
-def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
-    """Write the events of a run that was just loaded, using the rows that `supersede` closed and the table `changed`.
+def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number: int) -> int:
+    """Write the events of a run that was just loaded, using its versions and the table `changed`.
 
     Args:
         connection: The connection of the load, after all tables of companies were replaced.
         plan: The plan of the run, with its language and the number of lookalikes to watch.
+        number: The number of this load.
 
     Returns:
         The number of events written.
     """
-    connection.execute(_STATES.format(run_id=plan.run_id))
-    connection.execute(_WATCHED)
-    has_rows = count_rows(connection, _ROWS_BEFORE) > 0
+    connection.execute(_STATES.format(number=number))
+    connection.execute(_WATCHED.format(number=number))
+    has_rows = count_rows(connection, _ROWS_BEFORE.format(number=number)) > 0
     if has_rows:
-        _pair_rows(connection, plan)
+        _pair_rows(connection, plan, number)
     connection.execute(_NONE_YET)
     for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result is in memory
         if has_rows or not kind.compares_rows:
@@ -209,25 +210,24 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
     return int(written[0]) if written else 0
 
 
-def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> None:
+def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number: int) -> None:
     """Make the relations that compare rows before and after; see `KINDS`."""
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
             connection.execute(_AFTER.format(table=table, dataset=dataset))
-            connection.execute(_BEFORE.format(table=table, dataset=dataset, run_id=plan.run_id))
+            connection.execute(_BEFORE.format(table=table, dataset=dataset, number=number))
     for view in _VIEWS:
         for when in ("before", "after"):
             connection.execute(view.format(when=when, watched=plan.lookalikes_watched))
-    connection.execute(_FILINGS)
-    connection.execute(_NAMES.format(language=plan.language))
+    connection.execute(_FILINGS.format(number=number))
+    connection.execute(_NAMES.format(language=plan.language, number=number, run=run_of("valid_from")))
 
 
 # An empty hash means that the company was not found; null means that there was never an answer.
 _STATES = """
     CREATE OR REPLACE TEMP VIEW states AS
     SELECT country, company_number, dataset, true AS is_before, payload_hash <> '' AS is_found
-    FROM (FROM company_state WHERE valid_from_run <> '{run_id}'
-          UNION ALL BY NAME SELECT * EXCLUDE (valid_to_run) FROM closed_company_state)
+    FROM (FROM company_state_versions WHERE valid_from < {number} AND coalesce(valid_to >= {number}, true))
     SEMI JOIN changed USING (country, company_number)
     UNION ALL
     SELECT country, company_number, dataset, false, payload_hash <> ''
@@ -242,11 +242,10 @@ _WATCHED = """
            coalesce(bool_or(is_found) FILTER (NOT is_before), false) AS is_found
     FROM states GROUP BY country, company_number;
     CREATE OR REPLACE TEMP TABLE gone AS
-    SELECT country, company_number, dataset, arg_max(valid_to_run, generation) AS gone_in
-    FROM company_state_history h
+    SELECT country, company_number, dataset, max(valid_to) AS gone_in
+    FROM company_state_versions
     SEMI JOIN (FROM states WHERE is_before AND NOT is_found) USING (country, company_number, dataset)
-    JOIN loads ON loads.run_id = h.valid_to_run
-    WHERE payload_hash <> ''
+    WHERE payload_hash <> '' AND valid_to < {number}
     GROUP BY ALL;
     CREATE OR REPLACE TEMP TABLE watched AS
     SELECT country, company_number, dataset, CASE WHEN NOT was_found THEN gone_in END AS gone_in
@@ -258,24 +257,29 @@ _WATCHED = """
 """
 
 # A first load has none.
-_ROWS_BEFORE = "SELECT (SELECT count(*) FROM watched) + (SELECT count(*) FROM closed_companies)"
+_ROWS_BEFORE = (
+    "SELECT (SELECT count(*) FROM watched) + (SELECT count(*) FROM companies_versions WHERE valid_to = {number})"
+)
 
 _AFTER = """
     CREATE OR REPLACE TEMP TABLE after_{table} AS
-    SELECT t.* FROM {table} t SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w USING (country, company_number)
+    SELECT t.* FROM {table}_versions t SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w
+        USING (country, company_number)
+    WHERE valid_to IS NULL
 """
 
 _BEFORE = """
     CREATE OR REPLACE TEMP VIEW before_{table} AS
-    SELECT * FROM after_{table} WHERE valid_from_run <> '{run_id}'
-    UNION ALL BY NAME
-    SELECT t.* EXCLUDE (valid_to_run)
-    FROM closed_{table} t SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w USING (country, company_number)
-    UNION ALL BY NAME
-    SELECT t.* EXCLUDE (valid_to_run)
-    FROM {table}_history t
+    SELECT * FROM after_{table} WHERE valid_from < {number}
+    UNION ALL
+    SELECT t.*
+    FROM {table}_versions t SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w USING (country, company_number)
+    WHERE valid_to = {number}
+    UNION ALL
+    SELECT t.*
+    FROM {table}_versions t
     SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w
-        ON w.country = t.country AND w.company_number = t.company_number AND w.gone_in = t.valid_to_run
+        ON w.country = t.country AND w.company_number = t.company_number AND w.gone_in = t.valid_to
 """
 
 _VIEWS = (
@@ -356,21 +360,22 @@ _FILINGS = f"""
         ON (p.country, p.company_number, p.start_date, p.end_date, p.old_no)
          = (b.country, b.company_number, b.start_date, b.end_date, b.dup_no)
     UNION ALL BY NAME
-    SELECT h.* EXCLUDE (valid_to_run) REPLACE (u.dup_no AS dup_no), NULL AS old_no
-    FROM financials_history h
+    SELECT h.* REPLACE (u.dup_no AS dup_no), NULL AS old_no
+    FROM financials_versions h
     JOIN unpaired u ON (u.country, u.company_number, u.start_date, u.end_date)
         = (h.country, h.company_number, h.start_date, h.end_date)
         AND u.date_received IS NOT DISTINCT FROM h.date_received
-    JOIN loads ON loads.run_id = h.valid_to_run
+    WHERE h.valid_to < {{number}}
     QUALIFY row_number() OVER (
         PARTITION BY h.country, h.company_number, h.start_date, h.end_date, u.dup_no
-        ORDER BY loads.generation DESC, h.dup_no) = 1
+        ORDER BY h.valid_to DESC, h.dup_no) = 1
 """
 
 # A name in another language does not count as changed.
 _NAMES = """
     CREATE OR REPLACE TEMP VIEW names_before AS
-    FROM closed_companies SEMI JOIN (FROM runs WHERE language = '{language}') r ON r.run_id = valid_from_run
+    FROM (SELECT *, {run} AS opened_by FROM companies_versions WHERE valid_to = {number})
+    SEMI JOIN (FROM runs WHERE language = '{language}') r ON r.run_id = opened_by
     WHERE fetched_at IS NOT NULL
 """
 

@@ -22,7 +22,7 @@ from firmlake.core.reasons import make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.leaves import setting_of
 from firmlake.tables.schemas import COMPANY_TABLES
-from firmlake.warehouse.history import count_rows
+from firmlake.warehouse.versions import count_rows, versions_of
 
 _OTHER_SHARE = 0.1
 """The whole field is in doubt if more than this share of its values is above 1. Single errors are rarer, and
@@ -86,12 +86,12 @@ def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSet
             _withhold(connection, dataset, doubtful, run_id)
 
 
-def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Vanished]:
+def find_vanished(connection: duckdb.DuckDBPyConnection, number: int) -> list[Vanished]:
     """Compare the rows that a run closed with the rows that it wrote, before they are published.
 
     Args:
-        connection: The unpublished generation, with the tables `closed_<table>` that `supersede` made.
-        run_id: The run.
+        connection: The unpublished generation, with the versions that the load opened and closed.
+        number: The number of this load.
 
     Returns:
         One item for each field that a record lost, the largest share first.
@@ -99,16 +99,18 @@ def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Va
     found = []
     for dataset in COMPANY_TABLES:
         paths = _paths(dataset)
-        if not paths or not count_rows(connection, f"SELECT count(*) FROM closed_{dataset}"):
+        if not paths or not count_rows(
+            connection, f"SELECT count(*) FROM {versions_of(dataset)} WHERE valid_to = {number}"
+        ):
             continue
         counts = ", ".join(f'count("{name}") AS "{name}"' for name in paths)
         lost = ", ".join(f'sum(greatest(c."{name}" - n."{name}", 0))::BIGINT' for name in paths)
         key = ", ".join(_RECORDS[dataset])
         records = f"SELECT {key}, count(*) AS row_count, {counts} FROM"
-        closed = f"({records} closed_{dataset} GROUP BY ALL) c"
-        written = f"({records} {dataset} WHERE valid_from_run = ? GROUP BY ALL) n"
+        closed = f"({records} {versions_of(dataset)} WHERE valid_to = {number} GROUP BY ALL) c"
+        written = f"({records} {versions_of(dataset)} WHERE valid_from = {number} GROUP BY ALL) n"
         query = f"SELECT {lost} FROM {closed} JOIN {written} USING ({key}) WHERE n.row_count >= c.row_count"
-        (row,) = connection.execute(query, [run_id]).fetchall()
+        (row,) = connection.execute(query).fetchall()
         held = _count_held(connection, dataset, [name for name, count in zip(paths, row, strict=True) if count])
         found += [
             Vanished(dataset, path, count, held[name] + count, _discarded(connection, dataset, path))

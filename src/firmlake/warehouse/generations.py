@@ -30,7 +30,7 @@ from firmlake.core.sql import lock
 from firmlake.core.text import one_line
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.list_names import restrict
-from firmlake.warehouse.schema import check_version
+from firmlake.warehouse.loads import check_version
 
 LINK = "firmlake.duckdb"
 

@@ -12,20 +12,21 @@ import duckdb
 from firmlake.core.run import Run
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES
-from firmlake.warehouse.history import supersede
 from firmlake.warehouse.list_names import current_name, read_name_changes
+from firmlake.warehouse.versions import supersede, versions_of
 
 __all__ = ["create_list_views", "drop_list", "held_name", "load_members", "rename_list"]
 
 _TABLES = ("company_lists", "list_members")
 
 
-def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
+def load_members(connection: duckdb.DuckDBPyConnection, run: Run, number: int) -> int:
     """Replace the held version of a list by the version of a run, unless the run was planned earlier.
 
     Args:
         connection: An unpublished generation, in a transaction.
         run: The run.
+        number: The number of this load.
 
     Returns:
         The number of lines written; 0 if the list has not changed.
@@ -46,7 +47,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
         "hash": content_hash, "at": started_at, "run": run.run_id,
     })  # fmt: skip
     scope = f"(SELECT {quote_text(name)} AS list_name)"
-    supersede(connection, "company_lists", ("list_name",), scope, "staged_list", run.run_id)
+    supersede(connection, "company_lists", ("list_name",), scope, "staged_list", number)
     if held_hash == content_hash:
         return 0
     connection.execute(
@@ -54,7 +55,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
             members=quote_text(str(run.checked("members"))), name=quote_text(name), run=quote_text(run.run_id)
         )
     )
-    return supersede(connection, "list_members", ("list_name",), scope, "staged_lines", run.run_id)
+    return supersede(connection, "list_members", ("list_name",), scope, "staged_lines", number)
 
 
 def held_name(run: Run) -> str:
@@ -94,15 +95,13 @@ def comment_list_views(connection: duckdb.DuckDBPyConnection) -> None:
 def rename_list(connection: duckdb.DuckDBPyConnection, name: str, new_name: str) -> None:
     """Rename a list and its past versions."""
     for table in _TABLES:
-        for each in (table, f"{table}_history"):
-            connection.execute(f"UPDATE {each} SET list_name = ? WHERE list_name = ?", [new_name, name])
+        connection.execute(f"UPDATE {versions_of(table)} SET list_name = ? WHERE list_name = ?", [new_name, name])
 
 
 def drop_list(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """Remove a list and its past versions; the companies on it stay."""
     for table in _TABLES:
-        for each in (table, f"{table}_history"):
-            connection.execute(f"DELETE FROM {each} WHERE list_name = ?", [name])
+        connection.execute(f"DELETE FROM {versions_of(table)} WHERE list_name = ?", [name])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -25,10 +25,10 @@ from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.doubtful_fields import Vanished, find_vanished, note_vanished, withhold_shares
 from firmlake.warehouse.generations import expect_large_load, free_memory
-from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables, widen
+from firmlake.warehouse.versions import compare, count_rows, current_rows, merge, next_number, supersede
 from firmlake.warehouse.views import outdate_views
 
 _COMPANY = ("country", "company_number")
@@ -78,8 +78,10 @@ def load_run(
     connection.execute(_WINDOWS.format(targets=targets))
     source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
     connection.execute(_ASKED_FREE.format(source=source))
-    latest = _timestamp(load.loaded_at + AHEAD)
-    compare(connection, "company_state", _STATE.format(started=_timestamp(run.plan.started_at), latest=latest))
+    number, latest = next_number(connection), _timestamp(load.loaded_at + AHEAD)
+    state, companies = current_rows("company_state"), current_rows("companies")
+    started, days = _timestamp(run.plan.started_at), run.plan.credit_window_days
+    compare(connection, "company_state", _STATE.format(started=started, latest=latest, current=state))
     connection.execute(_CHANGED)
     changed_count = count_rows(connection, _COUNT_CHANGED)
     withhold_shares(connection, run.plan.contract, run.run_id)
@@ -87,18 +89,18 @@ def load_run(
     counts = {}
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
-            counts[table] = _replace_changed(connection, dataset, table, run.run_id, is_all_changed)
-    vanished = find_vanished(connection, run.run_id)
+            counts[table] = _replace_changed(connection, dataset, table, number, is_all_changed)
+    vanished = find_vanished(connection, number)
     check_vanished(vanished)
-    expected_credits = count_rows(connection, _BOUGHT.format(days=run.plan.credit_window_days))
-    merge(connection, "company_state", run.run_id)
-    compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days, latest=latest))
-    merge(connection, "companies", run.run_id)
+    expected_credits = count_rows(connection, _BOUGHT.format(days=days))
+    merge(connection, "company_state", number)
+    compare(connection, "companies", _COMPANIES.format(days=days, latest=latest, current=companies))
+    merge(connection, "companies", number)
     check_keys(connection)
     free_memory(connection)
-    counts["list_members"] = load_members(connection, run)
+    counts["list_members"] = load_members(connection, run, number)
     free_memory(connection)
-    counts["changes"] = record_changes(connection, run.plan)
+    counts["changes"] = record_changes(connection, run.plan, number)
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
         rows = _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}"
@@ -145,9 +147,9 @@ _STATE = """
            if(answered, s.fetched_at, c.fetched_at) AS fetched_at,
            s.run_id,
            answered AND s.payload_hash IS DISTINCT FROM c.payload_hash AS is_changed, s.reject_count > 0 AS is_partial,
-           c AS held, c.rowid AS held_row
+           c AS held
     FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM staged_company_state) s
-    LEFT JOIN company_state c USING (country, company_number, dataset)
+    LEFT JOIN {current} c USING (country, company_number, dataset)
     WHERE NOT (s.status = 'waiting' AND (s.country, s.company_number, s.dataset) IN (FROM refreshed))
     AND NOT coalesce(c.fetched_at <= {latest} AND (
         s.fetched_at < c.fetched_at OR s.fetched_at > {latest} OR s.status = 'waiting' AND c.fetched_at >= {started}
@@ -175,8 +177,8 @@ _COMPANIES = """
                 WHEN NOT paid_before THEN least(s.paid_at, c.paid_at)
                 ELSE c.paid_at END AS paid_at,
            s.run_id,
-           c AS held, c.rowid AS held_row
-    FROM staged_windows s LEFT JOIN companies c USING (country, company_number),
+           c AS held
+    FROM staged_windows s LEFT JOIN {current} c USING (country, company_number),
          LATERAL (SELECT s.fetched_at IS NULL
                          OR coalesce(c.fetched_at <= {latest}
                                      AND (s.fetched_at < c.fetched_at OR s.fetched_at > {latest}), false) AS is_older)
@@ -257,14 +259,14 @@ def _timestamp(moment: datetime) -> str:
 
 
 def _replace_changed(
-    connection: duckdb.DuckDBPyConnection, dataset: str, table: str, run_id: str, is_all_changed: bool
+    connection: duckdb.DuckDBPyConnection, dataset: str, table: str, number: int, is_all_changed: bool
 ) -> int:
     of_dataset = f"(SELECT country, company_number FROM changed WHERE dataset = '{dataset}'"
     is_any_partial = count_rows(connection, f"SELECT count(*) FROM changed WHERE dataset = '{dataset}' AND is_partial")
     retained = f"(country, company_number) IN {of_dataset} AND is_partial) AND {_not_staged(dataset)}"
     names = {"retained": retained} if is_any_partial else {}
     answered, staged = f"{of_dataset})", f"staged_{table}"
-    return supersede(connection, table, _COMPANY, answered, staged, run_id, is_all_answered=is_all_changed, **names)
+    return supersede(connection, table, _COMPANY, answered, staged, number, is_all_answered=is_all_changed, **names)
 
 
 def _not_staged(dataset: str) -> str:

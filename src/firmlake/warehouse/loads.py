@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.tables.stage import SCHEMA_VERSION
 
@@ -70,6 +71,35 @@ def has_loaded(connection: duckdb.DuckDBPyConnection, folders: Folders, name: st
     """
     is_plan = (folders.additions / f"plan={name}").exists()  # a replay loads only the newest plan
     return is_plan or name in {load.name for load in read_loads(connection)}
+
+
+def check_version(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Check that the tables of a generation have the expected shape.
+
+    Returns:
+        Whether the last commit has tables; without a row in `loads`, they have the expected shape.
+
+    Raises:
+        FirmlakeError: Another version of firmlake made the generation. The message says what to do.
+    """
+    with connection.cursor() as apart:  # an unknown table aborts the transaction that reads it
+        try:
+            versions = apart.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
+        except duckdb.CatalogException:
+            return False
+    others = [version for (version,) in versions if version != SCHEMA_VERSION]
+    if not others:
+        return True
+    when, next_step = (
+        ("a later", "Install that version again, or rebuild the warehouse for this version with `firmlake replay`")
+        if max(others) > SCHEMA_VERSION
+        else ("an earlier", "Rebuild it with `firmlake replay`, which sends no request")
+    )
+    raise FirmlakeError(
+        f"The warehouse was made by {when} version of firmlake, whose tables have another shape "
+        f"(version {max(others)}; this version expects {SCHEMA_VERSION})",
+        next_step,
+    )
 
 
 def add_load(

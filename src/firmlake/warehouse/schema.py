@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import duckdb
 
 from firmlake.api.contract import DATASETS
-from firmlake.core.errors import FirmlakeError
 from firmlake.core.run import Run
 from firmlake.core.sql import quote_text
 from firmlake.tables.leaves import leaves_of
-from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table, comment_of, duckdb_type
-from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Column, Table, comment_of, duckdb_type
+from firmlake.warehouse.loads import check_version
+from firmlake.warehouse.versions import VALIDITY, queries_of, versions_of
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
@@ -23,38 +23,12 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
     """
     if check_version(connection):
         return
-    for table in WAREHOUSE_TABLES.values():
-        for statement in (_create(table), *_comments(table)):
+    for table in TABLES.values():
+        stored = table if table.volatile is None else _versions(table)
+        for statement in (_create(stored), *_comments("TABLE", stored)):
             connection.execute(statement)
-
-
-def check_version(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Check that the tables of a generation have the expected shape.
-
-    Returns:
-        Whether the last commit has tables; without a row in `loads`, they have the expected shape.
-
-    Raises:
-        FirmlakeError: Another version of firmlake made the generation. The message says what to do.
-    """
-    with connection.cursor() as apart:  # an unknown table aborts the transaction that reads it
-        try:
-            versions = apart.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
-        except duckdb.CatalogException:
-            return False
-    others = [version for (version,) in versions if version != SCHEMA_VERSION]
-    if not others:
-        return True
-    when, next_step = (
-        ("a later", "Install that version again, or rebuild the warehouse for this version with `firmlake replay`")
-        if max(others) > SCHEMA_VERSION
-        else ("an earlier", "Rebuild it with `firmlake replay`, which sends no request")
-    )
-    raise FirmlakeError(
-        f"The warehouse was made by {when} version of firmlake, whose tables have another shape "
-        f"(version {max(others)}; this version expects {SCHEMA_VERSION})",
-        next_step,
-    )
+    for table in TABLES.values():
+        _create_views(connection, table)
 
 
 def widen(connection: duckdb.DuckDBPyConnection, run: Run) -> bool:
@@ -71,9 +45,27 @@ def widen(connection: duckdb.DuckDBPyConnection, run: Run) -> bool:
     ]
     for dataset, column in wide:
         kind = duckdb_type(Column(column, "decimal", ""))
-        for table in (dataset, f"{dataset}_history"):
-            connection.execute(f"ALTER TABLE {table} ALTER {column} TYPE {kind}")
+        connection.execute(f"ALTER TABLE {versions_of(dataset)} ALTER {column} TYPE {kind}")
+        _create_views(connection, TABLES[dataset])
     return bool(wide)
+
+
+def _versions(table: Table) -> Table:
+    """Return the table that stores the versions of the rows of a table."""
+    meaning = (
+        f"Every version of the rows of {table.name}, each in its last state. {table.name} has the current ones, "
+        f"{table.name}_history the superseded ones"
+    )
+    return Table(versions_of(table.name), meaning, (*table.key, "valid_to"), (*table.columns, *VALIDITY))
+
+
+def _create_views(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+    """Create or replace the views of the current and superseded rows of a table with history."""
+    if table.volatile is not None:
+        for shown, query in zip((table.name, f"{table.name}_history"), queries_of(table), strict=True):
+            connection.execute(f"CREATE OR REPLACE VIEW {shown} AS {query}")
+            for statement in _comments("VIEW", WAREHOUSE_TABLES[shown]):
+                connection.execute(statement)
 
 
 def _create(table: Table) -> str:
@@ -83,7 +75,7 @@ def _create(table: Table) -> str:
     return f"CREATE TABLE IF NOT EXISTS {table.name} ({columns})"
 
 
-def _comments(table: Table) -> Iterator[str]:
-    yield f"COMMENT ON TABLE {table.name} IS {quote_text(comment_of(table.meaning, table.key))}"
+def _comments(kind: str, table: Table) -> Iterator[str]:
+    yield f"COMMENT ON {kind} {table.name} IS {quote_text(comment_of(table.meaning, table.key))}"
     for column in table.columns:
         yield f"COMMENT ON COLUMN {table.name}.{column.name} IS {quote_text(column.comment)}"

@@ -34,7 +34,7 @@ import duckdb
 from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse.lists import comment_list_views, create_list_views
-from firmlake.warehouse.macros import MACROS, create_macros
+from firmlake.warehouse.versions import MACROS, create_macros
 
 SEVERITIES = ("error", "warning", "note")
 """The severities of findings, most serious first: the figures cannot be right, are unlikely, need a second look."""

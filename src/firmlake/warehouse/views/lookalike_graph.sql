@@ -25,14 +25,15 @@ JOIN (
 LEFT JOIN company_state held ON
     held.country = l.lookalike_country AND held.company_number = l.lookalike_company_number
     AND held.dataset = 'lookalikes'
-LEFT JOIN (SELECT *, rowid AS no FROM companies) c
+LEFT JOIN (SELECT *, rowid AS no FROM companies_versions WHERE valid_to IS NULL) c
     ON c.country = l.country AND c.company_number = l.company_number
-LEFT JOIN (SELECT *, rowid AS no FROM companies) o
+LEFT JOIN (SELECT *, rowid AS no FROM companies_versions WHERE valid_to IS NULL) o
     ON o.country = l.lookalike_country AND o.company_number = l.lookalike_company_number
 LEFT JOIN (
     -- By row number, since countries and company numbers of all pairs do not fit in memory.
     SELECT a.rowid AS no, b.rowid AS lookalike_no, p.rank
     FROM lookalikes p
-    JOIN companies a USING (country, company_number)
-    JOIN companies b ON b.country = p.lookalike_country AND b.company_number = p.lookalike_company_number
+    JOIN companies_versions a USING (country, company_number)
+    JOIN companies_versions b ON b.country = p.lookalike_country AND b.company_number = p.lookalike_company_number
+    WHERE a.valid_to IS NULL AND b.valid_to IS NULL
 ) back ON back.no = o.no AND back.lookalike_no = c.no

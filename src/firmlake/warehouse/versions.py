@@ -1,0 +1,431 @@
+"""Versions of rows: replace rows, keep every replaced row, and query the past. No other code replaces rows.
+
+A table that keeps history is stored as `<table>_versions`. Loads are numbered from 1 in the order of the table `loads`.
+A version is valid from the load in `valid_from` until just before the load in `valid_to`; null means that it is
+current. The rest are queries over it:
+
+    FROM financials                                     the current rows
+    FROM financials_history                             the superseded rows
+    FROM financials_as_of('20260105T120000Z-0001')      what this warehouse held after that run
+    FROM financials_as_of(TIMESTAMP '2026-01-31')       ... and at that time, UTC
+    FROM financials_known_on(DATE '2024-12-31')         what anybody could know on that day
+
+The time of a run is that of its last answer, in the order of loading, so that a replay does not change it.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names, never from data
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import duckdb
+
+from firmlake.core.sql import quote_text
+from firmlake.tables.schemas import TABLES, Column, Table
+from firmlake.warehouse.generations import checkpoint, free_memory
+
+VALIDITY = (
+    Column("valid_from", "integer", "Number of the first load that found the row with these values"),
+    Column("valid_to", "integer", "Number of the load that found the row changed or gone", "the row is current"),
+)
+"""The columns that a table of versions has in addition."""
+
+_STRETCH = 2_000_000
+"""Write ends of validity after each stretch of this many rows, because an update takes 16 bytes of memory per row until
+then."""
+
+
+def versions_of(table: str) -> str:
+    """Return the name of the table that stores the versions of a table with history, or the name of another table."""
+    return f"{table}_versions" if TABLES[table].volatile is not None else table
+
+
+def current_rows(table: str) -> str:
+    """Return a relation of the current rows of a table with history, with the row id `held_row` of their version."""
+    return f"(SELECT *, rowid AS held_row FROM {table}_versions WHERE valid_to IS NULL)"
+
+
+def run_of(number: str) -> str:
+    """Return SQL for the name of a load by its number."""
+    return f"(SELECT list(run_id ORDER BY generation) FROM loads)[{number}]"
+
+
+def queries_of(table: Table) -> Iterator[str]:
+    """Yield the queries of the current rows and of the superseded rows of a table with history."""
+    columns = ", ".join(f'"{column.name}"' for column in table.columns)
+    opened, closed = f"{run_of('valid_from')} AS valid_from_run", f"{run_of('valid_to')} AS valid_to_run"
+    yield f"SELECT {columns}, {opened} FROM {table.name}_versions WHERE valid_to IS NULL"
+    yield f"SELECT {columns}, {opened}, {closed} FROM {table.name}_versions WHERE valid_to IS NOT NULL"
+
+
+def next_number(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return the number of the load that is being made: its row in `loads` is not written yet."""
+    return count_rows(connection, "SELECT count(*) + 1 FROM loads")
+
+
+class Macro(NamedTuple):
+    """One macro.
+
+    Attributes:
+        kind: "MACRO TABLE" returns rows, "MACRO" one value.
+    """
+
+    kind: str
+    name: str
+    parameter: str
+    query: str
+    meaning: str
+
+
+def supersede(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    scope: tuple[str, ...],
+    answered: str,
+    staged: str,
+    number: int,
+    retained: str = "false",
+    *,
+    is_all_answered: bool = False,
+) -> int:
+    """Replace rows of a table by staged rows, for the keys that were answered.
+
+    A row stays if the answer has an equal one. The comparison ignores the origin of a row and the volatile columns;
+    volatile columns of rows that stay are updated. Rows that occur several times are matched one to one.
+
+    Args:
+        connection: A connection in a transaction.
+        table: A table that keeps history.
+        scope: The columns that identify an answer, such as country and company_number.
+        answered: A relation with these columns: the keys that were answered. Rows of other keys are not touched. For
+            a snapshot of a whole table, these are all keys that are held or staged.
+        staged: A relation with the table's columns. Rows of other keys are ignored.
+        number: The number of this load.
+        retained: An SQL condition on held rows `h` that stay although the answer lacks them, because a part of the
+            answer could not be read.
+        is_all_answered: Whether all staged rows belong to answered keys; a first load then skips comparing keys.
+
+    Returns:
+        The number of rows written.
+    """
+    shape = TABLES[table]
+    names = {
+        "versions": versions_of(table),
+        "scope": ", ".join(scope),
+        "answered": answered,
+        "staged": staged,
+        "same": " AND ".join(f"h.{name} IS NOT DISTINCT FROM o.{name}" for name in shape.content),
+        "nth": _nth(shape),
+        "retained": retained,
+        "columns": ", ".join(f'"{column.name}"' for column in shape.columns),
+        "number": number,
+    }
+    free_memory(connection)
+    if not count_rows(connection, _HELD.format(**names)):
+        among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
+        return count_rows(connection, _INSERT_ALL.format(**names, among=among))
+    connection.execute(_OFFERED.format(**names))
+    connection.execute(_KEPT.format(**names))
+    _close(connection, names)
+    _refresh(connection, shape)
+    if retained != "false":
+        _make_room(connection, shape, staged, scope)
+    connection.execute(_UNHELD.format(**names))
+    connection.execute("DROP TABLE held")
+    written = sum(count_rows(connection, insert.format(**names)) for insert in (_INSERT_UNHELD, _INSERT_OFFERED))
+    connection.execute("DROP TABLE offered; DROP TABLE kept; DROP TABLE unheld")
+    return written
+
+
+def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> None:
+    """Make the relation `merged_<table>`: rows for a table, each compared with the held row of its key.
+
+    Args:
+        connection: A connection in a transaction.
+        table: A table that keeps history.
+        query: Selects one row per key: its values, and the held row of the key, from `current_rows`, as the struct
+            `held`, with nulls if there is none. Other columns are passed on.
+    """
+    same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in TABLES[table].content)
+    free_memory(connection)
+    compared = (
+        "SELECT * EXCLUDE (held), held.held_row AS held_row, held.valid_from AS held_since, "
+        f"held.held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"
+    )
+    if count_rows(connection, f"SELECT count(*) FROM {table}"):  # otherwise nothing is copied before it is written
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE compared_{table} AS {compared}")
+        compared = f"FROM compared_{table}"
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW merged_{table} AS {compared}")
+
+
+def merge(connection: duckdb.DuckDBPyConnection, table: str, number: int) -> None:
+    """Replace the rows that `compare` found different, as `supersede` does, and update volatile columns of the rest.
+
+    Args:
+        connection: A connection in a transaction.
+        table: The table.
+        number: The number of this load.
+    """
+    columns = ", ".join(column.name for column in TABLES[table].columns)
+    # Rows that stay are deleted and inserted too, because an update of millions of rows would not fit into memory.
+    for statement in (_CLOSE_MERGED, _DELETE_MERGED, _INSERT_MERGED, _DROP_MERGED):
+        connection.execute(statement.format(table=table, columns=columns, number=number))
+
+
+def count_rows(connection: duckdb.DuckDBPyConnection, statement: str, *values: str) -> int:
+    """Execute a statement that counts rows or writes rows, and return their number."""
+    rows = connection.execute(statement, values).fetchall()
+    return int(rows[0][0]) if rows else 0
+
+
+def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create or replace every macro, with its comment."""
+    for macro in MACROS:
+        body = f"TABLE {macro.query}" if macro.kind == "MACRO TABLE" else macro.query
+        connection.execute(f"CREATE OR REPLACE MACRO {macro.name}({macro.parameter}) AS {body}")
+        connection.execute(f"COMMENT ON {macro.kind} {macro.name} IS {quote_text(macro.meaning)}")
+
+
+def as_of_columns(table: Table) -> tuple[str, ...]:
+    """List the columns of a table whose earlier values are kept, and which can be queried as of a time."""
+    return tuple(column.name for column in table.columns if column.name not in (table.volatile or ()))
+
+
+_HELD = """
+    CREATE OR REPLACE TEMP TABLE held AS
+    SELECT t.rowid AS held_row, {nth} AS nth, {columns}
+    FROM {versions} t SEMI JOIN {answered} a USING ({scope}) WHERE valid_to IS NULL
+"""
+
+# Keys without a held row need no comparison.
+_OFFERED = """
+    CREATE OR REPLACE TEMP TABLE offered AS
+    SELECT {nth} AS nth, {columns}
+    FROM {staged} s SEMI JOIN held USING ({scope})
+"""
+
+_KEPT = """
+    CREATE OR REPLACE TEMP TABLE kept AS
+    SELECT held_row, o.rowid AS offered_row
+    FROM held h JOIN offered o ON h.nth = o.nth AND {same}
+"""
+
+_CLOSING = """
+    CREATE OR REPLACE TEMP TABLE closing AS
+    SELECT held_row FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({retained})
+"""
+
+_CLOSE = """
+    UPDATE {versions} SET valid_to = {number}
+    WHERE rowid IN (SELECT held_row FROM closing WHERE held_row BETWEEN {first} AND {last})
+"""
+
+# The position of unreadable rows in the answer is unknown, so retained rows move after all others.
+_MAKE_ROOM = """
+    UPDATE {versions} t SET position = t.position + o.height
+    FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
+    WHERE {same} AND t.valid_to IS NULL AND t.rowid IN (SELECT held_row FROM held ANTI JOIN kept USING (held_row))
+"""
+
+# A first load writes its rows straight into the table.
+_INSERT_ALL = """
+    INSERT INTO {versions} BY NAME SELECT {columns}, {number} AS valid_from FROM {staged} s {among}
+"""
+
+# Two inserts and a separate table for the keys, so that each join fits into memory together with the rows it writes.
+_UNHELD = """
+    CREATE OR REPLACE TEMP TABLE unheld AS
+    SELECT {scope} FROM {answered} a ANTI JOIN held USING ({scope})
+"""
+
+_INSERT_UNHELD = """
+    INSERT INTO {versions} BY NAME
+    SELECT {columns}, {number} AS valid_from FROM {staged} s SEMI JOIN unheld USING ({scope})
+"""
+
+_INSERT_OFFERED = """
+    INSERT INTO {versions} BY NAME
+    SELECT {columns}, {number} AS valid_from FROM offered o ANTI JOIN kept ON o.rowid = offered_row
+"""
+
+_CLOSE_MERGED = """
+    UPDATE {table}_versions SET valid_to = {number}
+    WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE NOT is_same)
+"""
+
+_DELETE_MERGED = "DELETE FROM {table}_versions WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE is_same)"
+
+_INSERT_MERGED = """
+    INSERT INTO {table}_versions BY NAME
+    SELECT {columns}, if(is_same, held_since, {number}) AS valid_from FROM merged_{table}
+"""
+
+_DROP_MERGED = "DROP VIEW merged_{table}; DROP TABLE IF EXISTS compared_{table}"
+
+
+def _nth(table: Table) -> str:
+    """Return SQL that numbers equal rows; there are such rows only if a volatile column is part of the key."""
+    volatile = [name for name in table.key if name in (table.volatile or ())]
+    return (
+        f"row_number() OVER (PARTITION BY {', '.join(table.content)} ORDER BY {', '.join(volatile)})"
+        if volatile
+        else "1"
+    )
+
+
+def _close(connection: duckdb.DuckDBPyConnection, names: dict[str, Any]) -> None:
+    """End the validity of the rows that are gone from the answers, in stretches."""
+    if not count_rows(connection, _CLOSING.format(**names)):
+        return
+    stretches = connection.execute(f"SELECT DISTINCT held_row // {_STRETCH} FROM closing ORDER BY ALL").fetchall()
+    for (stretch,) in stretches:
+        first = stretch * _STRETCH
+        connection.execute(_CLOSE.format(**names, first=first, last=first + _STRETCH - 1))
+        if len(stretches) > 1:
+            checkpoint(connection)
+
+
+def _refresh(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+    """Update the volatile columns of rows that stay."""
+    if table.volatile:
+        values = ", ".join(f"{name} = o.{name}" for name in table.volatile)
+        differs = " OR ".join(f"t.{name} IS DISTINCT FROM o.{name}" for name in table.volatile)
+        connection.execute(
+            f"UPDATE {table.name}_versions t SET {values} FROM kept JOIN offered o ON o.rowid = offered_row "
+            f"WHERE t.rowid = held_row AND ({differs})"
+        )
+
+
+def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str, scope: tuple[str, ...]) -> None:
+    """Move retained rows after the offered rows, so that no two rows have the same position."""
+    if "position" in (table.volatile or ()):
+        same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
+        connection.execute(
+            _MAKE_ROOM.format(versions=versions_of(table.name), staged=staged, scope=", ".join(scope), same=same)
+        )
+
+
+# Each load, and the time from which its content was known: the last answer of this load and all loads before it, so
+# that a run that was loaded late is not dated back. Other loads, such as an overview, have the time in their name.
+_KNOWN = """
+    SELECT run_id, generation, row_number() OVER (ORDER BY generation) AS number,
+           max(ended_at) OVER (ORDER BY generation) AS known_at
+    FROM (SELECT run_id, generation, coalesce(finished_at, try_strptime(run_id[:16], '%Y%m%dT%H%M%SZ')) AS ended_at
+          FROM loads LEFT JOIN runs USING (run_id))
+"""
+
+_GENERATION_AT = f"""
+    (SELECT coalesce(
+        (SELECT max(generation) FROM loads WHERE run_id = asked.text),
+        CASE WHEN asked.time IS NOT NULL THEN coalesce(
+            (SELECT max(generation) FROM ({_KNOWN})
+             WHERE known_at <= asked.time OR asked.time >= make_timestamp(epoch_us(now()))), 0) END,
+        error(asked.text || ' is neither a run of this warehouse nor a time. Use a run_id of the table runs, or a '
+            || 'time such as 2026-01-31'))
+    FROM (SELECT text,
+                 CASE WHEN regexp_full_match(text, '[-0-9]+([ T][0-9:.]+)?')
+                     THEN try_cast(text AS TIMESTAMP)
+                     ELSE make_timestamp(epoch_us(
+                         try_cast(regexp_replace(upper(text), ' ([+-])', '\\1') AS TIMESTAMPTZ))) END AS time
+          FROM (SELECT moment::VARCHAR AS text)) asked)
+"""
+
+_RUNS_AS_OF = """
+    SELECT run_id FROM (SELECT generation_at(moment) AS newest) asked
+    JOIN (SELECT run_id, min(generation) AS first_generation FROM loads GROUP BY run_id) ON first_generation <= newest
+"""
+
+_AS_OF = """
+    SELECT {columns}, {run} AS valid_from_run
+    FROM (SELECT count(*) AS newest FROM (SELECT generation_at(moment) AS last) JOIN loads ON generation <= last) asked
+    JOIN {table}_versions ON valid_from <= newest AND coalesce(valid_to > newest, true)
+"""
+
+# Versions of a period compete. So do overlapping periods that were never in the same answer, because correcting the
+# dates closes one period and adds another. The version received last wins. Of versions received on the same day, the
+# one held on the requested day wins, or else the one first seen after it. Only closed rows can have such a successor.
+_KNOWN_ON = """
+    WITH asked AS (SELECT day::DATE AS last_day),
+    best AS MATERIALIZED (
+        SELECT f.*, greatest(b.known_at, last_day + INTERVAL 1 DAY) AS seen_at
+        FROM financials_versions f
+        JOIN ({known}) b ON b.number = f.valid_from
+        LEFT JOIN ({known}) e ON e.number = f.valid_to
+        JOIN asked ON date_received <= last_day
+        WHERE e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY
+        QUALIFY row_number() OVER (
+            PARTITION BY country, company_number, start_date, end_date
+            ORDER BY date_received DESC, seen_at, dup_no DESC, valid_from) = 1
+    ),
+    vanished AS (
+        SELECT country, company_number
+        FROM company_state_versions s
+        JOIN ({known}) b ON b.number = s.valid_from
+        LEFT JOIN ({known}) e ON e.number = s.valid_to
+        JOIN asked ON b.known_at < last_day + INTERVAL 1 DAY
+        WHERE dataset = 'financials' AND payload_hash = ''
+            AND (e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY)
+    ),
+    beaten AS (
+        SELECT unnest(CASE WHEN n.date_received > o.date_received THEN o.period ELSE n.period END)
+        FROM (SELECT *, {period} AS period FROM best WHERE valid_to IS NOT NULL) o
+        JOIN (SELECT *, {period} AS period FROM best) n
+            ON n.country = o.country AND n.company_number = o.company_number AND n.valid_from >= o.valid_to
+        WHERE 2 * (least(o.end_date, n.end_date) - greatest(o.start_date, n.start_date) + 1)
+              > least(o.end_date - o.start_date, n.end_date - n.start_date) + 1
+    )
+    SELECT {columns}, {run} AS valid_from_run
+    FROM best f
+    ANTI JOIN beaten USING (country, company_number, start_date, end_date)
+    ANTI JOIN vanished USING (country, company_number)
+"""
+
+_DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
+
+MOMENT = (
+    "moment is a run or a time. A time counts the runs whose last answers came by then; it is in UTC unless it has an "
+    "offset or a zone, a day is its first moment, and now or later counts every run. An unknown run is an error."
+)
+
+
+def _as_of(table: Table) -> Macro:
+    left_out = f" Without {', '.join(table.volatile)}, because earlier values are not kept." if table.volatile else ""
+    query = _AS_OF.format(table=table.name, run=run_of("valid_from"), columns=", ".join(as_of_columns(table)))
+    meaning = f"The rows of {table.name} that the warehouse held at a moment; {MOMENT}{left_out}"
+    return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
+
+
+def _macros() -> Iterator[Macro]:
+    yield Macro(
+        "MACRO",
+        "generation_at",
+        "moment",
+        _GENERATION_AT,
+        f"The number of the generation that was the newest at a moment; {MOMENT}",
+    )
+    yield Macro(
+        "MACRO TABLE", "runs_as_of", "moment", _RUNS_AS_OF, f"The runs that the warehouse held at a moment; {MOMENT}"
+    )
+    for table in TABLES.values():
+        if table.volatile is not None:
+            yield _as_of(table)
+    columns = ", ".join(f"f.{name}" for name in as_of_columns(TABLES["financials"]))
+    yield Macro(
+        "MACRO TABLE",
+        "financials_known_on",
+        "day",
+        _KNOWN_ON.format(columns=columns, known=_KNOWN, period=_DATES, run=run_of("valid_from")),
+        "One row for each financial period whose accounts were received on or before a day, for back-tests. It has the "
+        "filing received last by then, as the warehouse held it on that day, or as firmlake first saw it if the first "
+        "answer came later. Accounts received later and periods without date_received are left out. If a later run "
+        "corrected the dates of a period, the period is there once: of two periods that overlap by more than half of "
+        "the shorter one and were never in the same answer, only one is there. Companies that the service did not find "
+        "on that day are left out. What cannot be known: which companies it knew before the first run; and if a later "
+        "answer corrected the day of receipt, the corrected day counts on earlier days too. Without position, because "
+        "earlier values are not kept.",
+    )
+
+
+MACROS = tuple(_macros())
