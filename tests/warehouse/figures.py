@@ -55,12 +55,13 @@ class Figures:
             "DATE": "2026-01-05",
             "JSON": "[]",
         }
+        stored = versions_of(table)
         columns = self.ask(
-            f"SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = '{table}' AND NOT is_nullable"
+            f"SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = '{stored}' AND NOT is_nullable"
         )
-        row = {name: empty[kind] for name, kind in columns} | values
+        row = {name: 1 if name == "valid_from" else empty[kind] for name, kind in columns} | values
         named = ", ".join(f'? AS "{name}"' for name in row)
-        self.connection.execute(f"INSERT INTO {table} BY NAME SELECT {named}", list(row.values()))
+        self.connection.execute(f"INSERT INTO {stored} BY NAME SELECT {named}", list(row.values()))
 
     def loads(self, generation: int, run_id: str) -> None:
         """Mark a run as loaded on 5 January 2026."""

@@ -36,7 +36,7 @@ def test_capital_lost_by_half_and_by_a_quarter():
     for company, (equity, capital) in enumerate(((50, 100), (49, 100), (24, 100), (-1, None), (-1, 100), (60, 0)), 1):
         made.files(company, equity=equity, capital=capital)
     for table in ("financials", "companies"):
-        made.connection.execute(f"UPDATE {table} SET country = 'BE'")
+        made.connection.execute(f"UPDATE {table}_versions SET country = 'BE'")
     columns = "equity_to_capital, is_below_half, is_below_quarter, procedure"
     rows = made.made().ask(f"SELECT {columns} FROM capital_procedure ORDER BY company_number")
     assert rows == [
