@@ -218,6 +218,15 @@ def test_a_sheet_of_open_document_that_repeats_a_cell_is_refused(refusal):
     assert refusal(archive(files)).next_step
 
 
+def test_a_workbook_that_may_abort_its_reader_is_read_in_a_guarded_process_in_an_archive_too(read, monkeypatch):
+    def fail(*_):
+        raise AssertionError("calamine runs in the process that holds the token")
+
+    monkeypatch.setattr("fastexcel.read_excel", fail)
+    for content in (ods([["kbo"], [BE]]), archive({"a": ods([["kbo"], [BE]])})):
+        assert read(content).companies["company_number"].to_list() == [BE]
+
+
 @pytest.mark.parametrize(
     ("content", "options", "setting"),
     [

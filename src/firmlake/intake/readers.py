@@ -82,7 +82,7 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
     size = path.stat().st_size
     if kind == "parquet" and size > _PLAIN_BYTES:
         return _open(path, kind, options, synonyms, Limits(options.max_cells, sys.maxsize))
-    if kind != "workbook" and size <= _SMALL_BYTES:
+    if size <= _SMALL_BYTES:
         with contextlib.suppress(TooLargeError):
             limits = Limits(min(options.max_cells, _SMALL_CELLS), _SMALL_CHARACTERS)
             return _open(path, kind, options, synonyms, limits)
@@ -105,6 +105,7 @@ def _open(
             check_archive(path)
             table = _open_xlsx(path, options, synonyms, limits)
         case "workbook":
+            _leave_to_guarded(path, limits)
             if path.open("rb").read(2) == b"PK":
                 check_archive(path)
             table = open_workbook(path, options, synonyms, partial(list_others, path, limits))
@@ -124,10 +125,15 @@ def _open_xlsx(path: Path, options: IntakeSettings, synonyms: Synonyms, limits: 
         return open_workbook(path, options, synonyms, lambda: entries)
     except (CompanyListError, MemoryError):
         raise
-    except Exception as error:
-        if limits.characters < sys.maxsize:
-            raise TooLargeError(f"{path} cannot be read here", "") from error
+    except Exception:
+        _leave_to_guarded(path, limits)
         return open_workbook(path, options, synonyms, partial(list_others, path, limits))
+
+
+def _leave_to_guarded(path: Path, limits: Limits) -> None:
+    """Refuse to run calamine in this process, also on a member of an archive: it may hang, abort or fill memory."""
+    if limits.characters < sys.maxsize:
+        raise TooLargeError(f"{path} is read in a guarded process", "Report this as a bug")
 
 
 def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
