@@ -77,7 +77,7 @@ def read_element(dataset: str, raw: Raw) -> Element:
             return Element(None, problem=make_reason("unreadable_element", problem=f"{shorten(twice)} occurs twice"))
         identifier = _read_identifier(_KEYS.decode(envelope.identifier))
         unknown = tuple(_unknown_keys(dataset, raw, envelope.data))
-    except UNREADABLE as error:
+    except (*UNREADABLE, json.JSONDecodeError) as error:
         return Element(None, problem=make_reason("unreadable_element", problem=shorten(str(error))))
     try:
         data, problem = _read_data(dataset, envelope.data), None
@@ -167,11 +167,9 @@ def _repeated_key(raw: Raw) -> str:
         twice = next((name for name in names if names.count(name) > 1), None)
         return {**dict(pairs), _TWICE: twice} if twice is not None else dict(pairs)
 
-    try:
-        element = json.loads(bytes(raw), object_pairs_hook=keep, parse_int=str, parse_float=str)
-    except ValueError:  # records are checked when they are decoded
-        return ""
-    parts = [element, *(element.get(name) for name in _KNOWN_INSIDE)] if isinstance(element, dict) else []
+    text = bytes(raw).decode("utf-8", "replace")  # texts are checked when they are decoded
+    element = json.loads(text, object_pairs_hook=keep, parse_int=str, parse_float=str)
+    parts = [element, *(element.get(name) for name in (*_KNOWN_INSIDE, "data"))] if isinstance(element, dict) else []
     return next((part[_TWICE] for part in parts if isinstance(part, dict) and _TWICE in part), "")
 
 
