@@ -93,8 +93,8 @@ def page():
             old_value="0.500000", new_value=f"0.{company}00000",
         )  # fmt: skip
     failed = {"dataset": "lookalikes", "failed_at": "2026-01-05", "attempt_count": 3, "request_id": "x"}
-    made.add("dead_letters", 9, reason="/v1/x failed 3 times: status 503", **failed)
-    made.add("dead_letters", 8, reason="/v1/x: status 400: <b>", **failed)
+    made.add("dead_letters", 9, reason_code="request_failed", reason="/v1/x failed 3 times: status 503", **failed)
+    made.add("dead_letters", 8, reason_code="request_refused", reason="/v1/x: status 400: <b>", **failed)
     return make_report(made.made().connection, NOW).html
 
 

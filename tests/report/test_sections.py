@@ -88,15 +88,15 @@ def test_the_tiles_sum_and_count_the_newest_accounts_and_leave_doubtful_ones_out
     assert (figures.before, figures.run_at) == ({}, None)
     now = figures.now
     assert (now["companies"], now["with_accounts"]) == (12, 12)
-    assert now["revenue_eur"] == sum(accounts["revenue"] for accounts in COMPARED.values())
+    assert now["revenue_amount"] == sum(accounts["revenue"] for accounts in COMPARED.values())
     assert now["employees"] == sum(accounts["employee_count"] for accounts in COMPARED.values())
     assert now["growth"] == pytest.approx(median(growth(company, 2024) for company in COMPARED), abs=1e-5)
-    shares = [accounts["equity"] / accounts["total_assets"] for accounts in NEWEST.values()]
+    shares = [accounts["equity"] / accounts["total_assets"] for accounts in COMPARED.values()]
     assert now["equity_fraction"] == pytest.approx(median(shares), abs=1e-5)
-    assert now["negative_equity"] == sum(accounts["equity"] < 0 for accounts in NEWEST.values())
+    assert now["negative_equity"] == sum(accounts["equity"] < 0 for accounts in COMPARED.values())
     notes = {tile.name: tile.note for tile in figures.tiles()}
-    sums = ("Annual revenue, newest accounts", "Employees")
-    assert notes == {name: "1 doubtful left out" if name in sums else "" for name in notes}
+    counts = ("Companies", "With accounts")
+    assert notes == {name: "" if name in counts else "of 11 companies, 1 doubtful left out" for name in notes}
 
 
 def test_findings_stand_by_gravity():
@@ -142,9 +142,9 @@ def test_zones_move_between_two_dates_as_their_scores_say(world):
         ("Net margin", ("net_profit", "revenue"), -30, 30, 5),
     ],
 )
-def test_a_histogram_counts_every_company_once(world, title, over, low, high, width):
+def test_a_histogram_counts_every_company_without_doubt_once(world, title, over, low, high, width):
     expected = dict.fromkeys((f"{end}%" for end in range(low, high, width)), 0)
-    for accounts in NEWEST.values():
+    for accounts in COMPARED.values():
         share = 100 * accounts[over[0]] / accounts[over[1]]
         expected[f"{min(max(int(share // width * width), low), high - width)}%"] += 1
     rows = rows_of(world, title)
@@ -157,6 +157,22 @@ def test_movers_leave_out_doubtful_figures_and_say_how_many_there_are(world):
     assert [row["number"] for row in rows] == [number for _, number in shrank[:8]]
     assert {row["total"] for row in rows} == {len(shrank)}
     assert [row["number"] for row in rows_of(world, "Figures left out as doubtful")] == [f"NL {IN_THOUSANDS:08}"]
+
+
+def test_the_revenue_before_is_that_of_the_period_before(world):
+    """Half a year of 50 is 99.18 a year (50 x 365 / 184); a revenue of 0 has a period before it too."""
+    made = Figures()
+    made.files(1, "2023-12-31", "2023-07-01", revenue=50)
+    made.files(1, "2024-12-31", "2024-01-02", revenue=0)
+    made.files(2, "2022-12-31", "2022-01-01", revenue=300)
+    made.files(2, "2024-12-31", "2024-01-02", revenue=100)
+    made.loads(1, "r")
+    made.made().connection.execute(PREPARE)
+    shrank = [
+        (row["number"], row["revenue_amount"], row["revenue_before_amount"], row["days_between"])
+        for row in rows_of(made, "Shrank most")
+    ]
+    assert shrank == [("NL 00000001", 0, Decimal("99.18"), 1), ("NL 00000002", 100, 300, 366)]
 
 
 def test_a_leap_by_a_thousand_leads_no_list(world):
@@ -172,7 +188,7 @@ def test_a_leap_by_a_thousand_leads_no_list(world):
 def test_the_table_by_year_sums_what_compares(world):
     first, *_ = rows_of(world, "The portfolio by year")
     assert (first["year"], first["companies"]) == ("2024", 11)
-    assert float(first["total_assets_eur"]) == sum(accounts["total_assets"] for accounts in COMPARED.values())
+    assert float(first["total_assets_amount"]) == sum(accounts["total_assets"] for accounts in COMPARED.values())
     assert first["loss_making_share"] == pytest.approx(
         sum(accounts["net_profit"] < 0 for accounts in COMPARED.values()) / 11, abs=1e-5
     )
@@ -188,7 +204,7 @@ def test_a_company_counts_once_in_a_year_in_which_several_of_its_accounts_end():
     made.made().connection.execute(PREPARE)
     (row,) = rows_of(made, "The portfolio by year")
     annual = Decimal("119.02")  # 60 in 184 days
-    assert (row["companies"], row["revenue_eur"], row["total_assets_eur"], row["employees"]) == (1, annual, 12, 8)
+    assert (row["companies"], row["revenue_amount"], row["total_assets_amount"], row["employees"]) == (1, annual, 12, 8)
     assert [zone["companies"] for zone in rows_of(made, "Altman's Z'' by year")] == [1]
 
 
@@ -218,4 +234,43 @@ def test_the_figures_before_the_last_run_are_those_that_were_read_then(folders):
     assert read[1].before == read[0].now
     assert read[1].now["employees"] != read[0].now["employees"]
     notes = {tile.name: tile.note for tile in read[1].tiles()}
-    assert notes["Companies"] == "+1 since 05 Jan 2026"
+    assert notes["Companies"] == "1 of them unknown to the service, +1 since 05 Jan 2026"
+
+
+def of_size(year, revenue, unit=1):
+    """Accounts with a revenue in thousands, stated in a unit; the other amounts do not matter here."""
+    return period(
+        year, profitability__revenue=1000 * revenue / unit, solvency__totalAssets=9_000_000 / unit,
+        solvency__equity=5_000_000 / unit, solvency__debt=4_000_000 / unit, people__employees=revenue,
+    )  # fmt: skip
+
+
+def test_a_change_compares_the_companies_that_have_the_figure_both_times(folders):
+    """Acme's revenue falls from 200 k to 170 k. Bolt's newest accounts come in thousands, and Circ's are its first.
+
+    Sums of all would rise by 430 k, or fall by 330 k without Circ.
+    """
+    bolt = [of_size(2022, 300), of_size(2021, 300), of_size(2020, 300)]
+    weeks = (
+        {ACME: [of_size(2022, 200)], BOLT: bolt},
+        {
+            ACME: [of_size(2023, 170), of_size(2022, 200)],
+            BOLT: [of_size(2023, 310, 1000), *bolt],
+            CIRC: [of_size(2023, 760)],
+        },
+    )
+    for week, asked in enumerate(weeks):
+        at = NOON + 7 * week * DAY
+        run = make_run(folders, list(asked), ["financials"], run_id=f"2026010{week + 1}T120000Z-0000", at=at)
+        elements = [found(company, "financials", *asked[company]) for company in asked]
+        land(run, answer("financials", *elements, at=at, offset=0))
+        publish_landed(run, at=at + MINUTE)
+    figures = read_now(folders)
+    assert (figures.now["doubtful"], figures.now["revenue_amount"]) == (1, 930_000)
+    tiles = {tile.name: (tile.shown, tile.note, tile.tone) for tile in figures.tiles()}
+    of = "of 2 companies, 1 doubtful left out"
+    minus = "\N{MINUS SIGN}"
+    assert tiles["Annual revenue, newest accounts"] == ("930 k", f"{of}, {minus}30.0 k since 05 Jan 2026", "bad")
+    assert tiles["Employees"] == ("930", f"{of}, {minus}30 since 05 Jan 2026", "bad")
+    assert tiles["Companies"] == ("3", "+1 since 05 Jan 2026", "")
+    assert tiles["Negative equity"] == ("0", f"{of}, unchanged", "")

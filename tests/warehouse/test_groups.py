@@ -361,7 +361,12 @@ def test_a_group_leaves_out_amounts_in_thousands_and_counts_them():
     made.connection.execute(PREPARE)
     largest = next(section for section in GROUPS if section.title == "Largest groups")
     (row,) = made.connection.sql(largest.sql).pl().to_dicts()
-    assert (row["held"], row["employees"], row["total_assets_eur"], row["debt_eur"]) == (2, 6, 5_000_000, 3_000_000)
+    assert (row["held"], row["employees"], row["total_assets_amount"], row["debt_amount"]) == (
+        2,
+        6,
+        5_000_000,
+        3_000_000,
+    )
 
 
 def test_a_group_adds_up_ten_billion_and_sums_beyond_what_a_field_holds():

@@ -91,8 +91,8 @@ def figures(frame: pl.DataFrame, whole: int) -> mo.Html:
     growth = frame["revenue_growth"].median()
     stats = (
         ("Companies", f"{len(frame):,}", f"of {whole:,} with accounts"),
-        ("Revenue, annual", _short(frame["revenue"].sum()), "EUR, as far as stated"),
-        ("Total assets", _short(frame["total_assets"].sum()), "EUR"),
+        ("Revenue, annual", _short(frame["revenue"].sum()), "as far as stated"),
+        ("Total assets", _short(frame["total_assets"].sum()), "as far as stated"),
         ("Employees", _short(frame["employees"].sum()), "as far as stated"),
         ("Median growth", _percent(growth), "of revenue"),
         ("In distress", _percent(distress), f"of {len(scored):,} with a score"),

@@ -79,8 +79,7 @@ def read_alerts(
     """Read alerts: open ones before closed ones, the most severe first, and of these the newest.
 
     Args:
-        connection: A generation; if it is restricted to a company list, alerts of its companies. One that was made by
-            a version without alerts has none.
+        connection: A generation; if it is restricted to a company list, alerts of its companies.
         company: Only alerts of this company; None reads those of all.
         rules: Only alerts of these rules; empty reads all.
         with_closed: Whether to read closed alerts too.

@@ -119,15 +119,15 @@ def _tiles(found: Sequence[dict[str, Any]]) -> list[Tile]:
 
     def shown(name: str) -> str:
         value = row[name]
-        return "-" if value is None else "EUR " * name.endswith("_eur") + shown_number(name, value)
+        return "-" if value is None else shown_number(name, value)
 
     zone = f"zone: {row['zone']}" if row["zone"] else ""
     return [
-        Tile("Revenue, annual", shown("revenue_eur"), note, tone),
+        Tile("Revenue, annual", shown("revenue_amount"), note, tone),
         Tile("Revenue growth", shown("revenue_growth")),
         Tile("Net margin", shown("net_margin")),
         Tile("Employees", shown("employee_count")),
-        Tile("Total assets", shown("total_assets_eur"), note, tone),
+        Tile("Total assets", shown("total_assets_amount"), note, tone),
         Tile("Equity ratio", shown("equity_fraction")),
         Tile("Health indicator", shown("health_indicator")),
         Tile("Altman's Z''", shown("z"), zone, {"distress": "bad", "safe": "good"}.get(row["zone"] or "", "")),

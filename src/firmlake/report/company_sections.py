@@ -31,8 +31,8 @@ COMPANY = f"""
     WHERE c.country = {_COUNTRY} AND c.company_number = {_NUMBER}
 """
 FIGURES = f"""
-    SELECT p.end_date, p.revenue_annual AS revenue_eur, p.revenue_growth, p.net_margin,
-        p.total_assets AS total_assets_eur, p.equity_fraction, p.employee_count,
+    SELECT p.end_date, p.revenue_annual AS revenue_amount, p.revenue_growth, p.net_margin,
+        p.total_assets AS total_assets_amount, p.equity_fraction, p.employee_count,
         p.health_indicator, p.z, p.zone, p.incomparable_because
     FROM portfolio p WHERE p.country = {_COUNTRY} AND p.company_number = {_NUMBER}
 """
@@ -70,7 +70,7 @@ def _benchmark(rows: Sequence[dict[str, Any]]) -> str:
     """Write a table of measures, each in its own unit."""
     first, made = rows[0], []
     for row in rows:
-        name = row["measure"] + ("_eur" if row["measure"] in _AMOUNTS else "")
+        name = row["measure"] + ("_amount" if row["measure"] in _AMOUNTS else "")
         figures = {
             column: Figure(shown_number(name, row[value]))
             for column, value in (("value", "value"), ("p25", "p25"), ("median", "p50"), ("p75", "p75"))
@@ -85,7 +85,7 @@ _AMOUNTS = ("total_assets", "revenue_annual", "equity")
 _LABELS = {
     "z": "Altman's Z''",
     "revenue_annual": "annual revenue",
-    "revenue_annual_eur": "annual revenue, EUR",
+    "revenue_annual_amount": "annual revenue",
     "equity_fraction": "equity ratio",
     "ebitda_margin": "EBITDA margin",
 }
@@ -121,14 +121,14 @@ SECTIONS = (
     Section(
         "Accounts",
         "Revenue and net profit",
-        "Per year, in EUR, by the month in which the accounts end.",
+        "Per year, by the month in which the accounts end.",
         _amounts("revenue_annual", "net_profit_annual"),
         chart=_lines("revenue_annual", "net_profit_annual"),
     ),
     Section(
         "",
         "Total assets and equity",
-        "In EUR, at the end of the accounts.",
+        "At the end of the accounts.",
         _amounts("total_assets", "equity"),
         chart=_lines("total_assets", "equity"),
     ),
@@ -145,10 +145,11 @@ SECTIONS = (
         "Newest first. Revenue, EBITDA, net profit and growth are per year; growth is left out where periods cannot be "
         "compared.",
         f"""
-        SELECT t.end_date AS accounts_to, t.period_days AS days, t.revenue_annual AS revenue_eur,
+        SELECT t.end_date AS accounts_to, t.period_days AS days, t.revenue_annual AS revenue_amount,
             t.revenue_growth AS growth,
-            t.ebitda_annual AS ebitda_eur, t.net_profit_annual AS net_profit_eur, t.total_assets AS total_assets_eur,
-            t.equity AS equity_eur, a.debt AS debt_eur, t.employee_count AS employees, a.health_indicator, z.zone,
+            t.ebitda_annual AS ebitda_amount, t.net_profit_annual AS net_profit_amount,
+            t.total_assets AS total_assets_amount, t.equity AS equity_amount, a.debt AS debt_amount,
+            t.employee_count AS employees, a.health_indicator, z.zone,
             t.incomparable_because AS doubtful_because, count(*) OVER () AS total
         FROM (FROM trend WHERE {_THIS}) t
         JOIN (FROM accounts WHERE {_THIS}) a USING (country, company_number, start_date, end_date)
@@ -170,8 +171,9 @@ SECTIONS = (
         "company has the legal form named. Second opinions and the credit limit are rough indications, not ratings.",
         f"""
         SELECT s.end_date AS accounts_to, s.zmijewski, s.altman_private, s.cash_flow_to_debt, f.f_score,
-            w.net_working_capital AS fr_eur, w.net_working_capital_requirement AS bfr_eur, w.net_cash AS net_cash_eur,
-            w.accounts_payable AS accounts_payable_eur, l.credit_limit AS credit_limit_eur,
+            w.net_working_capital AS fr_amount, w.net_working_capital_requirement AS bfr_amount,
+            w.net_cash AS net_cash_amount, w.accounts_payable AS accounts_payable_amount,
+            l.credit_limit AS credit_limit_amount,
             k.procedure AS capital_procedure
         FROM (FROM distress_scores WHERE {_THIS}) s
         JOIN (FROM working_capital WHERE {_THIS}) w USING (country, company_number, start_date, end_date)
@@ -216,8 +218,8 @@ SECTIONS = (
         f"""
         SELECT coalesce(c.name, '(not held)') AS company,
             l.lookalike_country || ' ' || l.lookalike_company_number AS number,
-            l.rank, l.score, a.revenue AS revenue_eur,
-            a.total_assets AS total_assets_eur, a.employee_count AS employees, count(*) OVER () AS total
+            l.rank, l.score, a.revenue AS revenue_amount,
+            a.total_assets AS total_assets_amount, a.employee_count AS employees, count(*) OVER () AS total
         FROM (FROM lookalikes WHERE {_THIS}) l
         LEFT JOIN companies c ON c.country = l.lookalike_country AND c.company_number = l.lookalike_company_number
         LEFT JOIN (

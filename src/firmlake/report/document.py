@@ -144,8 +144,8 @@ _PAGE = """<!doctype html>
 <main>
 {body}
 </main>
-<footer>firmlake {version}. Amounts are as filed. The service states no currency; companies of these countries file
-in euro with few exceptions. k: thousand, M: million, bn: thousand million; the tooltip has the exact amount.</footer>
+<footer>firmlake {version}. Amounts are as filed; the service does not state their currency.
+k: thousand, M: million, bn: thousand million; the tooltip has the exact amount.</footer>
 </body>
 </html>
 """
@@ -156,7 +156,7 @@ _LONG = 60
 _ID = re.compile(r"[^\s]{1,24}")
 _MANY = 9
 _HIDDEN = ("depth", "number", "total")
-_IF_ANY = ("closed", "doubtful_because", "reason")
+_IF_ANY = ("closed", "days_between", "doubtful_because", "reason")
 """Columns that are left out if no row has a value."""
 
 
@@ -248,7 +248,7 @@ def _cell(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if is_number(value):
         shown = shown_number(name, value)
-        return f'<span title="{value:,}">{shown}</span>' if name.endswith("_eur") else shown
+        return f'<span title="{value:,}">{shown}</span>' if name.endswith("_amount") else shown
     # Isolated, so that a name written from right to left does not reorder the text around it.
     text = _DAY.sub(r'<span class="day">\g<0></span>', shown_text(value))
     return f"<bdi>{text}</bdi>"

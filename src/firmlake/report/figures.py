@@ -11,6 +11,7 @@ import duckdb
 
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.sql import quote_text
+from firmlake.core.text import count_of
 from firmlake.report.document import Tile
 from firmlake.report.numbers import MINUS, shown_change, shown_number
 from firmlake.warehouse.views import Definition, definitions
@@ -21,31 +22,49 @@ __all__ = ["Figures", "read_figures"]
 class Figures(NamedTuple):
     """The figures of a portfolio.
 
+    `companies`, `with_accounts` and `doubtful` count companies. The others are of the newest accounts and
+    leave out doubtful ones.
+
     Attributes:
-        now: The figures by name of their column, in order.
+        now: The figures by name, and under `NAME_companies` the number of companies that have the figure.
         before: The same as they stood before the last run; empty if it was the first.
+        compared: What a change is measured between: each figure before and now, over the companies that have it both
+            times; the numbers of companies as they were and are.
         run_at: When the run before the last ended, UTC; None if there is none.
+        not_found: The number of companies that the service does not know.
     """
 
     now: dict[str, Any]
     before: dict[str, Any]
+    compared: dict[str, tuple[Any, Any]]
     run_at: datetime | None
+    not_found: int
 
     def tiles(self) -> list[Tile]:
-        """Write each figure as a tile, with its change since the run before."""
-        return [self._tile(name, self.now[name]) for name in _LABELS]
+        """Write each figure as a tile: of how many companies it is, and its change since the run before."""
+        return [self._tile(name, label, better) for name, (label, better) in _LABELS.items()]
 
-    def _tile(self, name: str, value: Any) -> Tile:
-        label, better = _LABELS[name]
-        doubtful = self.now["doubtful"] if name in _SUMS else 0
-        notes = [f"{doubtful:,} doubtful left out"] if doubtful else []
-        shown = "-" if value is None else ("EUR " * name.endswith("_eur") + shown_number(name, value))
-        change = shown_change(name, self.before.get(name), value)
-        if not change or self.run_at is None:
-            return Tile(label, shown, ", ".join([*notes, *(["unchanged"] if self.before else [])]))
-        rose = not change.startswith(MINUS)
-        tone = "" if better == 0 else ("good" if rose == (better > 0) else "bad")
-        return Tile(label, shown, ", ".join([*notes, f"{change} since {self.run_at:%d %b %Y}"]), tone)
+    def _tile(self, name: str, label: str, better: int) -> Tile:
+        value = self.now[name]
+        shown = "-" if value is None else shown_number(name, value)
+        before, after = self.compared.get(name, (None, None))
+        change = shown_change(name, before, after)
+        since = [f"{change} since {self.run_at:%d %b %Y}"] if change and self.run_at else []
+        unchanged = ["unchanged"] if before is not None and not change else []
+        tone = ""
+        if change and better:
+            tone = "bad" if change.startswith(MINUS) == (better > 0) else "good"
+        return Tile(label, shown, ", ".join([*self._left_out(name), *since, *unchanged]), tone)
+
+    def _left_out(self, name: str) -> list[str]:
+        """Say which companies a figure is of."""
+        if name == "companies" and self.not_found:
+            return [f"{self.not_found:,} of them unknown to the service"]
+        if name not in _OF_ACCOUNTS:
+            return []
+        doubtful = self.now["doubtful"]
+        of = f"of {count_of(self.now[f'{name}_companies'], 'company')}"
+        return [of, f"{doubtful:,} doubtful left out"] if doubtful else [of]
 
 
 def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
@@ -54,11 +73,11 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
     The portfolio before the last run is that of now, except for the companies whose accounts the run changed: their
     earlier accounts are taken from history, and pass through the same definitions.
     """
-    ((count,),) = connection.execute("SELECT count(*) FROM companies").fetchall()
-    now = {"companies": count} | _ask(connection, _FIGURES.format("shown"))
+    ((count, not_found),) = connection.execute(_COMPANIES).fetchall()
+    now = {"companies": count} | _read_portfolio(connection, "shown")
     earlier = connection.execute(_EARLIER).fetchall()
     if not earlier:
-        return Figures(now, {}, None)
+        return Figures(now, {}, {}, None, not_found)
     run_id, run_at = earlier[0]
     changed = connection.sql(_CHANGED, params={"run": run_id}).to_arrow_table()
     with connection.cursor() as aside:
@@ -70,8 +89,14 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
     connection.register("changed", changed)
     connection.register("shown_then", then)
     ((count,),) = connection.execute("SELECT count(*) FROM companies_as_of(?)", [run_id]).fetchall()
-    before = {"companies": count} | _ask(connection, _FIGURES.format(_BEFORE))
-    return Figures(now, before, run_at)
+    before = {"companies": count} | _read_portfolio(connection, _BEFORE)
+    same_before, same_now = (
+        _ask(connection, _FIGURES.format(_SAME.format(of=of, other=other)))
+        for of, other in ((_BEFORE, "shown"), ("shown", _BEFORE))
+    )
+    compared = {name: (before[name], now[name]) for name in ("companies", "with_accounts")}
+    compared |= {name: (same_before[name], same_now[name]) for name in _OF_ACCOUNTS}
+    return Figures(now, before, compared, run_at, not_found)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -79,7 +104,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
 _LABELS = {
     "companies": ("Companies", 0),
     "with_accounts": ("With accounts", 0),
-    "revenue_eur": ("Annual revenue, newest accounts", 1),
+    "revenue_amount": ("Annual revenue, newest accounts", 1),
     "employees": ("Employees", 1),
     "growth": ("Revenue growth, median", 1),
     "equity_fraction": ("Equity ratio, median", 1),
@@ -87,24 +112,32 @@ _LABELS = {
     "negative_equity": ("Negative equity", -1),
 }
 """Name of each figure, and whether more is better (1), worse (-1) or neither (0)."""
-_SUMS = ("revenue_eur", "employees")
-"""The figures that leave out doubtful accounts, such as those filed in another unit, which would outweigh the rest."""
-_COLUMNS = """
-    country, company_number, is_comparable, revenue_annual, employee_count, revenue_growth,
-    equity_fraction, zone, equity
+_OF_ACCOUNTS = {
+    "revenue_amount": ("revenue_annual", "sum(revenue_annual)"),
+    "employees": ("employee_count", "sum(employee_count)"),
+    "growth": ("revenue_growth", "median(revenue_growth::DOUBLE)"),
+    "equity_fraction": ("equity_fraction", "median(equity_fraction::DOUBLE)"),
+    "distress": ("zone", "count(*) FILTER (zone = 'distress')"),
+    "negative_equity": ("equity", "count(*) FILTER (equity < 0)"),
+}
+"""For each figure of accounts, the column of the portfolio that a company needs to have it, and its SQL."""
+_MEASURES = [column for column, _ in _OF_ACCOUNTS.values()]
+_COLUMNS = f"country, company_number, is_comparable, {', '.join(_MEASURES)}"
+_COMPANIES = """
+    SELECT count(*), count(*) FILTER (status = 'not found')
+    FROM companies LEFT JOIN company_status USING (country, company_number)
 """
-_FIGURES = """
-    SELECT
-        count(*) AS with_accounts,
-        sum(revenue_annual) FILTER (is_comparable) AS revenue_eur,
-        sum(employee_count) FILTER (is_comparable) AS employees,
-        median(revenue_growth::DOUBLE) AS growth,
-        median(equity_fraction::DOUBLE) AS equity_fraction,
-        count(*) FILTER (zone = 'distress') AS distress,
-        count(*) FILTER (equity < 0) AS negative_equity,
-        count(*) FILTER (NOT is_comparable) AS doubtful
-    FROM {}
+_COUNTS = "SELECT count(*) AS with_accounts, count(*) FILTER (NOT is_comparable) AS doubtful FROM {}"
+_FIGURES = f"""
+    SELECT {", ".join(f"{sql} AS {name}" for name, (_, sql) in _OF_ACCOUNTS.items())},
+        {", ".join(f"count({column}) AS {name}_companies" for name, (column, _) in _OF_ACCOUNTS.items())}
+    FROM {{}} WHERE is_comparable
 """
+_SAME = f"""(
+    SELECT of.is_comparable, {", ".join(f"if(other.{one} IS NULL, NULL, of.{one}) AS {one}" for one in _MEASURES)}
+    FROM {{of}} of JOIN {{other}} other USING (country, company_number) WHERE other.is_comparable
+)"""
+"""One of two portfolios, with only those values that the other has too."""
 _BEFORE = f"""(
     SELECT {_COLUMNS} FROM shown ANTI JOIN changed USING (country, company_number)
     UNION ALL BY NAME FROM shown_then
@@ -136,6 +169,10 @@ def _made_at_load(name: str) -> list[Definition]:
         needed.add(one := left.pop())
         left += [read for read in made[one].reads if read in made and read not in needed]
     return [definition for definition in definitions() if definition.name in needed and definition.kind == "table"]
+
+
+def _read_portfolio(connection: duckdb.DuckDBPyConnection, portfolio: str) -> dict[str, Any]:
+    return _ask(connection, _COUNTS.format(portfolio)) | _ask(connection, _FIGURES.format(portfolio))
 
 
 def _ask(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:

@@ -146,8 +146,8 @@ GROUPS = (
         )
         SELECT p.name AS head, p.country || ' ' || p.company_number AS number, l.is_ring, member_count AS members,
             count(s.country) AS held, sum(s.employee_count) AS employees,
-            sum(s.total_assets) FILTER (s.is_comparable) AS total_assets_eur,
-            sum(s.debt) FILTER (s.is_comparable) AS debt_eur, total
+            sum(s.total_assets) FILTER (s.is_comparable) AS total_assets_amount,
+            sum(s.debt) FILTER (s.is_comparable) AS debt_amount, total
         FROM largest l
         JOIN branches_at_half b USING (head_id)
         JOIN branches_at_half g ON g.branch_no = b.branch_no

@@ -10,8 +10,9 @@ __all__ = ["MOVERS"]
 
 _NUMBER = "country || ' ' || company_number AS number, count(*) OVER () AS total"
 _GROWTH = f"""
-    SELECT name AS company, {_NUMBER}, revenue_growth, revenue_annual AS revenue_eur,
-        revenue_annual / (1 + revenue_growth) AS revenue_before_eur, end_date AS accounts_to
+    SELECT name AS company, {_NUMBER}, revenue_growth, revenue_annual AS revenue_amount,
+        revenue_annual_before AS revenue_before_amount, end_date AS accounts_to,
+        if(gap_days > 0, gap_days, NULL) AS days_between
     FROM shown
     WHERE is_comparable AND revenue_growth {{}}
         AND NOT 1 + revenue_growth::DOUBLE BETWEEN 300 AND 3000
@@ -24,7 +25,7 @@ MOVERS = (
         "Movers",
         "Grew most",
         "Annual revenue against the period before. Accounts that cannot be compared (view `quality`) and jumps by a "
-        "factor of 300 to 3,000 (view `leaps`) are left out.",
+        "factor of 300 to 3,000 (view `leaps`) are left out. Days between the two periods are named, if there are any.",
         _GROWTH.format("> 0", "DESC"),
     ),
     Section(
@@ -38,18 +39,18 @@ MOVERS = (
         "Negative equity",
         "Debts exceed total assets. The lowest equity ratio first; doubtful figures are left out.",
         f"""
-        SELECT name AS company, {_NUMBER}, equity_fraction, equity AS equity_eur,
-            total_assets AS total_assets_eur, end_date AS accounts_to
+        SELECT name AS company, {_NUMBER}, equity_fraction, equity AS equity_amount,
+            total_assets AS total_assets_amount, end_date AS accounts_to
         FROM shown WHERE equity < 0 AND is_comparable ORDER BY equity_fraction, country, company_number LIMIT 8
         """,
     ),
     Section(
         "",
         "Losses in a row",
-        "Companies that made a loss in at least their two newest periods.",
+        "Companies that made a loss in at least their two newest periods; doubtful figures are left out.",
         f"""
-        SELECT name AS company, {_NUMBER}, loss_period_count AS losses, net_profit AS last_result_eur,
-            equity AS equity_eur, end_date AS accounts_to
+        SELECT name AS company, {_NUMBER}, loss_period_count AS losses, net_profit AS last_result_amount,
+            equity AS equity_amount, end_date AS accounts_to
         FROM shown WHERE loss_period_count > 1 AND is_comparable
         ORDER BY losses DESC, net_profit, country, company_number LIMIT 8
         """,
@@ -72,7 +73,7 @@ MOVERS = (
         "`quality` and `unit_errors`.",
         f"""
         SELECT name AS company, {_NUMBER}, end_date AS accounts_to, incomparable_because AS because,
-            total_assets AS total_assets_eur
+            total_assets AS total_assets_amount
         FROM shown WHERE NOT is_comparable ORDER BY total_assets DESC NULLS LAST, country, company_number LIMIT 8
         """,
     ),

@@ -10,7 +10,7 @@ __all__ = ["MINUS", "heading", "is_number", "shown_change", "shown_number"]
 
 MINUS = "\N{MINUS SIGN}"
 _SHARE = re.compile(r"(fraction|growth|margin|return_on_\w+|share|percentile)$")
-_AMOUNT = re.compile(r"_eur$")
+_AMOUNT = re.compile(r"_amount$")
 _SCORE = re.compile(r"^score$")
 _RATIO = re.compile(r"(^z|ratio|_to_\w+)$")
 _HEADINGS = {
@@ -28,9 +28,9 @@ def shown_number(name: str, value: Any) -> str:
     """Write a number.
 
     Args:
-        name: Name of its column. An ending such as fraction, growth or margin makes it a percentage, `_eur` an amount
-            (1.2 M), score a number with three decimals and ratio one with two; anything else is a count with thousand
-            separators.
+        name: Name of its column. An ending such as fraction, growth or margin makes it a percentage, `_amount` an
+            amount (1.2 M) without a currency, which the service does not state, score a number with three decimals and
+            ratio one with two; anything else is a count with thousand separators.
         value: The number.
     """
     number = float(value)
@@ -56,9 +56,7 @@ def heading(name: str) -> str:
     """Write the heading of a column."""
     if name in _HEADINGS:
         return _HEADINGS[name]
-    is_amount = _AMOUNT.search(name)
-    words = _AMOUNT.sub("", name).replace("_", " ").replace("ebitda", "EBITDA")
-    return f"{words}{', EUR' if is_amount else ''}"
+    return _AMOUNT.sub("", name).replace("_", " ").replace("ebitda", "EBITDA")
 
 
 def is_number(value: Any) -> bool:

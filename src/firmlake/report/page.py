@@ -142,6 +142,8 @@ _ALERTS_MAX = 12
 _HEAD = """<h1>firmlake report{of}</h1>
 <p>Made {made} from generation {generation}, load {run_id}.</p>
 {tiles}
+<p>Figures of accounts are of the newest accounts, without doubtful ones. A change compares the companies that have the
+figure both times; a number of companies counts all.</p>
 {doubts}"""
 
 

@@ -36,7 +36,7 @@ def _size_by_health(frame: pl.DataFrame) -> alt.Chart:
     import altair as alt
 
     x = (
-        alt.X("assets", type="quantitative", title="total assets, EUR")
+        alt.X("assets", type="quantitative", title="total assets")
         .scale(type="log")
         .axis(labelExpr=charts.AMOUNT, tickCount=5)
     )
@@ -67,8 +67,8 @@ def _histogram(measure: str, low: int, high: int, width: int) -> str:
     return f"""
         SELECT format('{{}}%', {low} + place * {width}) AS class, count(s.place) AS companies
         FROM range({count}) AS r(place)
-        LEFT JOIN (SELECT {place} AS place FROM shown WHERE {measure} IS NOT NULL) s USING (place)
-        GROUP BY place HAVING (SELECT count({measure}) FROM shown) > 0 ORDER BY place
+        LEFT JOIN (SELECT {place} AS place FROM shown WHERE {measure} IS NOT NULL AND is_comparable) s USING (place)
+        GROUP BY place HAVING (SELECT count({measure}) FROM shown WHERE is_comparable) > 0 ORDER BY place
     """
 
 
@@ -78,6 +78,7 @@ def _classes(frame: pl.DataFrame) -> alt.Chart:
 
 _SAMPLE = f"ORDER BY hash(country, company_number), country, company_number LIMIT {POINTS_MAX}"
 _ABOUT = "name || ' (' || country || ' ' || company_number || ')'"
+_DOUBTFUL = "doubtful figures are left out."
 _EDGE = "Values beyond the axis count at its edge."
 _CLASSES = f"Each bar starts at the value under it. {_EDGE}"
 _YEARS = "year(end_date) > (SELECT max(year(end_date)) FROM shown) - 10"
@@ -94,13 +95,15 @@ PORTFOLIO = (
     Section(
         "",
         "Altman's Z'' by year",
-        "Share of companies in each zone, by their last accounts that end in the year. An indication, not a rating.",
+        f"Share of companies in each zone, by their last accounts that end in the year; {_DOUBTFUL} "
+        "An indication, not a rating.",
         f"""
         SELECT year, part, count(*) AS companies
         FROM (
             SELECT year(end_date)::VARCHAR AS year,
                 arg_max(coalesce(zone, 'no score'), (end_date, end_date - start_date)) AS part
-            FROM altman WHERE {_YEARS} GROUP BY country, company_number, year
+            FROM altman ANTI JOIN doubtful_periods USING (country, company_number, start_date, end_date)
+            WHERE {_YEARS} GROUP BY country, company_number, year
         )
         GROUP BY ALL ORDER BY year, part
         """,
@@ -109,7 +112,8 @@ PORTFOLIO = (
     Section(
         "",
         "Zones a year before and today",
-        "Companies by Altman zone: of their newest accounts (columns), and of those newest a year before (rows).",
+        "Companies by Altman zone: of their newest accounts (columns), and of those newest a year before (rows). "
+        "Doubtful figures are included.",
         """
         WITH counts AS (
             FROM zone_migration(
@@ -125,14 +129,14 @@ PORTFOLIO = (
     Section(
         "",
         "Equity ratio",
-        f"Companies by equity in per cent of total assets, newest accounts. {_CLASSES}",
+        f"Companies by equity in per cent of total assets, newest accounts; {_DOUBTFUL} {_CLASSES}",
         _histogram("equity_fraction", -20, 100, 10),
         chart=_classes,
     ),
     Section(
         "",
         "Net margin",
-        f"Companies by net profit in per cent of revenue, newest accounts. {_CLASSES}",
+        f"Companies by net profit in per cent of revenue, newest accounts; {_DOUBTFUL} {_CLASSES}",
         _histogram("net_margin", -30, 30, 5),
         chart=_classes,
     ),
@@ -165,7 +169,7 @@ PORTFOLIO = (
     Section(
         "",
         "Growth and margin",
-        f"One point for each company, newest accounts; doubtful figures are left out. {_EDGE}",
+        f"One point for each company, newest accounts; {_DOUBTFUL} {_EDGE}",
         f"""
         SELECT
             least(greatest(revenue_growth::DOUBLE, -1), 1.5) AS growth,
@@ -181,7 +185,7 @@ PORTFOLIO = (
     Section(
         "",
         "Size and health",
-        "One point for each company, newest accounts.",
+        f"One point for each company, newest accounts; {_DOUBTFUL}",
         f"""
         SELECT total_assets::DOUBLE AS assets, health_indicator::DOUBLE AS health, coalesce(zone, 'no score') AS part,
             {_ABOUT} || format(': total assets {{:.0f}}, health {{:.2f}}', total_assets::DOUBLE,
@@ -205,8 +209,8 @@ PORTFOLIO = (
         "Sums and medians over the last accounts of each company that end in the year, without doubtful figures. "
         "Accounts of the newest years may still be filed.",
         """
-        SELECT year, companies, revenue AS revenue_eur, net_profit AS net_profit_eur, total_assets AS total_assets_eur,
-            employees, growth[2] AS median_growth, losses AS loss_making_share
+        SELECT year, companies, revenue AS revenue_amount, net_profit AS net_profit_amount,
+            total_assets AS total_assets_amount, employees, growth[2] AS median_growth, losses AS loss_making_share
         FROM years WHERE companies > 0 ORDER BY year DESC
         """,
     ),
