@@ -22,7 +22,7 @@ from firmlake.core.run import Outcome, Run, read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.tombstones import is_forget_open
-from firmlake.report.bill import count_unbought, read_bill, spent_this_month
+from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import UNLISTED, choose_next_step
 from firmlake.report.state import ListRun, ListStatus, Status
 from firmlake.report.summary import summarise
@@ -64,15 +64,12 @@ def read_status(
         late = [each for each in runs if run and each.run_id not in loaded and is_recent(each.plan, run, now)]
         underway, damaged_landing = _read_underway(late)
         open_, refused = _open(runs, loaded)
-        bill = None
-        if run and (connection or underway):
-            spent = spent_this_month(connection, underway, run, now)
-            wanted = company_list.lower()
-            going_on = [each for each in underway if each.run in open_]
-            of_list = [each for each in going_on if wanted in ("", each.run.plan.company_list.lower())]
-            bill = read_bill(
-                connection, with_refresh_off(run, folders), now, spent, unbought=count_unbought(connection, of_list)
-            )
+        going_on = [
+            each
+            for each in underway
+            if each.run in open_ and company_list.lower() in ("", each.run.plan.company_list.lower())
+        ]
+        bill = _read_bill(connection, folders, run, now, underway, going_on) if run else None
     open_contacts, damaged_contacts = _open_contacts(folders)
     failures = [each for each in failed_work(folders.state, key) if not _is_over(each, told, loaded)]
     status = Status(
@@ -99,11 +96,7 @@ def read_status(
         next_step="",
         **told,
     )
-    lost = None if status.running else outdated or lost_warehouse(folders)
-    step = f"{lost.next_step}. {lost.message}" if lost else choose_next_step(status, open_, refused)
-    if not status.running and is_forget_open(folders):
-        step = f"`firmlake forget` finishes an earlier call that left subjects in some places. Then: {step}"
-    return replace(status, next_step=step)
+    return replace(status, next_step=_next_step(status, folders, outdated, open_, refused))
 
 
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
@@ -167,6 +160,37 @@ def _read_warehouse(
         "credits_remaining": remaining,
         "credits_told_at": _utc(told_at),
     }
+
+
+def _read_bill(
+    connection: duckdb.DuckDBPyConnection | None,
+    folders: Folders,
+    run: RunSettings,
+    now: datetime,
+    underway: list[Underway],
+    going_on: list[Underway],
+) -> Bill | None:
+    """Read the bill of the month and of what `going_on` will still buy; None if there is neither warehouse nor run."""
+    if not (connection or underway):
+        return None
+    spent = spent_this_month(connection, underway, run, now)
+    unbought = count_unbought(connection, going_on)
+    return read_bill(connection, with_refresh_off(run, folders), now, spent, unbought=unbought)
+
+
+def _next_step(
+    status: Status,
+    folders: Folders,
+    outdated: FirmlakeError | None,
+    open_: list[Run],
+    refused: list[tuple[Run, Outcome]],
+) -> str:
+    """Choose the next step. What is lost or half forgotten goes first, unless a process is at work on it."""
+    lost = None if status.running else outdated or lost_warehouse(folders)
+    step = f"{lost.next_step}. {lost.message}" if lost else choose_next_step(status, open_, refused)
+    if not status.running and is_forget_open(folders):
+        return f"`firmlake forget` finishes an earlier call that left subjects in some places. Then: {step}"
+    return step
 
 
 def _read_underway(runs: list[Run]) -> tuple[list[Underway], dict[str, DamagedError]]:
