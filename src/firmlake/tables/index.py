@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+import msgspec
 import polars as pl
 
 from firmlake.api.contract import DATASETS
@@ -255,10 +256,11 @@ def _read_landed(index: sqlite3.Connection, run: Run) -> None:
 
 
 def _mark(run: Run) -> str:
-    """Describe what has landed for a run: its targets, and the size of each segment."""
+    """Describe what has landed for a run, and how it is read: targets, names and the size of each segment."""
     segments = (path for shard in _begun(run) for path in _segments(run, shard))
     sizes = [f"{path.parent.name}/{path.name}: {path.stat().st_size}" for path in segments]
-    return "\n".join([run.plan.sha256.get("targets", ""), *sizes])
+    names = msgspec.json.encode(run.plan.names).decode()  # a check may learn the header of the credits after it paid
+    return "\n".join([run.plan.sha256.get("targets", ""), names, *sizes])
 
 
 def _begun(run: Run) -> list[int]:
