@@ -134,7 +134,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
         call = Call(config, data, {}, as_json)
         with ExitStack() as stack:
             stack.enter_context(warn_by(_warn))
-            if sys.stdin.isatty() and sys.stderr.isatty():
+            if _can_ask():
                 stack.enter_context(confirm_by(_confirm))
             given = {"--config": config, "--data": data}
             stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
@@ -181,6 +181,11 @@ def _here() -> Path | None:
 def _warn(message: str) -> None:
     with suppress(OSError):
         echo(f"Warning: {message}", err=True, fg="yellow")
+
+
+def _can_ask() -> bool:
+    """Tell whether a person can answer: standard input may be closed, or missing under a scheduler."""
+    return all(stream and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _confirm(question: str) -> bool:

@@ -51,7 +51,10 @@ def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple
         parts: Results of `count_assumed` for the batches of a list, in order.
         columns: The names of its columns.
     """
-    found = pl.concat(parts).group_by("header", "country", maintain_order=True)
+    counted = [*parts]
+    if not counted:
+        return ()
+    found = pl.concat(counted).group_by("header", "country", maintain_order=True)
     total = found.agg(pl.col("count", "other_count").sum(), pl.col("example", "other_example").drop_nulls().first())
     named = [(columns[row["header"]], row) for row in total.iter_rows(named=True)]
     said = " and ".join(_describe(column, row) for column, row in named if _names_register(column))
