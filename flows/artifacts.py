@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections import Counter as Tally
@@ -280,7 +281,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def _cell(value: Any) -> str:
     """Escape a value: names of files and fields come from outside, and must not end a cell or become markup."""
     text = _count(value) if isinstance(value, int) else one_line(str(value))
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    return re.sub(r"([\\|`!\[\]])", r"\\\1", text).replace("<", "&lt;")
 
 
 def _credits(summary: RunSummary) -> str:

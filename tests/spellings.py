@@ -22,6 +22,12 @@ SPELLINGS = {
     "html": lambda t: html.escape(t),
     "html, all": lambda t: "".join(f"&#{ord(c)};" for c in t),
     "html, all, hex": lambda t: "".join(f"&#x{ord(c):X};" for c in t),
+    "html, all, without semicolons": lambda t: "".join(f"&#{ord(c)}" for c in t),
+    "html, all, hex, without semicolons": lambda t: "".join(f"&#x{ord(c):x}" for c in t),
+    "literal": lambda t: "".join(f"\\x{ord(c):02x}" for c in t),
+    "hex": lambda t: t.encode().hex(),
+    "hex, capitals": lambda t: t.encode().hex().upper(),
+    "hex with colons": lambda t: t.encode().hex(":"),
     "base64": lambda t: base64.b64encode(t.encode()).decode(),
     "base64 of the header": lambda t: base64.b64encode(f"Bearer {t}".encode()).decode(),
     "base64 without padding": lambda t: base64.b64encode(f"user:{t}".encode()).decode().rstrip("="),
@@ -43,7 +49,10 @@ def decodings(text: str) -> set[str]:
                 html.unescape(each),
                 each.replace("\\/", "/"),
                 re.sub(r"\\(.)", r"\1", each),
+                re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), each),
             }
+            for run in re.findall(r"[0-9a-fA-F]{24,}", each.replace(":", "")):
+                made |= {bytes.fromhex(run[at : at + len(run[at:]) // 2 * 2]).decode("latin-1") for at in (0, 1)}
             for quoted in (each, f'"{each}"'):
                 try:
                     content = json.loads(quoted)

@@ -233,3 +233,9 @@ def test_a_person_sees_the_first_rows_of_a_large_result_and_their_number(capsys,
 def test_years_and_ids_are_shown_without_thousands_separators(capsys: pytest.CaptureFixture[str]):
     show_result(["fiscal_year", "list_id", "employee_count"], [(2024, 12345, 12345)])
     assert {"2024", "12345", "12,345"} <= set(capsys.readouterr().out.split())
+
+
+def test_a_cell_with_a_carriage_return_stays_one_cell_in_csv():
+    from firmlake.terminal.results import as_csv
+
+    assert "".join(as_csv(["a", "b"], [("ACME\r=1+1", "x\ny"), ("z", None)])) == 'a,b\n"ACME\r=1+1","x\ny"\nz,\n'

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.core.guard import guard, unguard
+from firmlake.core.guard import guard, guard_texts, unguard
 from firmlake.delivery.files import guarded
 
-TEXTS = st.text(alphabet="=+-@\t\r\n'09.,a %€", max_size=6)
+TEXTS = st.text(alphabet="=+-@\uff1d\uff0b\uff0d\uff20\t\r\n'09.,a %€", max_size=6)
 
 
 @given(TEXTS)
@@ -22,6 +23,12 @@ def test_every_text_can_be_had_back(text):
 def test_arrow_and_python_guard_alike(texts):
     batch = pa.record_batch({"text": pa.array(texts, pa.string())})
     assert guarded(batch).to_pydict()["text"] == list(map(guard, texts))
+
+
+@given(st.lists(TEXTS | st.none(), max_size=5))
+def test_polars_and_python_guard_alike(texts):
+    frame = pl.DataFrame({"=text": pl.Series(texts, dtype=pl.String), "number": range(len(texts))})
+    assert guard_texts(frame)["'=text"].to_list() == [text if text is None else guard(text) for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +58,10 @@ def test_a_number_a_dash_or_a_name_is_no_formula(text):
         "--1",
         "'=1",
         "+32 A1",
+        "\uff1d1+1",
+        "\uff0b1",
+        "\uff0d1",
+        "\uff20SUM(A1)",
     ],
 )
 def test_a_formula_is_made_harmless(text):

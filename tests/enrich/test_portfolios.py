@@ -18,14 +18,14 @@ def settings(tmp_path):
 
 def test_a_list_is_divided_by_country_and_its_refused_lines_are_kept(settings, tmp_path):
     path = tmp_path / "list.csv"
-    path.write_text("land,company_number\nBE,0403.227.515\nNL,24202194\nBE,0403091220\nBE,nonsense\n")
+    path.write_text('land,company_number\nBE,0403.227.515\nNL,24202194\nBE,0403091220\nBE,nonsense\nBE,"=1+1"\n')
     portfolios, refused_count = divide(settings, path)
     assert [portfolio.name for portfolio in portfolios] == ["BE", "NL"]
     read = [read_company_list(each.company_list, each.intake).companies for each in portfolios]
     assert [frame["company_number"].to_list() for frame in read] == [["0403227515", "0403091220"], ["24202194"]]
-    assert refused_count == 1
+    assert refused_count == 2
     refused = pl.read_csv(tmp_path / "home/lists/refused.csv")
-    assert refused.select("line", "given").rows() == [(5, "nonsense")]
+    assert refused.select("line", "given").rows() == [(5, "nonsense"), (6, "'=1+1")]
     assert divide(settings, path)[0] == portfolios, "again: the same names, lists and folders"
 
 

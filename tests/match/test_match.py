@@ -163,3 +163,8 @@ def test_legal_forms_are_no_part_of_a_name(name, registered):
     """After ISO 20275, as people write them."""
     names = pl.DataFrame({"name": [name, registered]}).select(normal_name(pl.col("name")))["name"]
     assert names[0] == names[1] != ""
+
+
+def test_a_formula_of_a_list_or_of_a_register_is_made_harmless_in_csv(look_up):
+    found = look_up('name,"=head"\n=1+1,\uff1d1\n', "kvk.csv", name="name")
+    assert found.select("name", "'=head").rows() == [("'=1+1", "'\uff1d1")]

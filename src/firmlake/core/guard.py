@@ -10,10 +10,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["HARMLESS", "RISKY", "guard", "is_risky", "unguard"]
+import polars as pl
+from polars import selectors
 
-RISKY: Final = "^'*[=+@\t\r\n-]"
-"""Matches the start of text that needs the guard. The pattern works in Python, Arrow, DuckDB and PostgreSQL."""
+__all__ = ["HARMLESS", "RISKY", "guard", "guard_texts", "is_risky", "unguard"]
+
+RISKY: Final = "^'*[=+@\t\r\n\uff1d\uff0b\uff20\uff0d-]"
+"""Matches the start of text that needs the guard. The pattern works in Python, Arrow, DuckDB and PostgreSQL.
+
+The last four signs are = + @ - as East Asian keyboards write them (full width): some spreadsheets run them too.
+"""
 
 _GROUPED: Final = r"[0-9]{1,3}([., ][0-9]{3})+"
 HARMLESS: Final = rf"^([+-]([0-9]+|{_GROUPED})([.,][0-9]+)?( ?[%€])?|-+|\+[0-9][0-9 ()./-]*)$"
@@ -45,3 +51,11 @@ def unguard(text: str) -> str:
 def is_risky(text: str) -> bool:
     """Tell whether a text could be run as a formula, or could be taken for one that is guarded already."""
     return _RISKY.match(text) is not None and _HARMLESS.match(text) is None
+
+
+def guard_texts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Guard every text of a frame, and the names of its columns."""
+    text = selectors.string()
+    is_formula = text.str.contains(RISKY) & ~text.str.contains(HARMLESS)
+    guarded = pl.when(is_formula).then("'" + text).otherwise(text)
+    return frame.with_columns(guarded.name.keep()).rename(guard)

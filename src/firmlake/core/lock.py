@@ -52,14 +52,14 @@ def lock(
         try:
             make_folder(path.parent)
             path.touch(mode=0o600)
-            file = stack.enter_context(path.open("a+"))
+            file = stack.enter_context(path.open("a+", errors="replace"))
         except OSError as error:
             if not (is_reader and error.errno in _CLOSED):
                 raise from_system(error, path) from None
             if not path.exists():  # whoever works on it elsewhere would have made it
                 yield
                 return
-            file = stack.enter_context(path.open())
+            file = stack.enter_context(path.open(errors="replace"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -82,7 +82,7 @@ def holder(folders: Folders) -> str:
     path = folders.state / _WHOLE
     if not path.exists():
         return ""
-    with path.open() as file:
+    with path.open(errors="replace") as file:
         name = file.read().strip()
         if name:  # probe only a named lock: a probe must not keep another process from taking a free one
             try:

@@ -6,11 +6,10 @@ Only one part is in memory at a time.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import duckdb
 import msgspec
@@ -80,6 +79,13 @@ def _parts(rows: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _lines(rows: Iterable[Iterable[object]], line_end: str) -> str:
-    file = io.StringIO(newline="")
-    csv.writer(file, lineterminator=line_end).writerows(rows)
-    return file.getvalue()
+    """Write rows with CR and LF quoted: until Python 3.13 the writer quotes only those that its line ends hold."""
+    lines: list[str] = []
+    csv.writer(_Written(lines.append), lineterminator="\r\n").writerows(rows)
+    return "".join(line.removesuffix("\r\n") + line_end for line in lines)
+
+
+class _Written(NamedTuple):
+    """What the writer calls once for each row."""
+
+    write: Callable[[str], object]

@@ -1,4 +1,4 @@
-"""Remove secrets from texts, however JSON, URLs, headers, HTML or base64 encode them.
+"""Remove secrets from texts, however JSON, URLs, headers, HTML, base64 or base 16 encode them.
 
 The process keeps a list of secrets, as the log filters of other tools do, so one rule redacts every message, header
 and log line. `Token` registers itself here when it is read.
@@ -73,18 +73,19 @@ class _Spellings:
     def __init__(self, secret: bytes) -> None:
         standard = dict.fromkeys(_base64_core(secret, before) for before in range(3))
         encoded = dict.fromkeys((*standard, *(core.translate(_URL_SAFE) for core in standard)))
-        self.longest = max(map(len, (secret, *encoded)))
-        self._secret = secret
+        self._words = (secret, *_hexadecimal(secret))
+        self.longest = max(map(len, (*self._words, *encoded)))
         self._encoded = [(core, re.compile(_AROUND % re.escape(core))) for core in encoded]
         whole = (secret, *encoded)
         self._pieces = {word[at : at + PIECE_LENGTH] for word in whole for at in range(len(word) - PIECE_LENGTH + 1)}
         self._halves = {piece[at : at + _HALF] for piece in self._pieces for at in range(_HALF)}
 
     def find_whole(self, content: bytes) -> Iterator[Span]:
-        at = content.find(self._secret)
-        while at >= 0:
-            yield at, at + len(self._secret)
-            at = content.find(self._secret, at + 1)
+        for word in self._words:
+            at = content.find(word)
+            while at >= 0:
+                yield at, at + len(word)
+                at = content.find(word, at + 1)
         for core, around in self._encoded:
             if core in content:
                 yield from (match.span() for match in around.finditer(content))
@@ -106,6 +107,12 @@ _AROUND = rb"[A-Za-z0-9+/_-]?%s[A-Za-z0-9+/_-]?={0,2}"
 _spellings = lru_cache(maxsize=_SECRETS_MAX)(_Spellings)
 
 
+def _hexadecimal(secret: bytes) -> list[bytes]:
+    """Only whole: 12 digits in base 16 are 6 characters of the secret, and occur in ordinary texts."""
+    written = [secret.hex(), secret.hex(":"), secret.hex(" ")]
+    return [spelling.encode() for each in written for spelling in (each, each.upper())]
+
+
 def _base64_core(secret: bytes, before: int) -> bytes:
     """Return the base64 characters that depend only on the secret, given the number of bytes before it (modulo 3)."""
     bits = 8 * (before + len(secret))
@@ -113,16 +120,16 @@ def _base64_core(secret: bytes, before: int) -> bytes:
 
 
 _ENCODED = re.compile(
-    rb"""\\u00(?P<json>[2-7][0-9A-Fa-f])     # JSON: any character
+    rb"""\\(?:u00|x)(?P<json>[2-7][0-9A-Fa-f]) # JSON and the literals of most languages: any character
     |    \\(?P<quoted>[!-/:-@\[-`{-~])       # JSON: \/ and \"; quoted strings of headers: any character
     |    %(?P<address>[2-7][0-9A-Fa-f])      # addresses
-    |    &\#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f]); # HTML
-    |    &\#0{0,4}(?P<decimal>[0-9]{2,3});
+    |    &\#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f])(?![0-9A-Fa-f]);? # HTML, which browsers read without ; too
+    |    &\#0{0,4}(?P<decimal>[0-9]{2,3})(?![0-9]);?
     |    &(?P<name>amp|quot|apos|lt|gt);""",
     re.VERBOSE,
 )
 _MARKS = {
-    b"\\": re.compile(rb"\\(?:u00[2-7]|[!-/:-@\[-`{-~])"),
+    b"\\": re.compile(rb"\\(?:(?:u00|x)[2-7]|[!-/:-@\[-`{-~])"),
     b"%": re.compile(rb"%[2-7][0-9A-Fa-f]"),
     b"&": re.compile(rb"&[#aqlg]"),
 }

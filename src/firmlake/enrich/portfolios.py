@@ -11,6 +11,7 @@ import polars as pl
 from firmlake.core.errors import CompanyListError
 from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
+from firmlake.core.guard import guard_texts
 from firmlake.core.settings import IntakeSettings, Settings
 from firmlake.intake.company_list import read_company_list
 
@@ -98,4 +99,4 @@ def _by_country(settings: Settings, lists: Path, folder: Path) -> tuple[dict[Pat
 
 
 def _write(path: Path, frame: pl.DataFrame) -> None:
-    write_file(path, lambda aside: frame.write_csv(aside))
+    write_file(path, lambda aside: guard_texts(frame).write_csv(aside))

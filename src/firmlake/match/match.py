@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.files import write_file
+from firmlake.core.guard import guard_texts
 from firmlake.core.open_workbook import open_workbook
 from firmlake.core.settings import Settings
 from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, find_columns, quoted_names, role_of
@@ -298,7 +299,7 @@ def _write_csv(path: Path, batches: Iterator[pl.DataFrame], delimiter: str) -> N
     with path.open("wb") as file:
         for rows in batches:
             is_first = not file.tell()
-            rows.write_csv(
+            guard_texts(rows).write_csv(
                 file,
                 include_header=is_first,
                 include_bom=is_first,

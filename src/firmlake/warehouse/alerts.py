@@ -153,8 +153,8 @@ _COMPARISON = re.compile(r"\s*(<=|>=|!=|<|>|=|is not|is)\s*(\S.*?)\s*")
 _OPERANDS = (
     ("nothing", re.compile(r"null")),
     ("boolean", re.compile(r"true|false")),
-    ("day", re.compile(r"\d{4}-\d{2}-\d{2}")),
-    ("number", re.compile(r"-?\d+(\.\d+)?")),
+    ("day", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
+    ("number", re.compile(r"-?[0-9]+(\.[0-9]+)?")),
     ("text", re.compile(r"'[^']*'")),
     ("column", re.compile(r"[a-z_]\w*")),
 )
