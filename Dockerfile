@@ -2,9 +2,9 @@
 # the token as a secret.
 #
 # The base is named to the patch release. Its digest is to be added where the registry can be asked, which this
-# repository's own CI cannot: `docker buildx imagetools inspect python:3.11.13-slim-bookworm`, then
-# `docker build --build-arg BASE=python:3.11.13-slim-bookworm@sha256:...`.
-ARG BASE=python:3.11.13-slim-bookworm
+# repository's own CI cannot: `docker buildx imagetools inspect python:3.11.14-slim-bookworm`, then
+# `docker build --build-arg BASE=python:3.11.14-slim-bookworm@sha256:...`.
+ARG BASE=python:3.11.14-slim-bookworm
 
 FROM ${BASE} AS build
 WORKDIR /build

@@ -159,7 +159,7 @@ def prefect(job: Job, stages: Stages) -> None:
     os.environ.update(quiet)
     server = TemporaryServer(job.data / "server.log", os.environ)
     atexit.register(server.stop)  # before Prefect's own functions at exit are known, so that it comes after them
-    os.environ["PREFECT_API_URL"] = server.wait()
+    os.environ.update(server.wait())
     stages.seconds["server start"] = cpu_seconds(server.pid)
     with stages.clock("client"), _in(job.data):
         import enrich

@@ -223,7 +223,7 @@ def _use(server: TemporaryServer) -> None:
     from prefect.context import refresh_global_settings_context
 
     try:
-        os.environ["PREFECT_API_URL"] = server.wait()
+        os.environ.update(server.wait())
     except OSError as error:
         raise FirmlakeError(str(error), "`firmlake run` does the same without Prefect") from None
     refresh_global_settings_context()

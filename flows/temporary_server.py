@@ -3,7 +3,8 @@
 Prefect starts such a server itself if none is configured. But it waits only 20 s for it, lets it send statistics, lets
 Ctrl-C end it before the flow has reported how it ended, and leaves it running if the flow is killed. This module runs
 Prefect's application differently. The server ends when its standard input is closed, which the kernel does however the
-starting process ends. It has a session of its own, so signals to the starting process do not reach it.
+starting process ends. It has a session of its own, so signals to the starting process do not reach it. Loopback is open
+to every account of the machine, so the server answers only those who know a random string.
 
     python flows/temporary_server.py < a pipe     prints its address once it serves
 """
@@ -11,6 +12,7 @@ starting process ends. It has a session of its own, so signals to the starting p
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -55,22 +57,23 @@ class TemporaryServer:
     def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log
+        self._auth = f"firmlake:{secrets.token_urlsafe(32)}"
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
                 [sys.executable, __file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**BATCHES, **without_token(environment)},
+                env={**BATCHES, **without_token(environment), "PREFECT_SERVER_API_AUTH_STRING": self._auth},
                 start_new_session=True,
             )
         self.pid = self._process.pid
 
-    def wait(self) -> str:
+    def wait(self) -> dict[str, str]:
         """Wait until the server serves.
 
         Returns:
-            The value for PREFECT_API_URL.
+            The variables of a client: PREFECT_API_URL and PREFECT_API_AUTH_STRING.
 
         Raises:
             OSError: The server did not start; its log says why.
@@ -79,7 +82,7 @@ class TemporaryServer:
         url = self._process.stdout.readline().decode().strip()
         if not url:
             raise OSError(f"Prefect's temporary server did not start; see {self._log}")
-        return url
+        return {"PREFECT_API_URL": url, "PREFECT_API_AUTH_STRING": self._auth}
 
     def stop(self) -> None:
         """Stop the server after it has written what it received; takes at most a few seconds."""

@@ -49,8 +49,14 @@ def test_our_variables_are_settings_and_what_prefect_yaml_asks_for_is_set():
 def test_nothing_secret_stands_in_the_file():
     for service in SERVICES.values():
         for name, value in service.get("environment", {}).items():
-            if "PASSWORD" in name or "SECRET" in name:
+            if any(word in name for word in ("PASSWORD", "SECRET", "AUTH")):
                 assert value.startswith("${"), name
+
+
+def test_prefects_server_answers_only_those_who_know_its_authentication_string():
+    assert SERVICES["server"]["environment"]["PREFECT_SERVER_API_AUTH_STRING"] == "${PREFECT_API_AUTH_STRING}"
+    for name in ("deploy", "worker"):
+        assert SERVICES[name]["environment"]["PREFECT_API_AUTH_STRING"].startswith("${PREFECT_API_AUTH_STRING:?"), name
 
 
 def test_the_worker_serves_the_pool_of_the_deployments_and_writes_where_the_image_has_its_volume():

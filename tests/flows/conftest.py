@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ import pytest
 
 from firmlake_sandbox import Sandbox
 
-from .support import FLOWS, ROOT, ByHand, server_settings, settings_for, wait_until
+from .support import FLOWS, ROOT, ByHand, ask_server, server_settings, settings_for, wait_until
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -69,10 +70,13 @@ def prefect_server(prefect_home: Path, flow_modules: None) -> Iterator[str]:
         fcntl.flock(start, fcntl.LOCK_EX)
         if not address.exists():
             server = TemporaryServer(prefect_home / "server.log", {**os.environ, **quiet})
-            address.write_text(server.wait())
+            address.write_text(json.dumps(server.wait()))
         fcntl.flock(users, fcntl.LOCK_SH)
         fcntl.flock(start, fcntl.LOCK_UN)
-        yield address.read_text()
+        client = json.loads(address.read_text())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PREFECT_API_AUTH_STRING", client["PREFECT_API_AUTH_STRING"])
+            yield client["PREFECT_API_URL"]
         fcntl.flock(users, fcntl.LOCK_UN)
         if server:
             fcntl.flock(start, fcntl.LOCK_EX)
@@ -168,7 +172,7 @@ def _look_up(api: str, state: Any) -> FlowRun:
 
     def ask(method: str, path: str) -> Any:
         of_run = {"flow_runs": {"id": {"any_": [run_id]}}} if method == "POST" else None
-        return httpx.request(method, f"{api}/{path}", json=of_run, trust_env=False).raise_for_status().json()
+        return ask_server(method, f"{api}/{path}", of_run).raise_for_status().json()
 
     known = ask("GET", f"flow_runs/{run_id}")["state"]
     return FlowRun(

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import httpx
+
 import firmlake_sandbox
 from firmlake_sandbox import Sandbox
 
@@ -38,6 +40,14 @@ def settings_for(sandbox: Sandbox, data: Path, **others: object) -> dict[str, st
         **others,
     }
     return {name.replace("__", "."): str(value) for name, value in values.items()}
+
+
+def ask_server(method: str, address: str, content: Any = None) -> httpx.Response:
+    """Ask a Prefect server, with the authentication string in the environment, if one is there."""
+    auth = tuple(os.environ.get("PREFECT_API_AUTH_STRING", "").split(":", 1))
+    return httpx.request(
+        method, address, json=content, trust_env=False, auth=(auth[0], auth[1]) if len(auth) == 2 else None
+    )
 
 
 def server_settings() -> dict[str, str]:

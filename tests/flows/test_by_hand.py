@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from contextlib import closing
@@ -69,7 +70,11 @@ def test_it_uses_the_server_that_is_named_and_says_in_one_line_how_it_failed(
 ):
     poison, *_ = write_list(by_hand.folder / "list.csv", 20)
     sandbox.set_faults([{"kind": "status", "endpoint": "lookalikes", "companies": [poison], "status": 500}])
-    by_hand.environment |= {"FIRMLAKE_API_TOKEN": sandbox.token, "PREFECT_API_URL": prefect_server}
+    by_hand.environment |= {
+        "FIRMLAKE_API_TOKEN": sandbox.token,
+        "PREFECT_API_URL": prefect_server,
+        "PREFECT_API_AUTH_STRING": os.environ["PREFECT_API_AUTH_STRING"],
+    }
     ended = by_hand.run("list.csv", settings=settings_for(sandbox, folders.data))
     assert ended.code == 3
     assert ended.error.startswith("Published, but 1 company failed. ")

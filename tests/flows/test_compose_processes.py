@@ -102,6 +102,7 @@ def test_the_weekly_run_is_fetched_published_and_exported(sandbox: Sandbox, s3: 
         variables = {
             "PREFECT_DATABASE_PASSWORD": "planted-secret",
             "STORE_PASSWORD": "planted-other",
+            "PREFECT_API_AUTH_STRING": "firmlake:planted-third",
             "FIRMLAKE_API__BASE_URL": sandbox.base_url,
         }
         places = {
@@ -133,7 +134,8 @@ def is_healthy(api: str) -> bool:
 
 
 def run_weekly(engine: Engine, api: str) -> None:
-    with httpx.Client(base_url=f"{api}/api", trust_env=False, timeout=60) as client:
+    assert httpx.post(f"{api}/api/flow_runs/filter", json={}, trust_env=False).status_code == 401
+    with httpx.Client(base_url=f"{api}/api", trust_env=False, timeout=60, auth=("firmlake", "planted-third")) as client:
         weekly = client.get("/deployments/name/enrich/weekly").json()
         scheduled = {"state": {"type": "SCHEDULED"}}
         run_id = client.post(f"/deployments/{weekly['id']}/create_flow_run", json=scheduled).json()["id"]

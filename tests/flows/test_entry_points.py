@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,7 +69,11 @@ class Place:
 
     def by_hand(self, flow: str, *arguments: str, **settings: object) -> None:
         by_hand = ByHand(self.folder / "by_hand", flow)
-        by_hand.environment |= {"FIRMLAKE_API_TOKEN": self.sandbox.token, "PREFECT_API_URL": self.server}
+        by_hand.environment |= {
+            "FIRMLAKE_API_TOKEN": self.sandbox.token,
+            "PREFECT_API_URL": self.server,
+            "PREFECT_API_AUTH_STRING": os.environ["PREFECT_API_AUTH_STRING"],
+        }
         ended = by_hand.run(*arguments, settings=self.overrides(**settings))
         assert ended.code in (0, 4), ended.err
 

@@ -18,7 +18,7 @@ from firmlake.core.settings_layers import load_settings
 from firmlake_sandbox import Sandbox
 
 from .conftest import FlowRun, _look_up
-from .support import FLOWS, settings_for, wait_until
+from .support import FLOWS, ask_server, settings_for, wait_until
 
 STATIC, SMART = 1002, 1001
 Run = Callable[..., FlowRun]
@@ -103,7 +103,7 @@ def _answer(api: str, sandbox: Sandbox, is_approved: bool, answered: threading.E
     import httpx
 
     def post(path: str, content: Any) -> httpx.Response | None:
-        answer = httpx.post(f"{api}/{path}", json=content, trust_env=False)
+        answer = ask_server("POST", f"{api}/{path}", content)
         return None if answer.status_code >= 500 else answer  # its database is busy: Prefect's own clients ask again
 
     def ask(path: str, content: Any) -> Any:
