@@ -88,6 +88,15 @@ def test_free_sql_returns_rows_up_to_a_limit(holding):
     assert (len(rows), has_more) == (10_000, True)
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT repeat('x', 1000000) FROM range(1000)", "SELECT list(i) FROM range(20000000) t(i)"]
+)
+def test_free_sql_returns_text_up_to_a_limit(holding, sql):
+    with pytest.raises(UsageError, match="more than 64 MB"):
+        holding.ask_freely(sql)
+    assert holding.ask_freely("SELECT 1 AS a, 2 AS a, NULL")[0].height == 1
+
+
 def test_a_newer_generation_is_opened_aside_and_then_shown(folders):
     publish_companies(folders, 0)
     told = []

@@ -26,6 +26,7 @@ PREPARED: Final = ("newest_measures", "findings")
 """Views that become temporary tables of the same name, from which `benchmark` and the list of findings then read."""
 _ROWS_MAX = 10_000
 _SECONDS_MAX = 30.0
+_MEGABYTES_MAX = 64
 
 
 class Holding:
@@ -76,7 +77,7 @@ class Holding:
             The first rows, and whether there are more.
 
         Raises:
-            UsageError: DuckDB rejects the query, or it takes too long. The message says why.
+            UsageError: DuckDB rejects the query, or it takes too long or gives too much text. The message says why.
         """
         with self._lock:
             timer = threading.Timer(_SECONDS_MAX, self._connection.interrupt)
@@ -85,7 +86,12 @@ class Holding:
                 kinds = {each.type for each in self._connection.extract_statements(sql)}
                 if kinds != {duckdb.StatementType.SELECT}:
                     raise UsageError("This is not a query", "Ask with SELECT or FROM, such as FROM companies LIMIT 10")
-                rows = read_frame(self._connection.sql(sql).limit(_ROWS_MAX + 1))
+                answer = self._connection.sql(sql).limit(_ROWS_MAX + 1)
+                # DuckDB measures before anything is copied: one cell may hold a hundred million numbers.
+                sizes = answer.aggregate("sum(strlen(COLUMNS(*)::VARCHAR))").fetchall()[0]
+                if sum(filter(None, sizes)) > _MEGABYTES_MAX << 20:
+                    raise UsageError(f"The rows hold more than {_MEGABYTES_MAX} MB", "Select fewer or shorter columns")
+                rows = read_frame(answer)
             except duckdb.InterruptException:
                 raise UsageError(f"The query took more than {_SECONDS_MAX:.0f} seconds", "Narrow it down") from None
             except duckdb.Error as error:

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -51,7 +52,8 @@ def serve(folders: Folders, port: int, tell: Callable[[str], object], open_page:
         folders: The data folder.
         port: The port; 0 takes a free one.
         tell: Called with lines for a person.
-        open_page: Called with the address once it answers.
+        open_page: Called once it answers, with the address of a file that only this account can read. The file leads
+            the browser to the application, whose token must not be in the process list.
 
     Raises:
         UsageError: The port is taken, or the extra `explore` is not installed.
@@ -60,22 +62,23 @@ def serve(folders: Folders, port: int, tell: Callable[[str], object], open_page:
         current.use(folders, tell)
         tell(f"Opening generation {current.holding().number}")
         token = secrets.token_urlsafe(16)
-        config = uvicorn.Config(make_application(token), log_level="warning", timeout_graceful_shutdown=1)
-        address = f"http://{HOST}:{listening.getsockname()[1]}/?access_token={token}"
+        port = listening.getsockname()[1]
+        config = uvicorn.Config(make_application(token, port), log_level="warning", timeout_graceful_shutdown=1)
+        address = f"http://{HOST}:{port}/?access_token={token}"
         tell(f"Explore at {address}; Ctrl-C ends it")
 
         class Server(uvicorn.Server):
             async def startup(self, sockets: Any = None) -> None:
                 await super().startup(sockets)
-                open_page(address)
+                open_page(_write_redirect(Path(folder), address).as_uri())
 
-        with suppress(KeyboardInterrupt):
+        with tempfile.TemporaryDirectory(prefix="firmlake-") as folder, suppress(KeyboardInterrupt):
             Server(config).run(sockets=[listening])
         sys.stderr.flush()
         os._exit(EXIT_DONE)  # threads of sessions would keep the process; they only read
 
 
-def make_application(token: str) -> ASGIApp:
+def make_application(token: str, port: int) -> ASGIApp:
     """Make the application: marimo's, which asks for the token, with headers that keep pages to this server.
 
     Raises:
@@ -87,11 +90,15 @@ def make_application(token: str) -> ASGIApp:
     except ModuleNotFoundError:
         raise FirmlakeError("`firmlake explore` needs marimo", "pip install 'firmlake[explore]'") from None
     made = marimo.create_asgi_app(quiet=True, token=token, include_code=False).with_app(path="", root=str(_APP))
-    return guarded(made.build())
+    return guarded(made.build(), port)
 
 
-def guarded(application: ASGIApp) -> ASGIApp:
-    """Let an application answer only requests for this machine's name, with headers that allow pages no other host."""
+def guarded(application: ASGIApp, port: int) -> ASGIApp:
+    """Let an application answer only requests for its own name and port, and from its own pages.
+
+    Its headers allow pages no other host. A page of another port is as foreign as one of another host: any account of
+    this machine may serve it, and a browser sends it the same cookies.
+    """
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -99,7 +106,7 @@ def guarded(application: ASGIApp) -> ASGIApp:
                 message["headers"] = [*message.get("headers", ()), *_HEADERS]
             await send(message)
 
-        if scope["type"] in ("http", "websocket") and not _is_ours(scope):
+        if scope["type"] in ("http", "websocket") and not _is_ours(scope, port):
             # A page elsewhere may have its name lead here; only the browser knows that name.
             if scope["type"] == "http":
                 await send(
@@ -124,7 +131,17 @@ def _listen(port: int) -> socket.socket:
         raise UsageError(f"Port {port} of {HOST} is taken", "Name another with --port, or leave it out") from None
 
 
-def _is_ours(scope: Scope) -> bool:
+def _write_redirect(folder: Path, address: str) -> Path:
+    """Write a page that leads to an address, readable by this account alone, as its folder is."""
+    page = folder / "open.html"
+    page.touch(mode=0o600)
+    page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">')
+    return page
+
+
+def _is_ours(scope: Scope, port: int) -> bool:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    names = [headers.get(b"host", ""), headers.get(b"origin", f"http://{HOST}").removeprefix("http://")]
-    return all(name.rpartition(":")[0] in (HOST, "localhost") or name in (HOST, "localhost") for name in names)
+    host = headers.get(b"host", "")
+    return (
+        host in (f"{HOST}:{port}", f"localhost:{port}") and headers.get(b"origin", f"http://{host}") == f"http://{host}"
+    )
