@@ -83,6 +83,7 @@ def test_no_file_is_no_rules_and_an_empty_file_is_none_of_them(tmp_path):
         ("[a]\nwhen = { equity = '< (SELECT 1)' }", "is not a comparison"),
         ("[a]\nwhen = { equity = '< \u0663' }", "is not a comparison"),
         ("[a]\nwhen = { equity = '< 1.\u0662' }", "is not a comparison"),
+        (f"[a]\nwhen = {{ equity = '< {'9' * 400}' }}", "when cannot be evaluated"),
         ("[a]\nwhen = { equity = 'is 0' }", "is not a comparison"),
         ("[a]\nwhen = { equity = '= null' }", "is not a comparison"),
         ("[a]\nwhen = { zone = \"= 'it''s'\" }", "is not a comparison"),

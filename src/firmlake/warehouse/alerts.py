@@ -134,16 +134,20 @@ def watchable() -> tuple[str, ...]:
     return (WATCHED, *(name for name in named if not any("now()" in one.sql for one in _below(name, made))))
 
 
-@cache
 def column_kinds(view: str) -> dict[str, str]:
     """Return the kind of each column of a watchable relation: number, text, day, boolean or other."""
+    return {name: _KINDS.get(re.split(r"[(\s]", type_)[0], "other") for name, type_ in _column_types(view).items()}
+
+
+@cache
+def _column_types(view: str) -> dict[str, str]:
     made = {each.name: each for each in definitions()}
     with duckdb.connect() as connection:
         create_tables(connection)
         for definition in _below(view, made):
             create_view(connection, definition)
         columns = connection.execute(f"DESCRIBE SELECT * FROM {made[view].example}").fetchall()  # noqa: S608 - our own
-    return {name: _KINDS.get(re.split(r"[(\s]", kind)[0], "other") for name, kind, *_ in columns}
+    return {name: type_ for name, type_, *_ in columns}
 
 
 _NAME = re.compile(r"\w[\w -]{0,59}")
@@ -189,6 +193,7 @@ def _read_rule(name: str, given: Any, where: str) -> AlertRule:
         view=view,
         when=when,
     )
+    _compile(rule, f"{where}: when")
     return rule if rule.says else msgspec.structs.replace(rule, says=rule.condition)
 
 
@@ -222,6 +227,17 @@ def _check(column: str, comparison: object, view: str, where: str) -> None:
             raise SettingsError(
                 f"{where}: {column} = {comparison!r} is not a valid day", "Write it as 2026-01-31"
             ) from None
+
+
+def _compile(rule: AlertRule, where: str) -> None:
+    """Have DuckDB compile a condition: one that fails after the requests would block publishing what they bought."""
+    columns = ", ".join(f'NULL::{type_} AS "{name}"' for name, type_ in _column_types(rule.view).items())
+    with duckdb.connect() as connection:
+        try:
+            connection.execute(f"EXPLAIN SELECT * FROM (SELECT {columns}) WHERE {to_sql(rule)}")  # noqa: S608 - checked
+        except duckdb.Error as error:
+            reason = str(error).partition("\n")[0]
+            raise SettingsError(f"{where} cannot be evaluated: {reason}", "Correct the comparison") from None
 
 
 def _split(comparison: str) -> tuple[str, str]:
