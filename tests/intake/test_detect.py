@@ -133,3 +133,21 @@ def test_a_list_in_which_every_line_is_refused_says_the_first_reasons(refusal):
 def test_an_unknown_encoding_or_delimiter_is_refused(refusal):
     assert "encoding 'utf-9'" in refusal(LIST, encoding="utf-9").message
     assert "cannot be the delimiter" in refusal(LIST, delimiter='"').message
+
+
+def test_json_nested_beyond_any_reader_is_refused(tmp_path):
+    path = tmp_path / "deep.ndjson"
+    path.write_text('{"country":"BE","company_number":"0403227515","x":' + "[" * 100_000 + "]" * 100_000 + "}\n")
+    with pytest.raises(CompanyListError, match="none of its first lines is an object"):
+        read_company_list(path, IntakeSettings())
+
+
+def test_a_damaged_lzma_member_is_named_as_damage(tmp_path):
+    path = tmp_path / "list.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
+        file.writestr("list.csv", LIST * 20)
+    damaged = bytearray(path.read_bytes())
+    damaged[60:90] = bytes(byte ^ 0x5A for byte in damaged[60:90])
+    path.write_bytes(damaged)
+    with pytest.raises(CompanyListError, match="truncated or damaged ZIP"):
+        read_company_list(path, IntakeSettings())
