@@ -260,6 +260,16 @@ def test_a_long_text_in_every_row_of_parquet_is_refused(tmp_path):
         read_company_list(path)
 
 
+def test_a_long_text_that_many_cells_share_is_refused_for_its_memory(refusal):
+    rows = [["kbo"], [BE], *[["shared"]] * 2_000]
+    source = zipfile.ZipFile(io.BytesIO(book(("Blad1", rows))))
+    files = {name: source.read(name).decode() for name in source.namelist()}
+    files["xl/sharedStrings.xml"] = files["xl/sharedStrings.xml"].replace("<t>shared<", f"<t>{'y' * 250_000}<")
+    content = archive(files)
+    assert len(content) < 40_000
+    assert "of memory to read" in refusal(content).message
+
+
 def test_of_two_sheets_that_may_hold_the_numbers_both_are_named_and_the_hint_chooses(read, refusal):
     content = book(("Klanten FR", [["Code"], ["552032534"], ["552081317"]]), ("Rest", [["KBO-nummer"], ["0403091220"]]))
     error = refusal(content)

@@ -44,9 +44,12 @@ _SMALL_BYTES: Final = 32 * 2**10
 _SMALL_CELLS: Final = 200_000
 _SMALL_CHARACTERS: Final = 32 * 2**20
 _PLAIN_BYTES: Final = 10 * 2**20
-_MEMORY_BYTES: Final = 2**30
+_MEMORY_BYTES: Final = 900 * 2**20
 _SECONDS: Final = 60
-"""Memory and processor time for each 10 MB of a file."""
+"""Memory and processor time for each 10 MB of a file; with the interpreter and its libraries, 1 GB."""
+
+_MEMORY_SIGNS: Final = (b"memory", b"bad_alloc", b"PyObject pointer is null")
+"""What libraries print when they cannot allocate: Rust, C++, and Polars while it makes Python objects."""
 
 _BATCH_BYTES: Final = 16 * 2**20
 _MAX_ARCHIVES: Final = 3
@@ -243,7 +246,7 @@ def _run(path: Path, order: _Order) -> _Found:
         raise CompanyListError(*msgspec.json.decode(child.stdout, type=tuple[str, str]))
     if child.returncode == -signal.SIGXCPU:
         raise _too_slow(path, order)
-    if child.returncode == _OUT_OF_MEMORY or b"memory" in child.stderr or b"bad_alloc" in child.stderr:
+    if child.returncode == _OUT_OF_MEMORY or any(sign in child.stderr for sign in _MEMORY_SIGNS):
         raise CompanyListError(
             f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read",
             "Check that it is a list; if it is, save it as CSV",
