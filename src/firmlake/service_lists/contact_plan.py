@@ -154,6 +154,8 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
     """
     entries = read_entries(path, options, CONTACT_COLUMNS, {"contact_id": options.contact_column})
     batches = list(entries.batches)
+    if not batches:
+        raise _unusable(path, [], options)
     with_company = (batch.filter(pl.col("problem").is_null()) for batch in batches)
     assumed = tell_assumed(map(count_assumed, with_company), entries.table.columns)
     lines = pl.concat(map(_check_contacts, batches)).filter(~pl.col("problem").eq_missing(pl.lit(BLANK)))
