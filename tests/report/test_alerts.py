@@ -13,11 +13,11 @@ import pytest
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.report.alert_rows import alert_row
 from firmlake.report.alerts import (
     ALERT_RULES,
     WRITERS,
     AlertCounts,
+    alert_row,
     count_alerts,
     describe_counts,
     describe_evidence,

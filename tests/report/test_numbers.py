@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from firmlake.report import charts
+from firmlake.report.charts import clean_svg
 from firmlake.report.numbers import heading, shown_change, shown_number
-from firmlake.report.svg import clean_svg
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from statistics import median, quantiles
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.report.figures import Figures as ReportFigures
-from firmlake.report.figures import read_figures
+from firmlake.report.page import Figures as ReportFigures
+from firmlake.report.page import read_figures
 from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.sections import PREPARE, SECTIONS
 from firmlake.warehouse.generations import open_warehouse

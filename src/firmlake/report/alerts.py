@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
+from typing import Any
 
 import duckdb
 import msgspec
@@ -18,17 +19,6 @@ from firmlake.core.guard import guard
 from firmlake.core.parts import csv_parts, fetch_dicts, json_parts
 from firmlake.report.section import Section
 from firmlake.warehouse.alerts import PERIODS
-
-__all__ = [
-    "ALERT_RULES",
-    "WRITERS",
-    "Alert",
-    "AlertCounts",
-    "count_alerts",
-    "describe_counts",
-    "describe_evidence",
-    "read_alerts",
-]
 
 
 class Alert(msgspec.Struct, frozen=True):
@@ -154,7 +144,6 @@ ALERT_RULES = Section(
 )
 """A section of the report."""
 
-# ---------------------------------------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _RULES = "SELECT rule FROM alert_rules UNION SELECT rule FROM alerts ORDER BY rule"
@@ -192,3 +181,16 @@ def _cell(value: object) -> object:
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     return guard(value) if isinstance(value, str) else value
+
+
+def alert_row(alert: Alert, *, with_company: bool = False) -> dict[str, Any]:
+    """Return the cells of an alert by column; `with_company` begins with the company's name and number."""
+    company = {"company": alert.name, "number": f"{alert.country} {alert.company_number}"} if with_company else {}
+    return company | {
+        "alert": alert.says,
+        "severity": alert.severity,
+        "state": alert.state,
+        "evidence": describe_evidence(alert),
+        "since": alert.opened_at.date(),
+        "closed": alert.closed_at and alert.closed_at.date(),
+    }

@@ -13,8 +13,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, UsageError, first_line
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.report.alert_rows import alert_row
-from firmlake.report.alerts import read_alerts
+from firmlake.report.alerts import alert_row, read_alerts
 from firmlake.report.company_sections import COMPANY, FIGURES, PREPARE, SECTIONS, SOURCES
 from firmlake.report.document import Tile, block, document, draw_tiles, sections
 from firmlake.report.feed import Event, describe, read_changes

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from firmlake.report.groups import GROUPS
-from firmlake.report.movers import MOVERS
 from firmlake.report.operations import OPERATIONS
+from firmlake.report.portfolio import MOVERS
 from firmlake.report.section import Section
 from firmlake.warehouse.views import GRAVITY
 

@@ -101,16 +101,23 @@ def load_run(
     counts["list_members"] = load_members(connection, run, number)
     free_memory(connection)
     counts["changes"] = record_changes(connection, run.plan, number)
-    for table in _OF_A_RUN:
-        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
-        rows = _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}"
-        counts[table] = count_rows(connection, f"INSERT INTO {table} BY NAME {rows}")
+    counts |= _replace_rows_of_run(connection, run.run_id)
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
     _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))
     _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     add_load(connection, load, counts, changed_count)
     free_memory(connection, may_compact=True)
+
+
+def _replace_rows_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, int]:
+    """Load the tables whose rows belong to a run, such as its requests, and count the rows of each."""
+    counts = {}
+    for table in _OF_A_RUN:
+        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+        rows = _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}"
+        counts[table] = count_rows(connection, f"INSERT INTO {table} BY NAME {rows}")
+    return counts
 
 
 def check_keys(connection: duckdb.DuckDBPyConnection) -> None:
