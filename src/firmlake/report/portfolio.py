@@ -217,9 +217,6 @@ PORTFOLIO = (
 )
 
 
-# ruff: noqa: S608 - statements are put together from texts of this module
-
-
 _NUMBER = "country || ' ' || company_number AS number, count(*) OVER () AS total"
 _GROWTH = f"""
     SELECT name AS company, {_NUMBER}, revenue_growth, revenue_annual AS revenue_amount,
