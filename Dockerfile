@@ -12,6 +12,9 @@ COPY requirements-build.lock ./
 RUN pip install --no-cache-dir --no-deps --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
+COPY flows ./flows
+COPY config ./config
+COPY prefect.yaml automations.yaml ./
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM ${BASE}
@@ -23,10 +26,7 @@ ARG DASK=
 RUN if [ -n "$DASK" ]; then pip freeze > /tmp/locked \
     && pip install --no-cache-dir --constraint /tmp/locked "prefect-dask>=0.3.7" "cloudpickle>=3"; fi
 COPY --from=build /wheels /wheels
-COPY flows ./flows
 COPY config ./config
-COPY prefect.yaml automations.yaml ./
-COPY data/intake/sample.csv ./data/intake/sample.csv
 RUN pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
     && useradd --create-home --uid 10001 firmlake \
     && chown -R firmlake:firmlake /firmlake

@@ -1,7 +1,7 @@
 """Add contacts to a static list under Prefect: plan, show the plan, wait for approval if required, apply.
 
     python flows/add_contacts.py FILE --list ID [--config FILE] [--set KEY=VALUE ...]        by hand
-    flows/add_contacts.py:add_contacts                                                       its entrypoint
+    firmlake.flows.add_contacts.add_contacts                                               its entrypoint
 
 The plan is also written to `plans/` in the data folder, so that `firmlake contacts apply` can resume if this run ends.
 """

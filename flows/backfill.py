@@ -2,7 +2,7 @@
 
     python flows/backfill.py portfolios/            # a run for each file of the folder
     python flows/backfill.py companies.csv          # a run for each country of the list
-    flows/backfill.py:backfill                      # its entrypoint, for deployments
+    firmlake.flows.backfill.backfill                # its entrypoint, for deployments
 
 Each run has its own list and data folder with fixed names, so a killed run resumes in its folder and nothing is paid
 twice. Each run also has an idempotency key on Prefect's server: a backfill that is started again finds its runs,
@@ -230,7 +230,7 @@ def _start(name: str, deployment: str, portfolio: Portfolio, config: str | None,
         return cast("FlowRun", run).id
     except ObjectNotFound:
         raise UsageError(
-            f"There is no deployment {deployment} on Prefect's server", "`python flows/deploy.py` makes it"
+            f"There is no deployment {deployment} on Prefect's server", "`python -m firmlake.flows.deploy` makes it"
         ) from None
 
 

@@ -1,8 +1,8 @@
 """Create or update everything on a Prefect server: the work pool, the deployments and the automations.
 
-    python flows/deploy.py            # can be repeated: existing objects are updated
-    python flows/deploy.py --check    # only checks that the variables in prefect.yaml are set
-    python flows/deploy.py --force    # also takes back what somebody changed on the server
+    python -m firmlake.flows.deploy            # can be repeated: existing objects are updated
+    python -m firmlake.flows.deploy --check    # only checks that the variables in prefect.yaml are set
+    python -m firmlake.flows.deploy --force    # also takes back what somebody changed on the server
 
 The command deploys prefect.yaml and applies automations.yaml. Automations send notices to the notification block that
 `--block` names, whatever its type. What a person set on the server stays: a paused deployment, parameters, schedules, a
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse
 
 _ROOT = Path(__file__).resolve().parents[1]
+"""The top of the checkout, or the folder of the installed package, to which the wheel adds the files below."""
 _DEPLOYMENTS = _ROOT / "prefect.yaml"
 _AUTOMATIONS = _ROOT / "automations.yaml"
 _KUBERNETES = _ROOT / "config/prefect-kubernetes.json"
@@ -74,7 +75,7 @@ def _check_variables(text: str) -> None:
     ):
         raise UsageError(
             f"Nothing is deployed: {' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set",
-            "Set LAKE_HOME to the folder of this clone and LAKE_LIST to the company list, as the worker sees them",
+            "Set LAKE_HOME to the folder of config/ and data/, and LAKE_LIST to the company list, as the worker sees them",
         )
     for name in set(_VARIABLE.findall(text)):
         value = os.environ.get(name, "").strip()
@@ -134,7 +135,7 @@ def _make_pool(client: SyncPrefectClient, name: str, kind: str) -> None:
 def _deploy_all() -> None:
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(_DEPLOYMENTS)]
     done = subprocess.run(  # noqa: S603 - Prefect's own command
-        command, cwd=_ROOT, env=without_token(os.environ), capture_output=True, text=True
+        command, env=without_token(os.environ), capture_output=True, text=True
     )
     if done.returncode:
         raise FirmlakeError(

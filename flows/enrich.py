@@ -2,7 +2,7 @@
 
     python flows/enrich.py                                              the sample list, on the embedded service
     python flows/enrich.py LIST [--config FILE] [--set KEY=VALUE ...]   the scheduled job, by hand
-    flows/enrich.py:enrich                                              its entrypoint, for deployments
+    firmlake.flows.enrich.enrich                                        its entrypoint, for deployments
 
 The flow does the same work as `firmlake run`; Prefect schedules, shows, cancels and reports it. The state of a run is
 kept in its folder alone: the same command, or `firmlake run`, resumes it after a kill -9, even without Prefect's

@@ -1,6 +1,6 @@
 """The export under Prefect: write the newest generation to `export.target` after each enrichment.
 
-    flows/export.py:export      its entrypoint, for deployments; by hand, use `firmlake export`
+    firmlake.flows.export.export     its entrypoint, for deployments; by hand, use `firmlake export`
 
 An export that already exists is not made again, so it does no harm if Prefect starts the flow twice.
 """

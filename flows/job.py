@@ -79,7 +79,7 @@ def read_job(
     if is_deployed():
         raise UsageError(
             "This run names no company list",
-            "Set LAKE_LIST and run `python flows/deploy.py` again, or start it with the parameter company_list",
+            "Set LAKE_LIST and repeat `python -m firmlake.flows.deploy`, or start it with the parameter company_list",
         )
     if company_list is not None or settings.api.base_url not in ("", SANDBOX):
         raise UsageError("No company list is named", "Name one: `python flows/enrich.py LIST`")

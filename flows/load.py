@@ -1,6 +1,6 @@
 """The load under Prefect: put the newest generation into the tables of `load.target` after each enrichment.
 
-    flows/load.py:load      its entrypoint, for deployments; by hand, use `firmlake load`
+    firmlake.flows.load.load     its entrypoint, for deployments; by hand, use `firmlake load`
 
 A load that the target already holds is not repeated, so it does no harm if Prefect starts the flow twice.
 """

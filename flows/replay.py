@@ -2,7 +2,7 @@
 
     python flows/replay.py s3://bucket/archive --workers 4                  # processes on this machine
     python flows/replay.py s3://bucket/archive --scheduler tcp://host:8786  # an existing Dask cluster
-    flows/replay.py:replay                                                  # its entrypoint, for deployments
+    firmlake.flows.replay.replay                                            # its entrypoint, for deployments
 
 `firmlake archive` fills the archive from one or several data folders. Every machine of a cluster, including its
 scheduler, needs firmlake with the extra `dask`, the archive's credentials and PREFECT_API_URL in its environment. The

@@ -1,7 +1,7 @@
 """The overview of service lists under Prefect: read all lists into the warehouse, and show what changed.
 
 python flows/service_lists.py [--type STATIC] [--config FILE] [--set KEY=VALUE ...]      by hand
-flows/service_lists.py:service_lists                                                     its entrypoint
+firmlake.flows.service_lists.service_lists                                              its entrypoint
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Upkeep of a data folder on a schedule: prune, archive, verify, metrics, report.
 
-    flows/upkeep.py:upkeep      its entrypoint, for deployments; by hand, use the commands themselves
+    firmlake.flows.upkeep.upkeep     its entrypoint, for deployments; by hand, use the commands themselves
 
 Each is the command of the same name in a process of its own, with the same locks. If a run holds the data folder, the
 upkeep is skipped and comes again at its next time.
@@ -49,7 +49,9 @@ def upkeep(
     """
     settings = read_settings(config, overrides)
     if command == "archive" and not target:
-        return end("", "Skipped: no place to archive to is named. Set LAKE_ARCHIVE and run `python flows/deploy.py`")
+        return end(
+            "", "Skipped: no place to archive to is named. Set LAKE_ARCHIVE and run `python -m firmlake.flows.deploy`"
+        )
     if is_before_first_run(settings) and not (command == "metrics" and Path(settings.paths.data).exists()):
         return end("", NO_RUN_YET)
     arguments = _arguments(command, target, settings)

@@ -16,10 +16,10 @@ AUTOMATIONS = yaml.safe_load((ROOT / "automations.yaml").read_text())["automatio
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda each: each["name"])
 def test_a_deployment_names_a_flow_and_its_parameters(deployment):
-    path, _, name = deployment["entrypoint"].partition(":")
+    module, name = deployment["entrypoint"].removeprefix("firmlake.flows.").split(".")
     found = [
         node
-        for node in ast.parse((ROOT / path).read_text()).body
+        for node in ast.parse((ROOT / f"flows/{module}.py").read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name == name
     ]
     arguments, optional = [each.arg for each in found[0].args.args], len(found[0].args.defaults)
@@ -36,8 +36,8 @@ def test_the_deployment_by_approval_waits_for_it():
 
 
 def test_every_flow_has_a_deployment():
-    entrypoints = {each["entrypoint"].partition(":")[0] for each in DEPLOYMENTS}
-    flows = {f"flows/{path.name}" for path in (ROOT / "flows").glob("*.py") if "@flow" in path.read_text()}
+    entrypoints = {each["entrypoint"].rpartition(".")[0] for each in DEPLOYMENTS}
+    flows = {f"firmlake.flows.{path.stem}" for path in (ROOT / "flows").glob("*.py") if "@flow" in path.read_text()}
     assert flows == entrypoints
 
 
@@ -49,10 +49,10 @@ def test_schedules_have_a_time_zone():
 
 @pytest.mark.parametrize("flow", ["export", "load"])
 def test_an_enrichment_that_may_have_published_starts_the_export_and_the_load(flow):
-    [started] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith(f"flows/{flow}.py")]
+    [started] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith(f"firmlake.flows.{flow}.")]
     [trigger] = started["triggers"]
     assert trigger["expect"] == ["prefect.flow-run.Completed", "prefect.flow-run.Failed"]
-    enrich = {each["name"] for each in DEPLOYMENTS if each["entrypoint"] == "flows/enrich.py:enrich"}
+    enrich = {each["name"] for each in DEPLOYMENTS if each["entrypoint"] == "firmlake.flows.enrich.enrich"}
     assert trigger["match_related"]["prefect.resource.name"] in enrich
     assert trigger["match_related"]["prefect.resource.role"] == "deployment"
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "open_warehouse"]
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # Polars hands this to its allocator when it is imported. Each of the usual eight arenas keeps for itself what was freed
 # in it, in a plan over a million companies 60 MB; one alone costs no time that could be measured.

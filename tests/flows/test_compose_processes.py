@@ -38,8 +38,9 @@ def free_port() -> int:
 
 def make_image(folder: Path) -> None:
     """Copy what the Dockerfile copies into `/firmlake`."""
-    for line in (ROOT / "Dockerfile").read_text().splitlines():
-        if line.startswith("COPY ") and "--from" not in line and "src" not in line:
+    _, _, last_stage = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")
+    for line in last_stage.splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
             for source in line.split()[1:-1]:
                 target = folder / source
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`python flows/deploy.py`: nothing without its variables; the same automations however often it runs."""
+"""`python -m firmlake.flows.deploy`: nothing without its variables; the same automations however often it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `python flows/deploy.py` makes of prefect.yaml and automations.yaml on a real server."""
+"""What `python -m firmlake.flows.deploy` makes of prefect.yaml and automations.yaml on a real server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 import pytest
 import yaml
 
-from .support import FLOWS, ROOT, ByHand, wait_until
+from .support import ROOT, ByHand, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -28,7 +28,7 @@ def test_the_servers_clock_has_the_next_runs_of_the_schedules_and_of_no_other(by
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
 
     for _ in range(2):
-        done = run(sys.executable, str(FLOWS / "deploy.py"))
+        done = run(sys.executable, "-m", "firmlake.flows.deploy")
         assert done.returncode == 0, done.stdout + done.stderr
     refused = run(prefect, "--no-prompt", "deploy", "--all", LAKE_LIST="")
     assert refused.returncode == 1
