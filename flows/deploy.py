@@ -75,7 +75,7 @@ def _check_variables(text: str) -> None:
     ):
         raise UsageError(
             f"Nothing is deployed: {' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set",
-            "Set LAKE_HOME to the folder of config/ and data/, and LAKE_LIST to the company list, as the worker sees them",
+            "Set LAKE_HOME to the folder of config/ and data/, LAKE_LIST to the company list, as the worker sees them",
         )
     for name in set(_VARIABLE.findall(text)):
         value = os.environ.get(name, "").strip()
