@@ -39,7 +39,7 @@ from firmlake.enrich.run import shortfall
 from firmlake.intake.source import local_list
 from firmlake.report.page import write_report
 from firmlake.terminal.company_lists import describe_written
-from firmlake.terminal.plan import describe_list, describe_plan
+from firmlake.terminal.plan import describe_list, describe_plan, describe_prices
 from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.runs import show_summary
 from firmlake.warehouse.generations import open_warehouse
@@ -87,7 +87,8 @@ def enrich(
     settings, source = read_job(company_list, config, {**(overrides or {}), **given}, sql)
     wanted = FileBack(Path(out), tuple(columns or ())) if out else None
     with local_list(source, sql, settings, Folders.of(settings).inputs) as path:
-        published = runner.enrich(settings, path, f"the flow enrich over {path}", OnPage(), file_back=wanted)
+        observer = OnPage(settings.run.credit_price)
+        published = runner.enrich(settings, path, f"the flow enrich over {path}", observer, file_back=wanted)
     as_task("report", lambda: report(settings, published))
     return conclude(published)
 
@@ -96,6 +97,9 @@ class OnPage(Observer):
     """The observer that shows a run on its page in Prefect: steps as tasks, progress and results as artifacts."""
 
     step = staticmethod(as_task)
+
+    def __init__(self, credit_price: str = "") -> None:
+        self.credit_price = credit_price
 
     def planned(self, planned: Planned, title: str) -> None:
         """Log what was read from the list, and what the run will cost."""
@@ -135,6 +139,11 @@ class OnPage(Observer):
             alerts = alert_rows(connection, published.run.run_id)
         announce(published, alerts)
         show_on_page(published.summary, rows, alerts)
+
+    def priced(self, planned: Planned) -> None:
+        """Log what the rest of the list will cost, after a sample of it."""
+        for line in describe_prices(planned, self.credit_price):
+            tell(line)
 
     def written(self, written: Written) -> None:
         """Log which file was written."""

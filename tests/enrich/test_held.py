@@ -84,7 +84,8 @@ def test_without_a_warehouse_nothing_is_held(folders):
     held = held_at(folders, NOON)
     assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
     assert held.state.columns == [
-        "company", "dataset", "is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred", "expected_count"
+        "company", "dataset", "is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred", "expected_count",
+        "is_bought", "is_not_found",
     ]  # fmt: skip
 
 

@@ -77,6 +77,14 @@ class OnTerminal(Observer):
 
         self._call.show(partial(show_summary, published.summary, published.failed, is_resumed=self._is_resumed))
 
+    def priced(self, planned: Planned) -> None:
+        """Print what the rest of the list will cost, after a sample of it."""
+        from firmlake.terminal.plan import describe_prices
+
+        self._call.say("\nThe rest of the list, judged by what was fetched so far:")
+        for line in describe_prices(planned, self._call.settings().run.credit_price):
+            self._call.say(line)
+
     def written(self, written: Written) -> None:
         """Print which file was written, and which columns had to be renamed in it."""
         from firmlake.terminal.company_lists import describe_written

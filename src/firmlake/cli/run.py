@@ -139,11 +139,11 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
     from firmlake.enrich import expand
     from firmlake.enrich import plan as planning
     from firmlake.terminal.bill import describe_bill
-    from firmlake.terminal.plan import describe_list, describe_plan, plan_content, show_refused
+    from firmlake.terminal.plan import describe_list, describe_plan, describe_prices, plan_content, show_refused
 
     settings = _run_settings(call, **options)
     expand.check_expand(settings)
-    planned = planning.plan(settings, company_list, utc_now())
+    planned = planning.plan(settings, company_list, utc_now(), is_priced=True)
     content = plan_content(planned)
     bill = planning.forecast(settings, planned, utc_now())
     content["bill"] = bill
@@ -158,6 +158,8 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
             echo(line)
         for line in describe_bill(bill) if bill else ():
+            echo(line)
+        for line in describe_prices(planned, settings.run.credit_price):
             echo(line)
         for number, step in enumerate(steps, 1):
             echo(f"Step {number}, {settings.run.expand}, as far as the warehouse knows:")

@@ -97,6 +97,13 @@ class RunSettings(SettingsSection, frozen=True):
             description="most credits of this data folder in a calendar month; -1 sets no budget",
         ),
     ] = -1
+    credit_price: Annotated[
+        str,
+        Meta(
+            pattern=r"^(\d+(\.\d+)? [A-Z]{3})?$",
+            description='price of a credit, such as "0.12 EUR": plans then state money too; "" states credits alone',
+        ),
+    ] = ""
     time_zone: Annotated[str, Meta(description="time zone of the months and days in bills and budgets")] = (
         "Europe/Brussels"
     )

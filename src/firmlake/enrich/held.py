@@ -38,7 +38,8 @@ class Held(NamedTuple):
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
             dataset, is_fresh, is_closing (its paid window certainly ends soon, and it was not requested in these last
             days), is_left_out (not found, because answers left it out; none is if every company is to be requested),
-            has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
+            has_failed, is_barred (the dataset was given up), expected_count (records in the last answer), is_bought
+            (a credit was spent on the company), is_not_found.
         paid: Companies whose paid window lasts longer than a run: country, company_number, free_until (UTC; the end of
             the window without its margin).
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
@@ -176,7 +177,8 @@ _STATE = """
            :refresh_after_days > 0 AND is_left_out AS is_left_out,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
            status IN ('forbidden', 'unavailable') AS is_barred,
-           nullif(record_count + reject_count, 0) AS expected_count
+           nullif(record_count + reject_count, 0) AS expected_count,
+           paid_at IS NOT NULL AS is_bought, coalesce(status = 'not_found', 0) AS is_not_found
     FROM said s LEFT JOIN newest USING (company)
 """
 _PAID = """
@@ -208,6 +210,8 @@ _STATE_SCHEMA = pl.Schema(
         "has_failed": pl.Boolean(),
         "is_barred": pl.Boolean(),
         "expected_count": pl.Int32(),
+        "is_bought": pl.Boolean(),
+        "is_not_found": pl.Boolean(),
     }
 )
 _ROWS_AT_ONCE = 100_000

@@ -76,5 +76,8 @@ class Observer:
     def published(self, published: Published) -> None:
         """Receive the result of a published run."""
 
+    def priced(self, planned: Planned) -> None:
+        """Receive, after a sample, what the rest of its list will cost: `planned.prices`."""
+
     def written(self, written: Written) -> None:
         """Receive the file that the list was written to."""

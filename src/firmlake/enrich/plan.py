@@ -29,6 +29,7 @@ from firmlake.enrich.held import (
     spent_before,
     targets_left,
 )
+from firmlake.enrich.price import HitRate, Price, hit_rate_of, price_cuts
 from firmlake.enrich.targets import FAILED, Estimate, count_companies, estimate, find_targets
 from firmlake.intake.company_list import CompanyList, choose_from, known_companies, read_company_list
 from firmlake.intake.key import KEY_SQL, company_key, names_of
@@ -191,12 +192,12 @@ class Whole(NamedTuple):
     estimate: Estimate
 
 
-def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Whole]:
+def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Whole, pl.DataFrame]:
     """Choose the first `run.sample` companies of a list for which a dataset is missing or stale.
 
     Returns:
-        A list of these companies, with the refused lines of the whole list; and what the whole list would cost without
-        budgets.
+        A list of these companies, with the refused lines of the whole list; what the whole list would cost without
+        budgets; and the targets of the whole list.
     """
     targets = find_targets(
         companies.companies,
@@ -208,7 +209,7 @@ def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple
     )
     whole = Whole(count_companies(targets), estimate(settings.api, targets, held.totals))
     chosen = targets.lazy().select(pl.col(_KEY).cast(pl.String)).unique(maintain_order=True).head(settings.run.sample)
-    return choose_from(companies, chosen.collect()), whole
+    return choose_from(companies, chosen.collect()), whole, targets
 
 
 _OVERTAKEN_AFTER = timedelta(days=1)
@@ -234,6 +235,9 @@ class Planned(NamedTuple):
             has closed since, or runs of an earlier day if other companies have fallen due since. Their answers are
             published first.
         other_list: The list that this one would replace although the two seem different; None if there is none.
+        hit_rate: How many of the companies asked so far the service knew.
+        prices: What the whole list would cost, whatever the sample and the budget, then its cheaper cuts; empty unless
+            `plan` was asked for them.
     """
 
     companies: CompanyList
@@ -250,10 +254,18 @@ class Planned(NamedTuple):
     refresh_off: str = ""
     replaced: tuple[Run, ...] = ()
     other_list: OtherList | None = None
+    hit_rate: HitRate = hit_rate_of(0, 0)
+    prices: tuple[Price, ...] = ()
 
 
-def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
+def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bool = False) -> Planned:
     """Read a company list and work out what to fetch for it and what that costs.
+
+    Args:
+        settings: Budgets and limits.
+        company_list: A file.
+        now: UTC.
+        is_priced: Also price the whole list and its cheaper cuts.
 
     Raises:
         CompanyListError: The list cannot be used.
@@ -269,10 +281,16 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
     )
     held = read_held(settings, folders, now)
     other_list = find_other_list(settings, companies)
-    if not settings.run.sample:
-        return _plan(settings, folders, companies, held, now)._replace(other_list=other_list)
-    sample, whole = take_sample(settings, companies, held)
-    return _plan(settings, folders, sample, held, now)._replace(whole=whole, other_list=other_list)
+    if settings.run.sample:
+        sample, whole, targets = take_sample(settings, companies, held)
+        planned = _plan(settings, folders, sample, held, now)._replace(whole=whole)
+    else:
+        planned = _plan(settings, folders, companies, held, now)
+        targets = planned.targets
+    if is_priced:
+        hit_rate, prices = price_cuts(settings, companies.companies, targets, held)
+        planned = planned._replace(hit_rate=hit_rate, prices=tuple(prices))
+    return planned._replace(other_list=other_list)
 
 
 def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:

@@ -88,6 +88,9 @@ def enrich(
             name = held_name(first.run)
             write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
             observer.written(observer.step(f"write {file_back.path.name}", write))
+        if settings.run.sample:
+            rest = msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, sample=0))
+            observer.priced(planning.plan(rest, company_list, now(), is_priced=True))
         return published
 
 

@@ -14,7 +14,7 @@ from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import show_table
 
-__all__ = ["describe_list", "describe_plan", "describe_refused", "plan_content", "show_refused"]
+__all__ = ["describe_list", "describe_plan", "describe_prices", "describe_refused", "plan_content", "show_refused"]
 
 _REFUSED_MAX = 10
 _REFUSED_NAMED = 5
@@ -83,6 +83,25 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     yield from _describe_unfinished(planned)
 
 
+def describe_prices(planned: Planned, credit_price: str) -> Iterator[str]:
+    """Describe what a list will cost, low, expected and worst, then its cheaper cuts."""
+    rate = planned.hit_rate
+    if rate.asked_count:
+        yield (
+            f"The service knew {rate.hit_count:,} of {count_of(rate.asked_count, 'company')} asked so far: "
+            f"{rate.hit_count / rate.asked_count:.0%} (95 % interval: {rate.low:.0%} to {rate.high:.0%})"
+        )
+    for price in planned.prices:
+        expected = "unknown" if price.expected is None else f"{price.expected:,}"
+        money = ", ".join(price.in_money(credit_price))
+        said = f" ({money})" if money else ""
+        yield (
+            f"Price, {price.cut}{f' ({price.how})' if price.how else ''}: {count_of(price.target_count, 'company')}, "
+            f"about {count_of(price.request_count, 'request')}, {duration(price.minutes * 60)}, credits low "
+            f"{price.low:,}, expected {expected}, worst {price.worst:,}{said}"
+        )
+
+
 def plan_content(planned: Planned) -> dict[str, Any]:
     """Convert a plan to plain values for JSON."""
     companies = planned.companies
@@ -106,6 +125,8 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "waits_because": planned.waits.why if planned.waits else "",
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
         "whole": _whole_content(planned.whole),
+        "hit_rate": planned.hit_rate._asdict(),
+        "prices": [price._asdict() for price in planned.prices],
         "other_list": planned.other_list and planned.other_list._asdict(),
         "replaced": [run.run_id for run in planned.replaced],
         "unfinished_elsewhere": [
