@@ -459,7 +459,7 @@ def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: C
 
 
 @pytest.mark.slow
-def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(call: Call, sandbox):
+def test_an_interrupted_run_is_taken_up_with_another_version_of_its_list(call: Call, sandbox):
     write_few(130)
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
     assert call("run", "few.csv").code == 5
@@ -467,22 +467,21 @@ def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(c
     assert 90 < paid < 130
     (interrupted,) = (path.name for path in Path("data/runs").iterdir())
     write_few(40)
-    assert (
-        f"Run {interrupted} was interrupted and is not resumed, because its list has changed"
-        in call("plan", "few.csv").out
-    )
-    assert call("run", "few.csv").code == 3, "the list lost companies"
+    assert call("plan", "few.csv", "--json").content["continues_run"] == interrupted
+    assert call("run", "few.csv").code == 0
     summary = sandbox.ledger()["summary"]
     assert (summary["credits_charged"], summary["companies_charged_again"]) == (paid, 0)
     assert call("status", "--json").content["unfinished"] == []
     held = "SELECT count(*) AS n FROM companies WHERE paid_at IS NOT NULL"
     assert call("query", held, "--format", "json").content == [{"n": paid}]
     outcomes = "SELECT outcome, reason FROM runs ORDER BY started_at"
-    assert [row["outcome"] for row in call("query", outcomes, "--format", "json").content] == ["stopped", "some_failed"]
+    assert [row["outcome"] for row in call("query", outcomes, "--format", "json").content] == ["done"]
 
 
 @pytest.mark.parametrize("is_complete", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_replaced_run_is_published_although_an_earlier_try_was_killed(call: Call, sandbox, monkeypatch, is_complete):
+def test_a_run_that_ended_is_published_before_another_version_of_its_list(
+    call: Call, sandbox, monkeypatch, is_complete
+):
     """Before the first publish of a data folder there is no warehouse, and the outcome is decided already."""
     write_few(130)
     if not is_complete:
@@ -496,7 +495,7 @@ def test_a_replaced_run_is_published_although_an_earlier_try_was_killed(call: Ca
     assert call("run", "few.csv").code == 0
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
     outcomes = call("query", "SELECT outcome FROM runs ORDER BY started_at", "--format", "json").content
-    assert [row["outcome"] for row in outcomes] == ["done" if is_complete else "stopped", "done"]
+    assert [row["outcome"] for row in outcomes] == ["done"] * (1 + is_complete), "what ended is not taken up"
 
 
 @pytest.mark.slow
@@ -504,14 +503,14 @@ def test_a_sample_leaves_the_unfinished_run_of_its_list_alone(call: Call, sandbo
     write_few(130)
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
     assert call("run", "few.csv").code == 5
-    assert call("plan", "few.csv", "--sample", "5", "--json").content["replaced"] == []
+    assert call("plan", "few.csv", "--sample", "5", "--json").content["continues_run"] is None
     assert call("run", "few.csv", "--sample", "5").code == 0
     (unfinished,) = call("status", "--json").content["unfinished"]
     assert call("plan", "few.csv", "--json").content["continues_run"] in unfinished
 
 
 @pytest.mark.slow
-def test_drift_in_a_replaced_run_does_not_keep_the_new_list_from_its_run(call: Call, sandbox):
+def test_drift_in_a_run_that_is_taken_up_costs_the_new_list_one_call(call: Call, sandbox):
     write_few(130)
     assert call("run", "few.csv").code == 0
     vanished = {"kind": "drift", "endpoint": "financials", "field": "healthIndicator", "change": "vanished", "count": 0}
@@ -519,9 +518,10 @@ def test_drift_in_a_replaced_run_does_not_keep_the_new_list_from_its_run(call: C
     assert call("run", "few.csv", "--refresh").code == 5
     sandbox.set_faults([])
     write_few(120)
-    result = call("run", "few.csv")
-    assert (result.code, "its answers are refused (" in result.err) == (0, True)
-    assert call("plan", "few.csv", "--json").content["replaced"] == []
+    assert call("run", "few.csv").code == 6
+    assert call("plan", "few.csv", "--json").content["continues_run"] is None
+    assert call("run", "few.csv").code == 0
+    assert call("status", "--json").content["unfinished"] == []
 
 
 @pytest.mark.slow
@@ -532,7 +532,7 @@ def test_a_plan_prices_what_a_budget_leaves_of_an_unfinished_run(call: Call, san
     paid = sandbox.ledger()["summary"]["credits_charged"]
     budget = str(paid + 5)  # of the run as a whole
     plan = call("plan", "few.csv", "--max-credits", budget, "--json").content
-    assert (plan["credits"], plan["waiting_count"], len(plan["replaced"])) == (5, 125 - paid, 1)
+    assert (plan["credits"], plan["waiting_count"], bool(plan["continues_run"])) == (5, 125 - paid, True)
     assert call("run", "few.csv", "--max-credits", budget).code == 4
     assert sandbox.ledger()["summary"]["credits_charged"] <= paid + 5
 

@@ -84,7 +84,7 @@ class Journal:
 
     def _begin(self) -> None:
         self._run = run = start_or_resume(self._settings, self._plan(), self._now())
-        self._writer = SegmentWriter(run.folders.landing(run.run_id, 1))
+        self._writer = SegmentWriter(run.folders.landing(run.run_id, run.plan.shard_count))
         for answer in self._answers:
             self._write(answer)
 
@@ -102,7 +102,7 @@ class Journal:
 def _header(run: Run, answer: Answer) -> Header:
     """Make the header of an answer to a check: it may have cost a credit, but answers no target of the run."""
     base = Header(
-        kind="probe", request_id="", run_id=run.run_id, shard=1, dataset=answer.request.endpoint,
+        kind="probe", request_id="", run_id=run.run_id, shard=run.plan.shard_count, dataset=answer.request.endpoint,
         companies=answer.request.companies, language=run.plan.language, fetched_at=answer.fetched_at,
     )  # fmt: skip
     return msgspec.structs.replace(answered(base, answer), kind="probe")

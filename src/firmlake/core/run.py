@@ -64,10 +64,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Companies refreshed for free, in the last days of their paid window."""
     forgotten_count: int = 0
     """Companies outside their paid window that were forgotten since: what they cost is still charged."""
+    sample: int = 0
+    """How many companies of its list a sample has; 0 for the whole list."""
     budget: str = ""
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
     credits_before: int = 0
-    """Credits spent by the runs whose place this one took; they count towards `run.max_credits`."""
+    """Credits spent by a run of the same subject that was refused for drift; they count towards `run.max_credits`."""
     doubts_totals: bool = False
     """Whether a full page whose total equals its length was doubted; earlier versions believed it."""
     names: NameSettings = NameSettings()
@@ -79,8 +81,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> tuple[str, tuple[str, ...], str]:
-        """The list, datasets and language; a run can continue another run with the same subject."""
-        return self.list_sha256, self.datasets, self.language
+        """The list or command by name, datasets and language: a call takes up an interrupted run of its subject."""
+        return (self.company_list or self.list_name).casefold(), self.datasets, self.language
 
     @property
     def again(self) -> str:
@@ -98,8 +100,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why the outcome is not "done".
         next_step: What to do about it; empty in runs of earlier versions.
         vanished_share: The largest share of records that lack a known field, if the run was refused.
-        credits_passed_on: Credits that count towards `run.max_credits` of the run that takes the place of this one,
-            because its rest costs more than the budget; 0 if none does.
     """
 
     run_id: str
@@ -108,7 +108,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     next_step: str = ""
     vanished_share: float = 0.0
-    credits_passed_on: int = 0
 
     @property
     def is_refused(self) -> bool:
@@ -321,18 +320,18 @@ def restore_outcome(folders: Folders, known: Outcome) -> None:
 
 
 def unfinished_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
-    """List the unpublished runs that no later run of the same subject has replaced, oldest first.
+    """List the unpublished runs after which no run of the same subject was published, oldest first.
 
     Args:
         runs: The result of `list_runs`.
         loaded: Names of the runs in the warehouse.
     """
-    replaced: set[tuple[object, ...]] = set()
+    replaced: set[tuple[object, int]] = set()
     found = []
     for run in reversed(runs):
         if run.run_id in loaded:
-            replaced.add(run.plan.subject)
-        elif run.plan.subject not in replaced:
+            replaced.add((run.plan.subject, run.plan.sample))
+        elif replaced.isdisjoint((run.plan.subject, sample) for sample in (0, run.plan.sample)):
             found.append(run)
     return found[::-1]
 

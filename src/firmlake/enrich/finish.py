@@ -41,7 +41,6 @@ def decide_outcome(
     manifest: Manifest,
     stopped: Stopped | None,
     now: datetime,
-    credits_passed_on: int = 0,
 ) -> Outcome:
     """Decide the outcome of a staged run, and record it.
 
@@ -51,7 +50,6 @@ def decide_outcome(
         manifest: Its staged files.
         stopped: Why fetching stopped early; None if it did not.
         now: UTC.
-        credits_passed_on: As in `Outcome`.
 
     Raises:
         DriftError: The run holds a value or field that the settings under `contract` do not allow. Nothing was
@@ -71,7 +69,7 @@ def decide_outcome(
     elif count := waiting.select(pl.len()).collect().item():
         kind, causes = "stopped", [left_out(settings, run.plan, count), *causes]
     reason, next_step = join_causes(causes)
-    return run.finish(kind, reason, now, next_step=next_step, credits_passed_on=credits_passed_on)
+    return run.finish(kind, reason, now, next_step=next_step)
 
 
 def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outcome, now: datetime) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -27,7 +27,7 @@ from firmlake.landing.charged import with_refresh_off
 from firmlake.report.bill import month_start
 from firmlake.tables.index import AHEAD, micros, open_index
 from firmlake.tables.underway import Underway, is_recent, read_underway
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import MARGIN, closing_lead, loaded_runs, read_loads
 
 
@@ -44,7 +44,7 @@ class Held(NamedTuple):
             the window without its margin).
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: Runs in the warehouse, oldest first.
-        underway: What has landed of runs that are not in the warehouse.
+        underway: What has landed of runs that have no end or were refused.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         spent: Credits spent in the current calendar month.
     """
@@ -52,7 +52,7 @@ class Held(NamedTuple):
     state: pl.DataFrame
     paid: pl.DataFrame
     totals: list[int]
-    runs: list[str]
+    runs: Sequence[str] = ()
     underway: tuple[Underway, ...] = ()
     ahead: tuple[int, datetime] | None = None
     spent: int = 0
@@ -71,28 +71,48 @@ def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
         now: UTC.
 
     Raises:
-        DamagedError: A run that is needed has lost its plan, or its tables and its answers. Restore them.
+        DamagedError: The warehouse is lost; or a run that is needed has lost its plan, or its tables and its answers.
+            Restore them.
     """
     run = with_refresh_off(settings.run, folders)
     loads = _read_loads(folders, run.duckdb_memory)
     runs = list_runs(folders, loaded := [name for name, _ in loads])
     unloaded = [each for each in runs if each.run_id not in loaded]
-    underway = tuple(read_underway(each) for each in unloaded if is_recent(each.plan, run, now))
-    with open_index(folders, runs, loads) as index:
+    open_ = [each for each in unloaded if not each.is_fetched and is_recent(each.plan, run, now)]
+    with open_index(folders, runs, [*loads, *_ended(unloaded)]) as index:
         held = _read_index(index, now, run.refresh_after_days, run.credit_window_days, run.free_refresh_days)
         spent = _read_spent(index, month_start(now, ZoneInfo(run.time_zone)))
-    return held._replace(underway=underway, spent=spent)
+    return held._replace(runs=loaded, underway=tuple(map(read_underway, open_)), spent=spent)
 
 
 def renew_index(folders: Folders, memory_limit: str) -> None:
     """Read into the index what has just been published, so that whoever plans next need not."""
     loads = _read_loads(folders, memory_limit)
-    with suppress(DamagedError), open_index(folders, list_runs(folders, [name for name, _ in loads]), loads):
-        pass
+    with suppress(DamagedError):
+        runs = list_runs(folders, loaded := [name for name, _ in loads])
+        with open_index(folders, runs, [*loads, *_ended(run for run in runs if run.run_id not in loaded)]):
+            pass
+
+
+def find_unloaded(settings: Settings, folders: Folders) -> list[Run]:
+    """Find the runs that ended and are not in the warehouse, in the order of their end; refused ones once released."""
+    loaded = {name for name, _ in _read_loads(folders, settings.run.duckdb_memory)}
+    runs = [run for run in list_runs(folders, loaded) if run.run_id not in loaded]
+    released = [run for run in runs if not run.is_fetched and run.outcome() and not _is_refused(settings, run)]
+    by_end = {run.run_id: run for run in (*released, *(run for run in runs if run.is_fetched))}
+    return [by_end[name] for name, _ in _ended(by_end.values())]
+
+
+def _ended(runs: Iterable[Run]) -> list[tuple[str, datetime]]:
+    """List the runs that ended, and when, in the order in which they are loaded."""
+    ends = ((run.run_id, outcome.finished_at) for run in runs if (outcome := run.outcome()))
+    return sorted(ends, key=lambda end: end[::-1])
 
 
 def _read_loads(folders: Folders, memory_limit: str) -> list[tuple[str, datetime]]:
     if newest(folders) is None:
+        if lost := lost_warehouse(folders):
+            raise lost  # otherwise every company would be paid for again
         return []
     with open_warehouse(folders, memory_limit=memory_limit) as connection:
         loaded = set(loaded_runs(connection))
@@ -128,7 +148,6 @@ def _read_index(
         ),
         names_of(paid["company"]).with_columns(free_until),
         _quantiles(counts) if index.execute(_IS_ENOUGH).fetchone() else [],
-        [name for (name,) in index.execute("SELECT name FROM run WHERE position IS NOT NULL ORDER BY position")],
         ahead=(ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
     )
 
@@ -217,22 +236,44 @@ _STATE_SCHEMA = pl.Schema(
 _ROWS_AT_ONCE = 100_000
 
 
+class Kept(NamedTuple):
+    """What an interrupted run keeps when it is planned again.
+
+    Attributes:
+        targets: The frozen targets of companies that it has paid for, or that it is done with. They stay in their
+            shards, where their answers are.
+        left: Those of them that are still to be requested, with remaining_count; is_paid is as of now.
+    """
+
+    targets: pl.DataFrame
+    left: pl.DataFrame
+
+
 def find_unfinished(
     settings: Settings, folders: Folders, companies: CompanyList, held: Held, now: datetime
 ) -> Run | None:
-    """Find the newest run over the same companies that can be resumed.
+    """Find the newest run without an end of the same list, datasets and language, whose number this call takes up.
 
-    The run must be of the same service, recent enough and not refused. It must not have treated answers as fresh that
-    are stale by the current settings.
+    The run must be of the same service and recent enough. It must not have treated answers as fresh that are stale by
+    the current settings. The list may have changed since. A sample takes up only a sample, and the whole list none.
     """
     oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
     subject = _subject(settings, companies)
     for run in reversed(unfinished_runs(list_runs(folders, held.runs), held.runs)):
         is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
         is_same &= not settings.api.base_url or is_service(settings, run.plan.service)
-        if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):
+        is_same &= run.plan.sample == (settings.run.sample if companies.is_file else 0)
+        if is_same and run.plan.started_at > oldest and run.outcome() is None:
             return run
     return None
+
+
+def is_of_call(settings: Settings, run: Run, companies: CompanyList) -> bool:
+    """Return whether a call with these companies would have made a run, so that its end is the end of the call."""
+    is_same = run.plan.subject == _subject(settings, companies)
+    if companies.is_file:
+        is_same &= (run.plan.list_sha256, run.plan.sample) == (companies.sha256, settings.run.sample)
+    return is_same
 
 
 def spent_before(
@@ -243,71 +284,63 @@ def spent_before(
     held: Held,
     now: datetime,
 ) -> int:
-    """Count the credits spent by the run to resume or to replace, including those of earlier attempts.
+    """Count the credits spent by the run to take up, or by the last one of its subject if that was refused for drift.
 
-    A run refused for drift counts as replaced: otherwise each further run would spend a whole budget for nothing.
+    Otherwise each further run would spend a whole budget for nothing.
     """
     if (last := unfinished) is None:
         subject, oldest = _subject(settings, companies), _oldest(settings, now)
         runs = [run for run in list_runs(folders, held.runs) if run.plan.subject == subject]
-        if not runs or runs[-1].plan.started_at <= oldest:
+        outcome = runs[-1].outcome() if runs and runs[-1].plan.started_at > oldest else None
+        if outcome is None or not outcome.is_refused:
             return 0
         last = runs[-1]
-    outcome = last.outcome()
-    if last == unfinished or (outcome and outcome.is_refused):
-        return last.plan.credits_before + sum(each.credit_count for each in held.underway if each.run == last)
-    return outcome.credits_passed_on if outcome else 0
+    return last.plan.credits_before + sum(each.credit_count for each in held.underway if each.run == last)
 
 
-def find_replaced(settings: Settings, companies: CompanyList, held: Held) -> tuple[Run, ...]:
-    """Find the unfinished runs of earlier versions of the list. They had other companies, so they cannot be resumed.
+def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> Kept:
+    """Read what an interrupted run keeps when it is planned again.
 
-    A sample replaces nothing: it has other companies, but the run over the whole list can still be resumed.
+    A company stays in its shard if it is paid for now or nothing about it is left to request. Of a company that the run
+    has not paid for, only the datasets that are answered stay: it may be unknown. All else is planned as if the run had
+    not asked for it: windows may have closed, and a budget may leave companies out.
     """
-    if not companies.is_file or settings.run.sample:
-        return ()
-    name = (settings.run.list_name or list_name_of(companies.path)).casefold()
-    return tuple(
-        each.run
-        for each in held.underway
-        if each.run.plan.company_list.casefold() == name
-        and each.run.plan.list_sha256 != companies.sha256
-        and not _is_refused(settings, each.run)
-    )
+    underway, key = _underway(unfinished, held), ["country", "company_number", "dataset"]
+    targets = unfinished.scan_targets().filter(pl.col("shard").is_in(underway.begun)).collect()
+    pending = underway.pending.cast({name: targets.schema[name] for name in key})
+    is_pending = pl.struct(key).is_in(pending.select(pl.struct(key)).to_series().implode())
+    is_done = pl.when(_is_among(underway.paid)).then(~_is_among(underway.pending)).otherwise(~is_pending)
+    targets = targets.filter(is_done | _is_among(held.paid))
+    if is_refresh_off:  # the service charged for one, so none is asked for
+        in_vain = targets.filter("is_refresh").join(pending, on=key, how="semi")
+        targets = targets.join(in_vain, on=key, how="anti", maintain_order="left")
+    left = targets.join(pending, on=key, how="inner", maintain_order="left").with_columns(is_paid=_is_among(held.paid))
+    return Kept(targets, left)
+
+
+def without_kept(state: pl.DataFrame, kept: Kept) -> pl.DataFrame:
+    """Return the state of companies and datasets as if what a run keeps were fresh, so that it is not planned twice."""
+    names = pl.col("dataset").cast(pl.String).cast(_DATASET)
+    pairs = kept.targets.select(company_key().alias("company"), names.alias("dataset"))
+    flags = {name: pl.lit(name == "is_fresh") for name, kind in _STATE_SCHEMA.items() if kind == pl.Boolean()}
+    fresh = pairs.with_columns(expected_count=pl.lit(None, pl.Int32), **flags).select(_STATE_SCHEMA.names())
+    return pl.concat([state.join(pairs, on=["company", "dataset"], how="anti"), fresh])
 
 
 def find_others(
-    settings: Settings,
-    companies: CompanyList,
-    targets: pl.DataFrame,
-    held: Held,
-    now: datetime,
-    replaced: Collection[Run] = (),
+    settings: Settings, companies: CompanyList, targets: pl.DataFrame, unfinished: Run | None, held: Held, now: datetime
 ) -> tuple[tuple[Run, int], ...]:
-    """Find the unfinished runs, except `replaced`, that already hold answers about the planned companies."""
+    """Find the other unfinished runs that already hold answers about the planned companies."""
     key = ["country", "company_number"]
     asked = targets.lazy().select(pl.col(key).cast(pl.String))  # lazy: a million companies are not copied
     counts = (
         (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
         for each in held.underway
         if each.run.plan.list_sha256 != companies.sha256
-        and each.run not in replaced
+        and each.run != unfinished
         and each.run.plan.started_at > _oldest(settings, now)
     )
     return tuple((run, count) for run, count in counts if count and not _is_refused(settings, run))
-
-
-def targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
-    """Read the targets that an unfinished run still has to request, and mark those that are paid for by now."""
-    underway = _underway(unfinished, held)
-    return underway.targets_left().with_columns(is_paid=_is_among(held.paid))
-
-
-def has_lapsed(unfinished: Run, held: Held) -> bool:
-    """Return whether a company that an unfinished run still has to request was free for it and is not any more."""
-    underway = _underway(unfinished, held)
-    was_paid = pl.col("is_paid") | _is_among(underway.paid)
-    return not underway.targets_left().filter(was_paid & ~_is_among(held.paid)).is_empty()
 
 
 def _underway(unfinished: Run, held: Held) -> Underway:
@@ -321,7 +354,10 @@ def _is_among(companies: pl.DataFrame) -> pl.Expr:
 
 def _subject(settings: Settings, companies: CompanyList) -> tuple[str, tuple[str, ...], str]:
     """Return the subject of a run over these companies, as `RunPlan.subject`."""
-    return companies.sha256, settings.run.datasets, settings.api.language
+    name = companies.path.name
+    if companies.is_file:
+        name = settings.run.list_name or list_name_of(companies.path)
+    return name.casefold(), settings.run.datasets, settings.api.language
 
 
 def _oldest(settings: Settings, now: datetime) -> datetime:

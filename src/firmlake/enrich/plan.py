@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
+import msgspec
 import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
@@ -22,25 +20,24 @@ from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.held import (
     Held,
     find_others,
-    find_replaced,
     find_unfinished,
-    has_lapsed,
     read_held,
+    read_kept,
     spent_before,
-    targets_left,
+    without_kept,
 )
 from firmlake.enrich.price import HitRate, Price, hit_rate_of, price_cuts
-from firmlake.enrich.targets import FAILED, Estimate, count_companies, estimate, find_targets
+from firmlake.enrich.targets import FAILED, Estimate, beside_kept, count_companies, estimate, find_targets
 from firmlake.intake.company_list import CompanyList, choose_from, known_companies, read_company_list
 from firmlake.intake.key import KEY_SQL, company_key, names_of
 from firmlake.intake.lines import Members, list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
-from firmlake.report.bill import Bill, month_start, read_bill
+from firmlake.report.bill import Bill, read_bill
 from firmlake.tables.leaves import check_contract
 from firmlake.warehouse.alerts import read_rules
-from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
+from firmlake.warehouse.generations import newest, open_warehouse
 
 _WARN_SHARE = 0.8
 
@@ -212,17 +209,13 @@ def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple
     return choose_from(companies, chosen.collect()), whole, targets
 
 
-_OVERTAKEN_AFTER = timedelta(days=1)
-"""A run that was interrupted less than this ago is resumed even if other companies have fallen due since."""
-
-
 class Planned(NamedTuple):
     """The plan of a run: what it would do.
 
     Attributes:
         targets: Targets as returned by `find_targets`. For an unfinished run, the targets still to be requested.
         waiting_count: Companies that the budget leaves out.
-        unfinished: An earlier run over the same companies that will be resumed; None starts a new run.
+        unfinished: An interrupted run of the same list whose number is taken up; None starts a new run.
         others: Unfinished runs of other lists, each with the number of planned companies that it has answers for.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         whole: What the whole list would cost, if only a sample of it is planned.
@@ -230,10 +223,7 @@ class Planned(NamedTuple):
         waits: How long the allowance will make the run wait; None if that is not known.
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
-        replaced: Unfinished runs that this run replaces: runs of earlier versions of the list, runs whose rest costs
-            more than the budget, runs cut to the budget of an earlier month, runs with companies whose paid window
-            has closed since, or runs of an earlier day if other companies have fallen due since. Their answers are
-            published first.
+        kept: The frozen targets that the unfinished run keeps; None without one.
         other_list: The list that this one would replace although the two seem different; None if there is none.
         hit_rate: How many of the companies asked so far the service knew.
         prices: What the whole list would cost, whatever the sample and the budget, then its cheaper cuts; empty unless
@@ -252,7 +242,7 @@ class Planned(NamedTuple):
     waits: Forecast | None = None
     budget: Budget = Budget(-1, "", 0, -1)
     refresh_off: str = ""
-    replaced: tuple[Run, ...] = ()
+    kept: pl.DataFrame | None = None
     other_list: OtherList | None = None
     hit_rate: HitRate = hit_rate_of(0, 0)
     prices: tuple[Price, ...] = ()
@@ -344,64 +334,43 @@ def _plan(
     *,
     only_failed: bool = False,
 ) -> Planned:
-    unfinished = find_unfinished(settings, folders, companies, held, now)
+    unfinished, kept = find_unfinished(settings, folders, companies, held, now), None
+    if unfinished and unfinished.plan.refresh_after_days < settings.run.refresh_after_days:
+        held = read_held(_refreshing_as(settings, unfinished), folders, now)  # its refresh goes on
     budget = budget_of(settings.run, held.spent, spent_before(settings, folders, companies, unfinished, held, now))
-    replaced = find_replaced(settings, companies, held)
-    if lost := lost_warehouse(folders, [*replaced, unfinished]):
-        raise lost  # otherwise every company would be paid for again
-    price = partial(estimate, settings.api, known_totals=held.totals, max_requests=settings.run.max_requests)
-    choose = partial(
-        find_targets,
+    refreshes_not = refresh_off(settings.run, folders)
+    if unfinished:
+        kept = read_kept(unfinished, held, is_refresh_off=bool(refreshes_not))
+    targets = find_targets(
         companies.companies,
         settings.run.datasets,
-        held.state,
+        without_kept(held.state, kept) if kept else held.state,
         held.paid,
+        max_credits=budget.credits,
         shard_companies=settings.run.shard_companies,
         only_failed=only_failed,
     )
-    if unfinished and (
-        has_lapsed(unfinished, held)
-        or 0 <= budget.credits < price(targets_left(unfinished, held)).credit_count
-        or _refreshes_in_vain(settings, folders, unfinished, held)
-        or _waited_for_this_month(settings, unfinished, now)
-        or _is_overtaken(unfinished, choose, now)
-    ):
-        replaced, unfinished = (*replaced, unfinished), None  # its plan does not fit any more; a new plan does
-    targets = targets_left(unfinished, held) if unfinished else choose(max_credits=budget.credits)
-    cost = price(targets)
-    waiting = count_companies(targets.filter(pl.col("shard") == 0))
+    if kept:
+        targets = beside_kept(targets, kept.targets, kept.left)
+    cost = estimate(settings.api, targets, known_totals=held.totals, max_requests=settings.run.max_requests)
     waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
     if waits:
         cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
-    others = find_others(settings, companies, targets, held, now, replaced)
     return Planned(
-        companies, targets, cost, waiting, unfinished, others, held.ahead,
-        budget=budget, refresh_off=refresh_off(settings.run, folders), waits=waits, replaced=replaced,
-    )  # fmt: skip
-
-
-def _is_overtaken(run: Run, choose: Callable[..., pl.DataFrame], now: datetime) -> bool:
-    """Return whether companies fell due since a run of an earlier day was planned.
-
-    If that run were resumed, they would wait for yet another run, and their free refreshes could expire.
-    """
-    if now - run.plan.started_at < _OVERTAKEN_AFTER:
-        return False
-    key = ["country", "company_number"]
-    due, asked = (frame.lazy().select(pl.col(key).cast(pl.String)) for frame in (choose(max_credits=-1), run.targets()))
-    return not due.join(asked, on=key, how="anti").head(1).collect().is_empty()
-
-
-def _refreshes_in_vain(settings: Settings, folders: Folders, run: Run, held: Held) -> bool:
-    """Return whether a run still has to refresh companies for free although free refreshes are off by now."""
-    is_on = with_refresh_off(settings.run, folders).free_refresh_days
-    return not is_on and bool(targets_left(run, held)["is_refresh"].any())
-
-
-def _waited_for_this_month(settings: Settings, run: Run, now: datetime) -> bool:
-    """Return whether a run left companies out because of the budget of an earlier month."""
-    return bool(
-        run.plan.budget
-        and 0 in run.shards()
-        and run.plan.started_at < month_start(now, ZoneInfo(settings.run.time_zone))
+        companies,
+        targets,
+        cost,
+        count_companies(targets.filter(pl.col("shard") == 0)),
+        unfinished,
+        find_others(settings, companies, targets, unfinished, held, now),
+        held.ahead,
+        budget=budget,
+        refresh_off=refreshes_not,
+        waits=waits,
+        kept=kept.targets if kept else None,
     )
+
+
+def _refreshing_as(settings: Settings, run: Run) -> Settings:
+    days = run.plan.refresh_after_days
+    return msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, refresh_after_days=days))

@@ -26,20 +26,19 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
-from firmlake.core.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
+from firmlake.core.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id
 from firmlake.core.settings import Settings
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.finish import decide_outcome, publish_run
-from firmlake.enrich.held import renew_index
+from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned, clean_members
 from firmlake.enrich.shards import fetch_shards
-from firmlake.enrich.targets import count_companies
+from firmlake.enrich.targets import Estimate, count_companies, together
 from firmlake.intake.company_list import CompanyList, open_members
 from firmlake.intake.lines import list_name_of, write_members
-from firmlake.landing.segments import list_segments
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
@@ -167,18 +166,20 @@ def _fetch_and_publish(
     now: Callable[[], datetime],
 ) -> Published:
     give_back()
-    stopped, staged = None, dict[int, Manifest]()
-    if run.plan.shard_count and not run.is_fetched:
-        check_room(run.folders)
-        within = msgspec.structs.replace(settings.run, max_credits=credit_count)
-        limited = msgspec.structs.replace(settings, run=within)
-        stopped, staged = fetch_shards(limited, run, expected, observer, name, now)
-        observer.fetched(stopped.message if stopped else "")
-    shards = [
-        staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
-        for shard in run.shards()
-    ]
-    outcome = observer.step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
+    outcome = run.outcome()
+    if outcome is None:
+        stopped, staged = None, dict[int, Manifest]()
+        if run.plan.shard_count:
+            check_room(run.folders)
+            within = msgspec.structs.replace(settings.run, max_credits=credit_count)
+            limited = msgspec.structs.replace(settings, run=within)
+            stopped, staged = fetch_shards(limited, run, expected, observer, name, now)
+            observer.fetched(stopped.message if stopped else "")
+        shards = [
+            staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
+            for shard in run.shards()
+        ]
+        outcome = observer.step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
     with open_warehouse(run.folders) as connection:
         summary = summarise(connection, run.run_id, run.folders.warehouse / LINK)
         assert summary
@@ -239,15 +240,13 @@ def _start(
         The run, its estimated number of requests, and the credits it may spend (-1: any number); None if there is
         nothing to ask for.
     """
-    planned, replaced = plan(), list[Run]()
-    while planned.replaced:
-        for earlier in planned.replaced:
-            is_continued = earlier.plan.list_sha256 == planned.companies.sha256
-            spent = planned.budget.before if is_continued else 0
-            observer.step(f"publish run {earlier.run_id}", partial(_publish_replaced, settings, earlier, spent, now))
-        replaced += planned.replaced
-        planned = plan()  # the answers just published are fresh now
-    observer.planned(planned._replace(replaced=tuple(replaced)), title)
+    loaded = list(_load_ended(settings, observer, now))
+    planned = plan()
+    if own := [run for run in loaded if is_of_call(settings, run, planned.companies)]:
+        rest = planned.targets.clear()
+        observer.planned(planned._replace(unfinished=own[-1], targets=rest, estimate=Estimate({}, 0, 0.0, 0)), title)
+        return own[-1], 0, 0
+    observer.planned(planned, title)
     if planned.companies.companies.is_empty():
         return None
     run = start_or_resume(settings, planned, now())
@@ -256,18 +255,16 @@ def _start(
     return run, expected, planned.budget.credits
 
 
-def _publish_replaced(settings: Settings, run: Run, spent: int, now: Callable[[], datetime]) -> None:
-    """Publish what an unfinished run has fetched, without further requests; remove the run if it has fetched nothing.
+def _load_ended(settings: Settings, observer: Observer, now: Callable[[], datetime]) -> Iterator[Run]:
+    """Load the runs that ended but are not in the warehouse, because they were killed then or were refused before."""
+    for run in find_unloaded(settings, Folders.of(settings)):
+        with suppress(DriftError):  # it stays refused, which is no reason to refuse the run that is about to start
+            observer.step(f"publish run {run.run_id}", partial(_stage_and_publish, settings, run, now))
+            yield run
 
-    The credits that it and earlier attempts spent count towards the budget of the run that replaces it. If drift
-    prevents publishing, the run stays refused, and the run that replaces it continues.
-    """
-    if not spent and not any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
-        remove_run(run)
-        return
-    stopped = Stopped("it was interrupted, and then its list, the budget or what is due changed", "")
-    with suppress(DriftError):
-        _publish(settings, run, stage_shards(run), stopped, now, spent)
+
+def _stage_and_publish(settings: Settings, run: Run, now: Callable[[], datetime]) -> None:
+    _publish(settings, run, stage_shards(run), None, now)
 
 
 def _publish(
@@ -276,12 +273,11 @@ def _publish(
     shards: Sequence[Manifest],
     stopped: Stopped | None,
     now: Callable[[], datetime],
-    credits_passed_on: int = 0,
 ) -> Outcome:
     """Load a run into the next generation, after deciding its outcome unless an earlier attempt did."""
     manifest, outcome = finish_stage(run, shards), run.outcome()
     if outcome is None or outcome.is_refused:
-        outcome = decide_outcome(settings, run, manifest, stopped, now(), credits_passed_on)
+        outcome = decide_outcome(settings, run, manifest, stopped, now())
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)
     made = publish_run(settings, run, manifest, outcome, now())
     renew_index(run.folders, settings.run.duckdb_memory)
@@ -290,13 +286,13 @@ def _publish(
 
 
 def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
-    """Start a new run by freezing its plan, or resume the unfinished run of the same list.
+    """Start a new run by freezing its plan, or take up the interrupted run of the same list.
 
     Raises:
         SettingsError: A rule of `paths.alert_rules` is wrong.
     """
     if planned.unfinished:
-        return _renew_list(settings, planned, planned.unfinished)
+        return _take_up(settings, planned, planned.unfinished)
     folders = Folders.of(settings)
     companies, targets = planned.companies, planned.targets
     asked = count_companies(targets)
@@ -320,6 +316,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
         credit_window_days=settings.run.credit_window_days,
         lookalikes_watched=settings.run.lookalikes_watched,
         refresh_count=planned.estimate.refresh_count,
+        sample=settings.run.sample if companies.is_file else 0,
         budget=planned.budget.limit,
         credits_before=planned.budget.before,
         doubts_totals=True,
@@ -366,16 +363,45 @@ def _how_to_resume(folders: Folders, planned: Planned) -> str:
     return f"run `firmlake run {quote(str(path.absolute()))}` again" if is_copy else planned.resume
 
 
-def _renew_list(settings: Settings, planned: Planned, unfinished: Run) -> Run:
-    """Resume an unfinished run with the current list, which has the same companies, but maybe other lines and cells."""
+def _take_up(settings: Settings, planned: Planned, run: Run) -> Run:
+    """Take up an interrupted run with the current list and what is planned now."""
     companies = planned.companies
-    changed = msgspec.structs.replace(
-        unfinished.plan,
+    plan = msgspec.structs.replace(
+        run.plan,
         list_name=companies.path.name,
-        resume=_how_to_resume(unfinished.folders, planned),
+        list_sha256=companies.sha256,
+        resume=_how_to_resume(run.folders, planned),
         line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
+        company_count=companies.companies.height,
         refused_count=companies.refused.height,
         repeated_count=companies.repeated_count,
     )
-    plan, tables = _list_tables(settings, companies, changed)
-    return freeze_again(unfinished, plan, tables) if "members" in tables else unfinished
+    plan, tables = _list_tables(settings, companies, plan)
+    assert planned.kept is not None
+    targets = _frozen_targets(planned.kept, planned.targets)
+    listed = companies.companies.select(pl.col(_KEY))
+    asked = targets.select(pl.col(_KEY).cast(pl.String)).unique()
+    plan = msgspec.structs.replace(
+        plan,
+        fresh_count=listed.join(asked, on=_KEY, how="anti").height,
+        target_count=asked.height,
+        shard_count=max(run.plan.shard_count, int(targets["shard"].max() or 0)),  # type: ignore[arg-type]
+        refresh_count=count_companies(targets.filter("is_refresh")),
+        budget=planned.budget.limit,
+    )
+    for marker in run.folders.staged(run.run_id).glob("*.json"):  # shards may have lost companies
+        marker.unlink()
+    return freeze_again(run, plan, {**tables, "targets": targets})
+
+
+def _frozen_targets(kept: pl.DataFrame, targets: pl.DataFrame) -> pl.DataFrame:
+    """Return the targets of a run that was planned again: what it keeps, as it was, and what is new.
+
+    A company that the run itself has paid for was not paid for before, and stays so.
+    """
+    key = [*_KEY, "dataset"]
+    before = kept.group_by(_KEY).agg(pl.col("is_paid").any(), pl.col("free_until").max(), is_kept=pl.lit(value=True))
+    new = targets.join(kept, on=key, how="anti", maintain_order="left")
+    new = new.join(before, on=_KEY, how="left", maintain_order="left", suffix="_before")
+    own = [pl.when("is_kept").then(f"{name}_before").otherwise(name).alias(name) for name in ("is_paid", "free_until")]
+    return together(pl.concat([kept, new.with_columns(own).select(kept.columns)]))

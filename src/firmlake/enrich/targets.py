@@ -24,6 +24,7 @@ FAILED = pl.col("has_failed") | pl.col("is_barred")
 
 _KNOWN = pl.col("is_paid") | pl.col("expected_count").is_not_null()
 _DUE = ~pl.col("is_fresh") | pl.col("is_refresh") | (pl.col("has_failed") & pl.col("is_paid"))
+_COMPANY = ["country", "company_number"]
 _COUNTED = ("expected_count", "remaining_count")
 _FLAGS = ("is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred")
 _FROZEN = ("expected_count", "is_paid", "free_until", "is_refresh", "has_failed", "is_barred")
@@ -102,6 +103,34 @@ def find_targets(
     )
     names = companies.select(pl.col("country").cast(pl.Enum(COUNTRIES)), "company_number")[targets["order"]]
     return pl.concat([targets, names], how="horizontal").select("shard", *names.columns, "dataset", *_FROZEN)
+
+
+def beside_kept(targets: pl.DataFrame, kept: pl.DataFrame, left: pl.DataFrame) -> pl.DataFrame:
+    """Place targets beside those that an interrupted run keeps.
+
+    Args:
+        targets: The result of `find_targets`, without the pairs of company and dataset in `kept`.
+        kept: The targets that the run keeps.
+        left: Those of them that are still to be requested, with remaining_count.
+
+    Returns:
+        `left` and `targets`; the companies of `kept` stay in their shards, and the others get new ones.
+    """
+    homes = kept.group_by(_COMPANY).agg(pl.col("shard").first().alias("home"))
+    names = {name: kept.schema[name] for name in (*_COMPANY, "dataset")}
+    placed = targets.cast(pl.Schema(names)).join(homes, on=_COMPANY, how="left", maintain_order="left")
+    placed = placed.filter(pl.col("home").is_null() | (pl.col("shard") > 0))
+    is_new = pl.col("home").is_null() & (pl.col("shard") > 0)
+    number = (kept["shard"].max() or 0) + pl.when(is_new).then("shard").rank("dense")
+    shard = pl.coalesce("home", pl.when(is_new).then(number).otherwise("shard")).cast(pl.Int32)
+    new = placed.with_columns(shard=shard, remaining_count=pl.lit(None, pl.Int32)).select(left.columns)
+    return together(pl.concat([left, new.cast(left.schema)]))
+
+
+def together(targets: pl.DataFrame) -> pl.DataFrame:
+    """Bring the rows of each company together, in the order in which companies first occur."""
+    first = pl.col("row").min().over(_COMPANY)
+    return targets.with_row_index("row").sort(first, "row").drop("row")
 
 
 def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int], max_requests: int = -1) -> Estimate:

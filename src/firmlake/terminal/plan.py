@@ -128,7 +128,6 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "hit_rate": planned.hit_rate._asdict(),
         "prices": [price._asdict() for price in planned.prices],
         "other_list": planned.other_list and planned.other_list._asdict(),
-        "replaced": [run.run_id for run in planned.replaced],
         "unfinished_elsewhere": [
             {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
         ],
@@ -159,15 +158,7 @@ def show_refused(companies: CompanyList) -> None:
 
 
 def _describe_unfinished(planned: Planned) -> Iterator[str]:
-    """Describe unfinished runs that the run replaces, and those of other lists that share companies."""
-    for run in planned.replaced:
-        outcome = run.outcome()
-        then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
-        yield (
-            f"Run {run.run_id} was interrupted and is not resumed, because its list has changed, its rest costs more "
-            "than the budget, paid windows have closed, or other companies have fallen due since; its answers are "
-            f"{then}"
-        )
+    """Describe unfinished runs of other lists that share companies."""
     for run, count in planned.others:
         yield (
             f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "

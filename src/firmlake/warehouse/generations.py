@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import clear_frames
@@ -25,7 +25,7 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_
 from firmlake.core.files import is_writable, make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
 from firmlake.core.log import log
-from firmlake.core.run import Run, read_runs
+from firmlake.core.run import read_runs
 from firmlake.core.sql import lock
 from firmlake.core.text import one_line
 from firmlake.warehouse.exported import exported_generations
@@ -77,20 +77,16 @@ def newest(folders: Folders) -> Path | None:
     return max(folders.warehouse.glob(PATTERN), key=generation_number, default=None)
 
 
-def lost_warehouse(folders: Folders, unpublished: Collection[Run | None] = ()) -> DamagedError | None:
-    """Return an error if there is no generation although runs have ended; otherwise None.
+def lost_warehouse(folders: Folders) -> DamagedError | None:
+    """Return an error if there is no generation although several runs have ended; otherwise None.
 
-    Args:
-        folders: The data folder.
-        unpublished: Runs that are about to be published, which do not count: a kill may have come before their publish.
+    A single one may be the first run of the folder, killed before it was loaded.
 
     Raises:
         DamagedError: The link names a missing file.
     """
-    ended = (
-        [] if newest(folders) else [run for run in read_runs(folders)[0] if run.is_fetched and run not in unpublished]
-    )
-    if not ended:
+    ended = [] if newest(folders) else [run for run in read_runs(folders)[0] if run.is_fetched]
+    if len(ended) < 2:
         return None
     return DamagedError(
         f"{folders.warehouse} holds no warehouse, although run {ended[-1].run_id} over {ended[-1].plan.list_name} has "
