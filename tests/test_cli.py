@@ -489,7 +489,7 @@ def test_a_run_that_ended_is_published_before_another_version_of_its_list(
         assert call("run", "few.csv").code == 5
         write_few(120)
     with monkeypatch.context() as patch:
-        patch.setattr("firmlake.enrich.run.publish_run", Mock(side_effect=FirmlakeError("killed", "")))
+        patch.setattr(sys.modules["firmlake.enrich.run"], "publish_run", Mock(side_effect=FirmlakeError("killed", "")))
         assert call("run", "few.csv").code == 1
     write_few(120)
     assert call("run", "few.csv").code == 0
@@ -670,7 +670,7 @@ def test_a_replay_that_publishes_a_failed_run_ends_its_failure(call: Call, monke
 
     write_few(2)
     with monkeypatch.context() as patch:
-        patch.setattr("firmlake.enrich.finish.publish", full)
+        patch.setattr(sys.modules["firmlake.enrich.finish"], "publish", full)
         assert call("run", "few.csv").code == 1
     assert "No space" in call("status", "--json").content["failure"]["line"]
     assert call("replay").code == 0

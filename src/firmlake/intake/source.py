@@ -67,7 +67,7 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
             file = Path(folder) / "stdin"
             _spool(sys.stdin.buffer, file, settings)
         if keep_in is not None:
-            file = _keep(file, keep_in)
+            file = keep_copy(file, keep_in)
         try:
             yield file
         except CompanyListError as error:
@@ -130,7 +130,7 @@ def _spool(stream: IO[bytes], target: Path, settings: Settings) -> None:
             file.write(block)
 
 
-def _keep(file: Path, folder: Path) -> Path:
+def keep_copy(file: Path, folder: Path) -> Path:
     """Keep a copy under the same name, in a folder named after the hash of its content."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()[:12]

@@ -1,0 +1,114 @@
+"""`firmlake.enrich` and `firmlake.plan`: any kind of frame goes in, and the data folder is the command's."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import firmlake
+from enrich.desk import Desk
+from firmlake.core.errors import CompanyListError, SettingsError
+from firmlake_sandbox import sample_numbers
+
+ROWS = {
+    "customer": ["Acme", "Bolt", "nobody", "not in the register"],
+    "country": ["BE", "BE", "BE", "NL"],
+    "number": ["0200000043", "0200.000.142", "12", "17085815"],
+    "since": [2019, 2020, 2021, None],
+}
+
+
+@pytest.fixture
+def settings(sandbox, monkeypatch):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    return {"api.base_url": sandbox.base_url, "api.requests_per_minute": 0}
+
+
+def test_the_examples_run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    done = doctest.testmod(firmlake)
+    assert (done.failed, done.attempted > 5) == (0, True)
+
+
+KINDS = {
+    "polars": pl.DataFrame,
+    "lazy": pl.LazyFrame,
+    "pandas": pd.DataFrame,
+    "arrow": pa.table,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_frame_comes_back_line_by_line_with_its_columns(kind, settings, tmp_path):
+    found = firmlake.enrich(KINDS[kind](ROWS), data=tmp_path / "data", settings=settings, list_name="customers")
+    assert found.lines["customer"].to_list() == ROWS["customer"]
+    assert found.lines["status"].to_list() == ["enriched", "enriched", "refused", "not found"]
+    assert found.lines["since"].to_list()[:3] == [2019, 2020, 2021]
+    assert found.companies.height == 3
+    assert found.financials.filter(pl.col("country") == "BE").select("revenue").collect().dtypes == [pl.Decimal(18, 2)]
+    for frame in (found.financials, found.lookalikes, found.relationships):
+        assert set(frame.collect()["company_number"]) <= {"0200000043", "0200000142"}
+    assert (found.failures.height, found.shortfall, found.summary.outcome) == (0, None, "done")
+    assert found.warehouse == (tmp_path / "data/warehouse/firmlake.duckdb").resolve()
+
+
+def test_the_data_folder_is_the_commands_and_nothing_is_paid_twice(sandbox, settings, tmp_path):
+    desk = Desk(tmp_path, sandbox)
+    desk.environment["FIRMLAKE_API_TOKEN"] = sandbox.token
+    code, out, _ = desk.call("run", str(desk.list), "--json")
+    ran = json.loads(out)
+    found = firmlake.enrich(desk.list, data=desk.folders.data, settings=settings)
+    assert (code, found.summary.request_count, found.summary.list_name) == (0, 0, ran["list_name"])
+    assert found.companies.height == ran["company_count"]
+    assert desk.call("query", 'SELECT count(*) FROM lists."list"', "--format", "csv")[1].split()[-1] == "30"
+    planned = firmlake.plan(desk.list, data=desk.folders.data, settings=settings)
+    assert (planned.company_count, planned.target_count, planned.credits) == (30, 0, 0)
+
+
+def test_what_is_left_undone_is_returned_and_the_same_call_fetches_it(settings, tmp_path):
+    frame = pl.DataFrame(sample_numbers(12), schema=["country", "number"], orient="row")
+    found = firmlake.enrich(frame, data=tmp_path / "data", settings={**settings, "run.max_credits": 5})
+    assert found.shortfall is not None
+    assert (found.shortfall.exit_code, found.companies.filter(pl.col("paid_at").is_not_null()).height) == (4, 5)
+    found = firmlake.enrich(frame, data=tmp_path / "data", settings=settings)
+    assert (found.shortfall, found.summary.credit_count) == (None, 7)
+
+
+def test_a_plan_states_the_price_and_the_lines_that_are_refused_and_writes_nothing(settings, tmp_path):
+    planned = firmlake.plan(pl.DataFrame(ROWS), data=tmp_path / "data", settings=settings)
+    assert planned.refused["line"].to_list() == [3]
+    assert (planned.credits, planned.prices[0].worst, planned.prices[0].expected) == (3, 3, None)
+    assert not (tmp_path / "data").exists()
+
+
+def test_errors_are_those_of_the_command(settings, tmp_path):
+    with pytest.raises(SettingsError, match="max_credit"):
+        firmlake.plan(pl.DataFrame(ROWS), data=tmp_path, settings={"run.max_credit": 1})
+    with pytest.raises(CompanyListError):
+        firmlake.enrich(pl.DataFrame({"a": ["x", "y"]}), data=tmp_path / "data", settings=settings)
+    with pytest.raises(CompanyListError, match=r"nowhere\.csv"):
+        firmlake.plan(Path("nowhere.csv"), data=tmp_path, settings=settings)
+
+
+def test_the_notebook_runs_without_a_network(tmp_path, monkeypatch):
+    pytest.importorskip("marimo")
+    monkeypatch.chdir(tmp_path)
+    notebook = runpy.run_path(str(Path(__file__).parents[1] / "docs/from_python.py"))
+    _, variables = notebook["app"].run()
+    assert variables["found"].lines["status"].to_list() == ["enriched"] * 4 + ["refused"]
+    assert variables["revenue"].height > 0
+
+
+def test_the_function_stays_a_function_after_its_package_is_imported():
+    import firmlake.enrich.run
+
+    assert callable(firmlake.enrich)
+    assert sys.modules["firmlake.enrich"].__doc__
