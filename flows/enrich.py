@@ -135,8 +135,8 @@ class OnPage(Observer):
         for line in (summary_line(published.summary), *failure_lines(published.failed)):
             record(line)
         with open_warehouse(published.run.folders) as connection:
-            rows = failure_rows(connection, published.run.run_id)
-            alerts = alert_rows(connection, published.run.run_id)
+            rows = failure_rows(connection, published.summary.run_id)
+            alerts = alert_rows(connection, published.summary.run_id)
         announce(published, alerts)
         show_on_page(published.summary, rows, alerts)
 
@@ -172,4 +172,4 @@ def conclude(published: Sequence[Published]) -> str:
         raise error
     if not published:
         return end("", "There is nothing to fetch")
-    return end(published[0].run.run_id, "; ".join(summary_line(each.summary) for each in published))
+    return end(published[0].summary.run_id, "; ".join(summary_line(each.summary) for each in published))

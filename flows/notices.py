@@ -29,7 +29,7 @@ def announce(published: Published, alerts: Sequence[Mapping[str, str]] = ()) -> 
     """
     folder, summary = published.run.folders.data.resolve(), published.summary
     resource = {"prefect.resource.id": f"firmlake.warehouse.{folder}", "prefect.resource.name": folder.name}
-    payload = {"generation": summary.generation, "run_id": published.run.run_id}
+    payload = {"generation": summary.generation, "run_id": summary.run_id}
     emit_event("firmlake.generation.published", resource=resource, payload=payload)
     if summary.alerts and summary.alerts.opened:
         opened = [alert for alert in alerts if alert["alert"] == "opened"][:_ALERTS_TOLD]

@@ -76,6 +76,11 @@ class Folders(msgspec.Struct, frozen=True):
         return self.state / "forgotten.json"
 
     @property
+    def unchanged(self) -> Path:
+        """The newest run of each list that had nothing to load."""
+        return self.state / "unchanged.json"
+
+    @property
     def inputs(self) -> Path:
         """Copies of lists that came from a pipe, a query or a store, so that a run over them can resume."""
         return self.state / "inputs"

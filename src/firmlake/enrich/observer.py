@@ -22,9 +22,10 @@ R = TypeVar("R")
 
 
 class Published(NamedTuple):
-    """The result of a published run.
+    """The result of a published run, or of one that had nothing to load.
 
     Attributes:
+        run: The run; if it had nothing to load, the last published run of the same list.
         failed: The companies that failed, grouped by dataset and reason; the ten largest groups.
     """
 

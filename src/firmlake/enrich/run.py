@@ -40,11 +40,12 @@ from firmlake.enrich.targets import Estimate, count_companies, together
 from firmlake.intake.company_list import CompanyList, open_members
 from firmlake.intake.lines import list_name_of, write_members
 from firmlake.privacy.forgotten import open_forgotten
-from firmlake.report.summary import failure_groups, summarise
+from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.alerts import read_rules
 from firmlake.warehouse.generations import LINK, check_room, open_warehouse
 from firmlake.warehouse.lists import held_name
+from firmlake.warehouse.unchanged import Unchanged, find_same_run, note_unchanged
 
 _FAILED_MAX = 10
 _KEY = ("country", "company_number")
@@ -165,6 +166,9 @@ def _fetch_and_publish(
     name: Callable[[str], str],
     now: Callable[[], datetime],
 ) -> Published:
+    if unchanged := _end_unchanged(run, now):
+        observer.published(unchanged)
+        return unchanged
     give_back()
     outcome = run.outcome()
     if outcome is None:
@@ -186,6 +190,26 @@ def _fetch_and_publish(
         published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX))
     observer.published(published)
     return published
+
+
+def _end_unchanged(run: Run, now: Callable[[], datetime]) -> Published | None:
+    """End a run that has nothing to load, without a generation; None if it has something.
+
+    Returns:
+        The summary of this run, with the last published run of the same list, whose tables are equal.
+    """
+    last = find_same_run(run)
+    if last is None:
+        return None
+    unchanged = Unchanged(run.run_id, run.plan.started_at, now())
+    note_unchanged(last, unchanged)
+    remove_run(run)
+    log("unchanged", run=run.run_id, same=last.run_id)
+    with open_warehouse(run.folders) as connection:
+        summary = summarise_unchanged(connection, last.run_id, unchanged, run.folders.warehouse / LINK)
+    plan = msgspec.structs.replace(last.plan, resume=run.plan.resume, credits_before=run.plan.credits_before)
+    outcome = Outcome(run_id=run.run_id, finished_at=unchanged.finished_at, outcome="done")
+    return Published(Run(last.folders, plan), outcome, summary, [])
 
 
 @contextmanager

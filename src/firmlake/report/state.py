@@ -6,12 +6,14 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
 from firmlake.core.failure import LastFailure
 from firmlake.report.bill import Bill
 from firmlake.report.summary import RunSummary
 from firmlake.warehouse.exported import LastExport
+from firmlake.warehouse.unchanged import Unchanged
 
 __all__ = ["ListStatus", "Status"]
 
@@ -19,7 +21,10 @@ _EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EX
 
 
 class ListRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The last published run of a company list, or of work without a list such as `redrive`."""
+    """The last run of a company list that ended, or of work without a list such as `redrive`.
+
+    It is published, or had nothing to load, see `RunSummary.is_unchanged`.
+    """
 
     run_id: str
     outcome: str
@@ -27,6 +32,7 @@ class ListRun(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str
     started_at: datetime
     finished_at: datetime
+    company_count: int
     target_count: int
     refused_count: int
     request_count: int
@@ -34,6 +40,19 @@ class ListRun(msgspec.Struct, frozen=True, kw_only=True):
     expected_credit_count: int
     free_refresh_count: int
     drift_count: int
+
+    def then(self, unchanged: Unchanged | None) -> ListRun:
+        """Return the run after this one that had nothing to load; this one if there is none."""
+        if unchanged is None:
+            return self
+        nothing = dict.fromkeys(_COUNTS, 0)
+        return structs.replace(self, **structs.asdict(unchanged), outcome="done", reason="", next_step="", **nothing)
+
+
+_COUNTS = (
+    "target_count", "request_count", "credit_count", "expected_credit_count", "free_refresh_count", "drift_count",
+)  # fmt: skip
+"""What is 0 in a run that asked for nothing."""
 
 
 class ListStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,13 +25,14 @@ from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import UNLISTED, choose_next_step
 from firmlake.report.state import ListRun, ListStatus, Status
-from firmlake.report.summary import summarise
+from firmlake.report.summary import summarise, summarise_unchanged
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.tables.underway import Underway, is_recent, read_underway
 from firmlake.warehouse.exported import last_exports
 from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import check_version, loaded_runs
+from firmlake.warehouse.unchanged import read_unchanged
 
 __all__ = ["read_status"]
 
@@ -117,8 +118,8 @@ _PARKED = f"""
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
 _LIST_RUNS = """
     SELECT coalesce(l.list_name, r.list_name) AS list_name, r.run_id, outcome, coalesce(reason, '') AS reason,
-           coalesce(next_step, '') AS next_step, started_at, finished_at, target_count, refused_count, request_count,
-           credit_count, expected_credit_count, free_refresh_count,
+           coalesce(next_step, '') AS next_step, started_at, finished_at, r.company_count, target_count,
+           refused_count, request_count, credit_count, expected_credit_count, free_refresh_count,
            (SELECT coalesce(sum(record_count), 0)::BIGINT FROM drift d WHERE d.run_id = r.run_id) AS drift_count
     FROM runs r LEFT JOIN company_lists l USING (run_id)
     WHERE l.run_id IS NOT NULL OR r.run_id = ? ORDER BY finished_at
@@ -151,8 +152,7 @@ def _read_warehouse(
     oldest, latest = connection.execute(_AGES).fetchall()[0]
     remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
     return {
-        "last_run": summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None,
-        "list_runs": _list_runs(connection, loaded[-1]) if loaded else {},
+        **(_last_runs(connection, folders, loaded[-1]) if loaded else {"last_run": None, "list_runs": {}}),
         "parked": _parked(connection, runs),
         "companies": companies,
         "oldest_answer_at": _utc(oldest),
@@ -252,13 +252,21 @@ def _read_loaded(folders: Folders) -> tuple[FirmlakeError | None, list[str]]:
     return outdated, loaded
 
 
-def _list_runs(connection: duckdb.DuckDBPyConnection, newest_run: str) -> dict[str, ListRun]:
-    """Read the last run of each list by its name, and the newest run of all, which may have no list."""
-    found = {}
-    for row in fetch_dicts(connection.execute(_LIST_RUNS, [newest_run])):
+def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: str) -> dict[str, Any]:
+    """Read the last run of all, and that of each list by its name; a run that had nothing to load counts too.
+
+    The newest loaded run is among the runs of lists even if it had no list.
+    """
+    unchanged, runs, path = read_unchanged(folders), dict[str, ListRun](), folders.warehouse / LINK
+    last_run = summarise(connection, loaded, path)
+    for row in fetch_dicts(connection.execute(_LIST_RUNS, [loaded])):
         name = row.pop("list_name")
-        found[name] = ListRun(**row | {key: _utc(row[key]) for key in ("started_at", "finished_at")})
-    return found
+        run = ListRun(**row | {key: _utc(row[key]) for key in ("started_at", "finished_at")})
+        same = unchanged.get(run.run_id)
+        runs[name] = run.then(same)
+        if same and last_run and same.finished_at > last_run.finished_at:
+            last_run = summarise_unchanged(connection, run.run_id, same, path)
+    return {"last_run": last_run, "list_runs": runs}
 
 
 def _is_over(failure: LastFailure, told: dict[str, Any], loaded: list[str]) -> bool:

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, get_origin
 
 import duckdb
 import msgspec
+from msgspec import structs
 
 from firmlake.core.parts import fetch_dicts
 from firmlake.report.alerts import AlertCounts, count_alerts
 from firmlake.report.doubts import find_doubts
 from firmlake.tables.schemas import COMPANY_TABLES
+from firmlake.warehouse.unchanged import Unchanged
 
 __all__ = [
     "FailureGroup",
@@ -22,6 +24,7 @@ __all__ = [
     "failures",
     "shown_statuses",
     "summarise",
+    "summarise_unchanged",
     "summary_of_nothing",
 ]
 
@@ -70,6 +73,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         doubts: What a person should look at, although the run ended as it should; see `find_doubts`.
         reason: Why it is not done; empty where it is.
         next_step: What to do about that.
+        is_unchanged: Whether the run had nothing to load, so that it is not in the warehouse: all its companies are
+            fresh, and the list, its settings and the rules of alerts are those of the last run.
     """
 
     run_id: str
@@ -99,6 +104,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     doubts: list[str] = []
     generation: int
     warehouse: Path
+    is_unchanged: bool = False
 
     @property
     def unexplained_bill(self) -> str:
@@ -143,6 +149,31 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
     )
 
 
+def summarise_unchanged(
+    connection: duckdb.DuckDBPyConnection, last_id: str, unchanged: Unchanged, warehouse: Path
+) -> RunSummary:
+    """Return the summary of a run that had nothing to load.
+
+    Args:
+        connection: The newest generation.
+        last_id: The last published run of the same list.
+        unchanged: The run.
+        warehouse: The path to show.
+    """
+    last = summarise(connection, last_id, warehouse)
+    assert last
+    fresh = {name: {"fresh": last.company_count} for name in last.datasets}
+    ((generation,),) = connection.execute("SELECT max(generation) FROM loads").fetchall()
+    return RunSummary(
+        **structs.asdict(unchanged), outcome="done", is_unchanged=True, list_name=last.list_name,
+        line_count=last.line_count, company_count=last.company_count, refused_count=last.refused_count,
+        repeated_count=last.repeated_count, fresh_count=last.company_count, target_count=0, request_count=0,
+        credit_count=0, expected_credit_count=0, datasets=fresh,
+        rows=dict.fromkeys(last.rows, 0), changed_company_count=0, reject_count=0, discard_count=0, drift=[],
+        alerts=count_alerts(connection, unchanged.run_id), generation=generation, warehouse=warehouse,
+    )  # fmt: skip
+
+
 def summary_of_nothing() -> dict[str, Any]:
     """Return the fields of a summary where there was nothing to fetch and so no run: all are empty, 0 or null."""
     fields = msgspec.structs.fields(RunSummary)
@@ -150,7 +181,7 @@ def summary_of_nothing() -> dict[str, Any]:
     return {**empty, "outcome": "done"}
 
 
-_EMPTY: dict[Any, Callable[[], Any]] = {int: int, str: str, dict: dict, list: list}
+_EMPTY: dict[Any, Callable[[], Any]] = {bool: bool, int: int, str: str, dict: dict, list: list}
 
 
 def _none() -> None:

@@ -32,6 +32,9 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     statuses = shown_statuses(summary.datasets)
     rows = [[dataset, *(counts.get(status, 0) for status in statuses)] for dataset, counts in summary.datasets.items()]
     show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
+    if summary.is_unchanged:
+        echo(f"Nothing to load: the list, its settings and rules are those of its last run. {_NEWEST.format(summary)}")
+        return
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
     echo(f"Rows written: {written}")
     spent = "unknown" if summary.credit_count is None else f"{summary.credit_count:,}"
@@ -131,5 +134,7 @@ _COMPANY_COLUMNS = {
         "stake_fraction",
     ),
 }  # fmt: skip
+
+_NEWEST = "Generation {0.generation} stays the newest: {0.warehouse}"
 
 _QUERY = "SELECT name, revenue FROM financials JOIN companies USING (country, company_number) LIMIT 5"

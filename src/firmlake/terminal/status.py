@@ -119,7 +119,7 @@ def _show_outcomes(status: Status, now: datetime, moment: Callable[[datetime | N
     if last:
         echo(
             f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
-            f"{last.list_name}, {count_of(last.target_count, 'company')}, "
+            f"{last.list_name}, {count_of(last.company_count, 'company')} ({last.target_count:,} asked for), "
             f"{count_of(last.request_count, 'request')}"
             + f", {count_of(last.refused_count, 'line')} refused"
             * bool(last.refused_count)
@@ -132,7 +132,8 @@ def _show_outcomes(status: Status, now: datetime, moment: Callable[[datetime | N
         echo(line)
     if len(status.lists) > 1:
         show_rows(
-            ("list", "last run", "ended", "companies", "exit code"), [_list_row(each, now) for each in status.lists]
+            ("list", "last run", "ended", "companies", "asked for", "exit code"),
+            [_list_row(each, now) for each in status.lists],
         )
     for failure in status.failures:
         when = "Failed since" if last else "Failed"
@@ -143,14 +144,15 @@ def _show_outcomes(status: Status, now: datetime, moment: Callable[[datetime | N
 _GIGABYTE = 10**9
 
 
-def _list_row(each: ListStatus, now: datetime) -> tuple[str, str | None, str | None, int | None, int | None]:
+def _list_row(each: ListStatus, now: datetime) -> tuple[str | int | None, ...]:
     """Return the last outcome of a list: a failure or an interruption since its last run comes first."""
     run, is_failed = each.last_run, each.failure and not each.failure.is_mended
     published = run.outcome.replace("_", " ") if run else None
     outcome = "failed" if is_failed else "unfinished" if each.unfinished else published
     at = each.failure.at if each.failure else run.finished_at if run else None
     ended = f"{at:%Y-%m-%d %H:%M} ({_ago(now, at)})" if at else None
-    return each.name, outcome, ended, run.target_count if run else None, each.exit_code
+    counts = (run.company_count, run.target_count) if run else (None, None)
+    return each.name, outcome, ended, *counts, each.exit_code
 
 
 def _show_bill(status: Status) -> None:

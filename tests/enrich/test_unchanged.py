@@ -1,0 +1,123 @@
+"""A run over companies that are all fresh writes no generation if nothing but the time has changed since the last."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from enrich.desk import COUNT, Desk
+from other_service import start_other_service
+
+RULES = '[small]\nsays = "Small"\nwhen = { revenue = "< 1" }\n'
+
+
+@pytest.fixture
+def desk(tmp_path):
+    with start_other_service() as service:
+        yield Desk(tmp_path, service)
+
+
+def generations(desk):
+    return sorted(path.name for path in desk.folders.warehouse.glob("gen_*"))
+
+
+def run_names(desk):
+    return sorted(path.name for path in desk.folders.runs.iterdir())
+
+
+def test_the_same_list_writes_nothing_and_says_so(desk):
+    desk.run()
+    before, runs, asked = generations(desk), run_names(desk), desk.service.requests.copy()
+    code, out, err = desk.run()
+    assert (code, generations(desk), run_names(desk)) == (0, before, runs)
+    assert "Nothing to load" in out + err
+    assert desk.service.requests == asked
+    assert desk.call("verify")[0] == 0
+
+
+def test_json_says_that_nothing_was_loaded_and_what_is_fresh(desk):
+    desk.run()
+    summary = json.loads(desk.run("--json")[1])
+    assert summary["is_unchanged"]
+    assert (summary["outcome"], summary["company_list"], summary["generation"]) == ("done", "list", 1)
+    assert (summary["company_count"], summary["fresh_count"], summary["request_count"]) == (COUNT, COUNT, 0)
+    assert summary["datasets"]["financials"] == {"fresh": COUNT}
+
+
+def test_out_is_written(desk, tmp_path):
+    desk.run()
+    assert desk.run("--out", str(tmp_path / "out.csv"))[0] == 0
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == COUNT + 1
+
+
+def test_status_has_its_outcome_for_its_list_and_a_failure_before_it_is_over(desk):
+    desk.run()
+    first = desk.status()["lists"][0]["last_run"]
+    desk.run("--list-name", "other")
+    assert desk.call("run", str(desk.list), "--set", "paths.alert_rules=missing.toml")[0] == 2
+    assert [each["exit_code"] for each in desk.status()["lists"]] == [2, 0]
+    assert desk.run()[0] == 0
+    status = desk.status()
+    [last, other] = [each["last_run"] for each in status["lists"]]
+    assert [each["exit_code"] for each in status["lists"]] == [0, 0]
+    assert last["finished_at"] > other["finished_at"] > first["finished_at"]
+    assert (last["company_count"], last["target_count"], last["credit_count"]) == (COUNT, 0, 0)
+    assert status["last_run"]["run_id"] == last["run_id"] != first["run_id"]
+    assert status["last_run"]["generation"] == 2
+
+
+def test_a_line_or_a_setting_or_a_rule_that_changed_is_loaded(desk, tmp_path):
+    desk.run()
+    rules = tmp_path / "rules.toml"
+    rules.write_text(RULES)
+    desk.list.write_text(desk.list.read_text().replace("\n", ",note\n"))
+    for number, options in enumerate(
+        ((), ("--set", f"paths.alert_rules={rules}"), ("--set", "api.names.limit=most"), ("--list-name", "other")), 2
+    ):
+        for _ in range(2):  # only the first has something to load
+            assert desk.run(*options)[0] == 0
+            assert generations(desk)[-1] == f"gen_{number:06}.duckdb"
+
+
+def test_rules_of_another_list_are_undone(desk, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text(RULES)
+    with_rules = ("--set", f"paths.alert_rules={rules}")
+    desk.run(*with_rules)
+    rules.write_text("")
+    desk.run("--list-name", "other", *with_rules)
+    rules.write_text(RULES)
+    desk.run(*with_rules)
+    assert generations(desk)[-1] == "gen_000003.duckdb"
+
+
+def test_what_waits_to_be_loaded_is_loaded(desk):
+    desk.run()
+    desk.service.lost = {"healthIndicator"}
+    assert desk.run("--refresh", "--set", "run.vanished_records_min=1")[0] not in (0, 2)
+    assert generations(desk) == ["gen_000001.duckdb"]
+    assert desk.run("--set", "run.vanished_share_max=1")[0] == 0
+    assert generations(desk)[-1] == "gen_000002.duckdb"
+
+
+def test_a_record_that_is_damaged_or_lost_changes_nothing_but_the_time(desk):
+    desk.run()
+    desk.run()
+    for change in (lambda: desk.folders.unchanged.write_text("{"), desk.folders.unchanged.unlink):
+        change()
+        assert desk.status()["lists"][0]["last_run"]["target_count"] == COUNT
+    assert desk.run()[0] == 0
+    assert desk.status()["lists"][0]["last_run"]["target_count"] == 0
+
+
+def test_a_list_that_was_renamed_or_removed_is_loaded_again(desk):
+    desk.run()
+    desk.call("list", "rename", "list", "new")
+    desk.run("--list-name", "new")
+    before = len(generations(desk))
+    desk.run("--list-name", "new")
+    assert len(generations(desk)) == before
+    desk.call("list", "remove", "new")
+    desk.run("--list-name", "new")
+    assert [each["name"] for each in desk.status()["lists"]] == ["new"]
