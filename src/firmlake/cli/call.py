@@ -28,7 +28,7 @@ from firmlake.core.settings_layers import DEFAULT_FILE, confirm_by, load_setting
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating
 
-__all__ = ["Call", "command"]
+__all__ = ["Call", "can_ask", "command"]
 
 
 class Call:
@@ -134,7 +134,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
         call = Call(config, data, {}, as_json)
         with ExitStack() as stack:
             stack.enter_context(warn_by(_warn))
-            if _can_ask():
+            if can_ask():
                 stack.enter_context(confirm_by(_confirm))
             given = {"--config": config, "--data": data}
             stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
@@ -183,7 +183,7 @@ def _warn(message: str) -> None:
         echo(f"Warning: {message}", err=True, fg="yellow")
 
 
-def _can_ask() -> bool:
+def can_ask() -> bool:
     """Tell whether a person can answer: standard input may be closed, or missing under a scheduler."""
     return all(stream and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stderr))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import Call, can_ask, command
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
 
@@ -43,7 +44,8 @@ __all__ = ["forget"]
     is_flag=True,
     help="Withdraw a mistaken forget: later answers and lists keep the subject. What was erased stays erased.",
 )
-@click.option("--dry-run", is_flag=True, help="Show every place that names the subjects; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show every place and name that would be cleaned; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask if longer names that hold the name of a person would go too.")
 @command
 def forget(
     call: Call,
@@ -53,7 +55,7 @@ def forget(
     file: Path | None,
     gone: tuple[str, ...],
     withdraw: bool,
-    dry_run: bool,
+    **options: bool,
 ) -> int:
     """Forget a person (NAME), a contact (ID) or a company (COUNTRY NUMBER).
 
@@ -72,6 +74,7 @@ def forget(
     from firmlake.forget.subjects import read_subject, read_subjects
     from firmlake.terminal.forget import show_forgetting
 
+    dry_run, agree = options["dry_run"], None if options["yes"] else _agree
     subjects = read_subjects(file) if file else []
     if kind:
         words = (" ".join(subject),) if kind == "person" else subject
@@ -86,12 +89,13 @@ def forget(
         for copy in gone:
             drop_copy(folders, copy)
             call.say(f"{copy}: not cleaned and no longer tracked, because of --gone")
-        done = start(settings, subjects, utc_now, call.say, is_dry=dry_run)
+        done = start(settings, subjects, utc_now, call.say, is_dry=dry_run, agree=agree)
     content = {
         "forgotten": not dry_run,
         "given_up": gone,
         "subject_count": done.subject_count,
         "finished_count": done.finished_count,
+        "different_names": done.names,
         "places": [{**place._asdict(), "path": str(place.path)} for place in done.places],
         "out_of_reach": done.out_of_reach,
         "is_complete": done.is_complete,
@@ -104,6 +108,27 @@ def forget(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+_SHOWN_MAX = 20
+
+
+def _agree(names: Sequence[str]) -> None:
+    """Ask whether all these names are meant. The names are not logged.
+
+    Raises:
+        UsageError: They are not, or nobody can answer.
+    """
+    shown = "\n".join(f"  {name}" for name in names[:_SHOWN_MAX])
+    more = f"\n  and {len(names) - _SHOWN_MAX:,} more" * (len(names) > _SHOWN_MAX)
+    question = f"These {len(names):,} different names would go, beyond repair:\n{shown}{more}\nForget them?"
+    if not can_ask():
+        raise UsageError(
+            f"{len(names):,} different names would go, beyond repair; nothing was changed",
+            "Look at them with --dry-run. If all are meant, repeat the command with --yes: "
+            "`firmlake forget person NAME --yes`",
+        )
+    if not click.confirm(question, err=True):
+        raise UsageError("Nothing was changed", "Spell the name in full, or add --company COUNTRY NUMBER")
 
 
 def _withdraw(call: Call, settings: Settings, folders: Folders, subjects: list[Subject]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -135,6 +135,7 @@ def _prove(call: Call) -> int:
 
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
+    from firmlake.forget.forget import find_places
     from firmlake.forget.proof import prove
     from firmlake.forget.reach import Copies
     from firmlake.privacy.forgotten import open_forgotten
@@ -155,14 +156,27 @@ def _prove(call: Call) -> int:
     if not held.register.is_done:
         call.say("firmlake: `firmlake forget` was interrupted. Run it again to finish.")
     elif receipt.found:
-        call.say(f"firmlake: A forgotten subject was found. {' '.join(_to_clean(receipt.found))}")
+        cleaned = {str(place.path) for place in find_places(folders, held, settings)}
+        cleaned |= {path for path, *_ in receipt.found if not path.startswith(str(folders.data))}  # copies
+        call.say(f"firmlake: A forgotten subject was found. {' '.join(_to_clean(receipt.found, cleaned))}")
     return EXIT_DONE if not receipt.found and not receipt.unread and held.register.is_done else EXIT_FAILED
 
 
-def _to_clean(found: Sequence[tuple[str, str, int]]) -> Iterator[str]:
-    """Yield the next steps that remove the names from the places found."""
+def _to_clean(found: Sequence[tuple[str, str, int]], cleaned: Collection[str]) -> Iterator[str]:
+    """Yield the next steps that remove the names from the places found.
+
+    Args:
+        found: Path, kind and number of each place.
+        cleaned: The paths that `firmlake forget` would clean.
+    """
     addresses = {path for path, what, _ in found if what == "address"}
-    if len(addresses) < len(found):
-        yield "Clean these files with `firmlake forget`."
+    paths = {path for path, *_ in found} - addresses
+    generations = {path for path in paths - {*cleaned} if path.endswith(".duckdb")}
+    if paths & {*cleaned}:
+        yield "`firmlake forget` cleans these files."
+    if generations:
+        yield "`firmlake replay`, then `firmlake prune --generations 1`, replaces generations whose free space has it."
+    if others := paths - {*cleaned} - generations:
+        yield f"firmlake did not write {', '.join(sorted(others))}: remove the name there, or the file."
     if addresses:
         yield f"The address of a copy in {', '.join(addresses)} names one: move the copy, and remove its address there."

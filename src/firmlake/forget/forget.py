@@ -24,6 +24,7 @@ from firmlake.forget.sources import check_sources, clean_sources
 from firmlake.forget.staged import clean_staged
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
+from firmlake.privacy.words import name_words
 from firmlake.rebuild.replay import finished_runs
 from firmlake.report.page import write_report
 from firmlake.tables.index import drop_index
@@ -39,6 +40,7 @@ class Forgetting(NamedTuple):
         places: Where a forgotten subject was named. After an interrupted call, only what was left to clean.
         finished_count: Subjects of earlier, interrupted calls that are now forgotten.
         out_of_reach: Copies that firmlake cannot change or could not reach, one sentence each, with what to do.
+        names: The different names in staged tables and generations from which a person was removed, or would be.
         failed: The reason for each recorded copy that could not be cleaned, by name. The next call tries again.
     """
 
@@ -46,6 +48,7 @@ class Forgetting(NamedTuple):
     subject_count: int
     finished_count: int
     out_of_reach: list[str]
+    names: Sequence[str] = ()
     failed: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -61,6 +64,7 @@ def forget(
     tell: Callable[[str], object] = lambda line: None,
     *,
     is_dry: bool = False,
+    agree: Callable[[Sequence[str]], object] | None = None,
 ) -> Forgetting:
     """Forget subjects, and finish the work of earlier calls that were interrupted.
 
@@ -70,6 +74,8 @@ def forget(
         now: The clock, UTC.
         tell: Called with a line for each step.
         is_dry: Find the places, but write nothing.
+        agree: Called before anything is written with all names that would go, if other names than those given are
+            among them; raises an error if they are not meant. None takes them all.
 
     Raises:
         DamagedError: The contents of a file do not match its checksum. Restore the file, then call again. All landed
@@ -87,7 +93,9 @@ def forget(
         return Forgetting([], 0, 0, copies.out_of_reach())
     if is_dry:
         places = [*find_places(folders, forgotten, settings, tell), *copies.clean(write=False)]
-        return Forgetting(places, len(subjects), 0, copies.out_of_reach())
+        return Forgetting(places, len(subjects), 0, copies.out_of_reach(), tuple(forgotten.names.values()))
+    if agree:
+        _ask_about_names(folders, forgotten, subjects, settings, agree)
     tell("Checking lists, plans, landed answers and generations")
     check_sources(folders)
     check_generations(folders)
@@ -99,7 +107,8 @@ def forget(
     if not copies.failed:
         done = (msgspec.structs.replace(one, is_done=True) for one in register.tombstones)
         write_register(folders, msgspec.structs.replace(register, tombstones=tuple(done)))
-    return Forgetting(places, len(subjects), begun, copies.out_of_reach(), copies.failed)
+    names = tuple(forgotten.names.values())
+    return Forgetting(places, len(subjects), begun, copies.out_of_reach(), names, copies.failed)
 
 
 def find_places(
@@ -137,16 +146,36 @@ def clean_merged(folders: Folders, settings: PrivacySettings) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+def _ask_about_names(
+    folders: Folders,
+    forgotten: Forgotten,
+    subjects: Sequence[Subject],
+    settings: Settings,
+    agree: Callable[[Sequence[str]], object],
+) -> None:
+    """Find the names that would go, and ask if one has more words than the name of a person to forget."""
+    given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
+    if not given:
+        return
+    for _ in _walk_tables(folders, forgotten, settings, write=False):
+        pass
+    if forgotten.names.keys() - given:
+        agree(tuple(forgotten.names.values()))
+
+
+def _walk_tables(folders: Folders, forgotten: Forgotten, settings: Settings, *, write: bool) -> Iterator[Place]:
+    yield from clean_staged(folders, forgotten, write=write)
+    yield from clean_generations(folders, partial(find_in_generation, forgotten=forgotten), settings.run, write=write)
+
+
 def _walk(
     folders: Folders, forgotten: Forgotten, settings: Settings, tell: Callable[[str], object], *, write: bool
 ) -> Iterator[Place]:
     verb = "Cleaning" if write else "Reading"
     tell(f"{verb} lists, plans and landed answers")
     yield from clean_sources(folders, forgotten, write=write)
-    tell(f"{verb} staged tables")
-    yield from clean_staged(folders, forgotten, write=write)
-    tell(f"{verb} generations of the warehouse")
-    yield from clean_generations(folders, partial(find_in_generation, forgotten=forgotten), settings.run, write=write)
+    tell(f"{verb} staged tables and generations of the warehouse")
+    yield from _walk_tables(folders, forgotten, settings, write=write)
 
 
 def _render_report(

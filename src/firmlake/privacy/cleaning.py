@@ -13,7 +13,6 @@ from typing import Any
 from firmlake.core.company import Company, normal_form
 from firmlake.privacy.document import GONE, Number, Object, Place, looks_like_json, objects_in, read, rewrite, write
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
-from firmlake.privacy.words import words_in
 
 _COUNTRY = ("country", "countryCode")
 _NUMBER = ("companyNumber", "company_number")
@@ -167,7 +166,7 @@ class _Cleaner:
         texts = {
             index: item for index, item in enumerate(items) if isinstance(item, str) and not isinstance(item, Number)
         }
-        words = [(word, index) for index, text in texts.items() for word in words_in(text)]
+        words = [(word, index) for index, text in texts.items() for word in self._forgotten.words_in(text)]
         owners = [index for _, index in words]
         found: set[int] = set()
         for first, last in self._forgotten.persons_in([word for word, _ in words], self._company_of(place)):

@@ -12,7 +12,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
 from firmlake.privacy.key import keyed_hash
 from firmlake.privacy.tombstones import Register, company_hash, contact_hash, person_hash, read_register, word_hash
-from firmlake.privacy.words import Word, numbers_in, spellings, words_in
+from firmlake.privacy.words import Word, known_words_in, numbers_in, spellings
 
 __all__ = ["FORGOTTEN", "Forgotten", "is_mark", "open_forgotten"]
 
@@ -47,10 +47,13 @@ class Forgotten:
     Attributes:
         register: The tombstones.
         is_scoped: Whether a person is forgotten for one company only, so that the company of a text matters.
+        names: The names of parties and companies from which `clean_frame` removed a person, as they are written, by
+            their words. A longer name with the words of a forgotten one is another name.
     """
 
     def __init__(self, register: Register, key: bytes) -> None:
         self.register, self._key = register, key
+        self.names: dict[tuple[str, ...], str] = {}
         self._persons: defaultdict[str, set[str]] = defaultdict(set)
         for one in register.tombstones:
             if one.kind == "person":
@@ -136,6 +139,10 @@ class Forgotten:
             text = _TOKEN.sub(lambda found: self.contact(found[0]) or found[0], text)
         return self._clean(text, company if self.is_scoped else None)
 
+    def words_in(self, text: str) -> list[Word]:
+        """Find the words of a text, told apart by the words of forgotten names where they hold invisible characters."""
+        return known_words_in(text, self._word_mark)
+
     def persons_in(self, words: list[Word], company: Company | None = None) -> list[Span]:
         """Find names of forgotten persons: the positions of the first and last word in a list of words."""
         found: list[Span] = []
@@ -159,14 +166,14 @@ class Forgotten:
 
     def _marks_of_word(self, text: str) -> set[str]:
         """Decode one word of the bytes, and return the keyed hashes of the words in it."""
-        return {self._word_mark(word.text) for spelling in spellings(text) for word in words_in(spelling)} - {""}
+        return {self._word_mark(word.text) for spelling in spellings(text) for word in self.words_in(spelling)} - {""}
 
     def _find_marks(self, token: bytes) -> frozenset[str]:
         """Return the words of forgotten names in a text, and `_HIT` if it names a forgotten contact or company."""
         marks: set[str] = set()
         for text in spellings(_read_text(token)):
             if self._words:
-                marks.update(filter(None, (self._word_mark(word.text) for word in words_in(text))))
+                marks.update(filter(None, (self._word_mark(word.text) for word in self.words_in(text))))
                 if any(found[1] in self._persons for found in _MASKED.finditer(text)):
                     marks.add(_HIT)
             if self._number_spans(text) or (
@@ -196,7 +203,7 @@ class Forgotten:
     def _person_spans(self, text: str, company: Company | None) -> list[Span]:
         if not self._counts:
             return []
-        words = words_in(text)
+        words = self.words_in(text)
         masked = (found for found in _MASKED.finditer(text) if self._is_person(found[1], company))
         spans = [(words[first].start, words[last].end) for first, last in self.persons_in(words, company)]
         return [*(found.span() for found in masked), *spans]

@@ -11,6 +11,7 @@ import polars as pl
 from firmlake.core.company import Company
 from firmlake.privacy.cleaning import clean_json
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
+from firmlake.privacy.words import name_words
 
 __all__ = ["LINE_FORGOTTEN", "clean_frame"]
 
@@ -19,6 +20,7 @@ _COMPANY = ("country", "company_number")
 _LOOKALIKE = ("lookalike_country", "lookalike_company_number")
 _RELATED = ("related_country", "related_company_number")
 _OF_RELATED = ("related_name", "related_identifier_name", "related_place")
+_OF_NAMES = {"name", "related_name", "related_identifier_name"}
 _OURS = {
     *_COMPANY, *_LOOKALIKE, *_RELATED, "run_id", "valid_from_run", "valid_to_run", "request_id", "payload_hash",
     "dataset", "status", "direction", "related_kind", "kind", "effect", "path",
@@ -96,6 +98,9 @@ def _clean_column(frame: pl.DataFrame, name: str, forgotten: Forgotten) -> pl.Da
         cleaned = _clean_value(name, text, about, forgotten)
         if cleaned != text:
             changed[text, *company] = cleaned
+            if name in _OF_NAMES:
+                words = name_words(text)
+                forgotten.names[words] = min(text, forgotten.names.get(words, text))
     if not changed:
         return frame
     table = pl.DataFrame(

@@ -11,20 +11,20 @@ import html
 import json
 import re
 import unicodedata
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["Word", "name_words", "numbers_in", "spellings", "words_in"]
+__all__ = ["Word", "known_words_in", "name_words", "numbers_in", "spellings", "words_in"]
 
 _HIDDEN = (
     r"\u00ad\u034f\u061c\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
 )
 """Soft hyphens, joiners, direction marks and fillers, which copied and scraped texts have inside words."""
-_INVISIBLE = re.compile(f"[{_HIDDEN}]")
+_INVISIBLE = re.compile(f"[{_HIDDEN}]+")
+_VISIBLE = re.compile(f"[^{_HIDDEN}]+")
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[\u0300-\u036f{_HIDDEN}])*")
-_ZERO_WIDTH_SPACE = "\u200b"
-"""It may stand inside a word or between two: both are looked for."""
 _LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ð": "d", "þ": "th"})
 """Letters that do not decompose, and how names spell them without."""
 _TAG = re.compile(r"<(?:/?[A-Za-z]|!-)[^<>]{0,1000}>")
@@ -48,6 +48,17 @@ class Word(NamedTuple):
 def words_in(text: str) -> list[Word]:
     """Find the words of a text."""
     return [Word(_normal(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
+
+
+def known_words_in(text: str, is_known: Callable[[str], object]) -> list[Word]:
+    """Find the words of a text, where an invisible character may stand inside a word or between two.
+
+    Args:
+        text: The text.
+        is_known: Whether a word in normal form is looked for. Parts between invisible characters are one word if that
+            word is looked for, the longest such first.
+    """
+    return [part for word in words_in(text) for part in _split(text, word, is_known)]
 
 
 def name_words(name: str) -> tuple[str, ...]:
@@ -77,21 +88,33 @@ def numbers_in(text: str) -> list[tuple[str, int, int]]:
 
 
 def spellings(text: str) -> list[str]:
-    """Return a text followed by its successive decodings, and last without zero-width spaces and HTML tags."""
+    """Return a text followed by its successive decodings, and last without HTML tags."""
     found = [text]
     for _ in range(_DECODED_MAX):
         decoded = _decode(found[-1])
         if decoded == found[-1]:
             break
         found.append(decoded)
-    if _ZERO_WIDTH_SPACE in found[-1]:
-        found.append(found[-1].replace(_ZERO_WIDTH_SPACE, " "))
     if "<" in found[-1] and (bare := _TAG.sub(" ", found[-1])) != found[-1]:
         found.append(bare)
     return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _split(text: str, word: Word, is_known: Callable[[str], object]) -> Iterator[Word]:
+    """Yield the words that a word with invisible characters consists of."""
+    if (word.text.isascii() and len(word.text) == word.end - word.start) or is_known(word.text):
+        yield word
+        return
+    parts = [found.span() for found in _VISIBLE.finditer(text, word.start, word.end)]
+    while parts:
+        start = parts[0][0]
+        joined = [Word(_normal(text[start:end]), start, end) for _, end in parts]
+        number = next((last for last in range(len(parts) - 1, 0, -1) if is_known(joined[last].text)), 0)
+        yield joined[number]
+        del parts[: number + 1]
 
 
 @lru_cache(maxsize=65536)

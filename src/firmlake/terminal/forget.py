@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from firmlake.core.text import count_of
 from firmlake.forget.forget import Forgetting
 from firmlake.forget.proof import Receipt
 from firmlake.terminal.echo import echo
@@ -21,6 +22,10 @@ def show_forgetting(done: Forgetting, *, is_dry: bool) -> None:
     places = f"{len(done.places):,} {'place' if len(done.places) == 1 else 'places'}"
     if is_dry:
         echo(f"{places} would be cleaned for {subjects}; nothing was changed")
+        if done.names:
+            echo(f"{count_of(len(done.names), 'different name')} would go:")
+            for name in done.names:
+                echo(f"  {name}")
     else:
         finished = f", and {done.finished_count} from an interrupted call" if done.finished_count else ""
         echo(f"{places} cleaned for {subjects}{finished}. Prove it with `firmlake verify --forgotten`")
