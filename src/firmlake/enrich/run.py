@@ -26,7 +26,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
-from firmlake.core.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id
+from firmlake.core.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
 from firmlake.core.settings import Settings
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand

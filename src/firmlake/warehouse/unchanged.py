@@ -43,9 +43,10 @@ def find_same_run(run: Run) -> Run | None:
     """Find the last published run of the same list if it left the warehouse as this run would; None if there is none.
 
     Args:
-        run: A frozen run. One that asks for anything is never the same.
+        run: A frozen run. One that asks for anything, or has answers, is never the same.
     """
-    if run.shards() or newest(run.folders) is None:
+    has_answers = run.folders.landing(run.run_id).exists()
+    if run.shards() or has_answers or run.outcome() or newest(run.folders) is None:
         return None
     with open_warehouse(run.folders) as connection:
         name = held_name(run)
