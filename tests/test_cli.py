@@ -367,13 +367,25 @@ def test_what_a_list_left_undone_is_told_after_another_list_has_run(call: Call):
     assert re.search(r"north .* stopped ", call("status").out)
 
 
+ELEMENT = '{"countryCode": "{country}", "companyNumber": "{number}"}'
+PAGE = ', "limit": {limit}, "offset": {offset}'
+FIRMS = {
+    dataset: f'POST /v1/companies/{dataset}\n\n{{"firms": [{ELEMENT}]{page}}}'
+    for dataset, page in {"financials": PAGE, "lookalikes": "", "relationships": ""}.items()
+}
+
+
 @pytest.mark.parametrize(
     ("wrong", "named", "requests"),
-    [("api.names.companies=firms", "or api.names", 11), ("api.base_url={}/v2", "or api.base_url", 12)],
+    [
+        (tuple(f"api.requests.{name}={text}" for name, text in FIRMS.items()), "or api.requests", 11),
+        (("api.base_url=ADDRESS/v2",), "or api.base_url", 12),
+    ],
 )
 def test_a_setting_that_the_service_refuses_is_exit_1_and_few_requests(call: Call, sandbox, wrong, named, requests):
     """After a 404 each other dataset is asked once: it may be offered although the first is not."""
-    result = call("run", "list.csv", "--set", wrong.format(sandbox.base_url))
+    settings = (part.replace("ADDRESS", sandbox.base_url) for each in wrong for part in ("--set", each))
+    result = call("run", "list.csv", *settings)
     assert (result.code, named in result.err) == (1, True)
     assert sandbox.ledger()["summary"]["requests"] == requests
     status = call("status", "--json").content

@@ -8,6 +8,7 @@ import time as real_time
 from functools import partial
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from firmlake.api.breaker import CircuitBreaker, RetryBudget
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
+from firmlake.core.settings_api import RequestSettings
 
 from .conftest import CANARY, script
 
@@ -36,11 +38,11 @@ def refusal(status, message="no", **headers):
 
 def test_a_request_carries_token_language_and_body_to_base_url_and_path(make_client):
     seen = []
-    client = make_client(
-        lambda request: seen.append(request) or OK, base_url="https://service.test/gateway/", language="NL"
-    )
-    client.send(REQUEST)
-    client.send(requests.single(API, "financials", ACME, 5, 10))
+    client = make_client(lambda request: seen.append(request) or OK, base_url="https://service.test/gateway/")
+    client.send(requests.bulk(msgspec.structs.replace(API, language="NL"), "financials", [ACME], 5))
+    example = "GET /v1/companies/{country}/{number}/financials?limit={limit}&offset={offset}"
+    by_get = msgspec.structs.replace(API, requests=RequestSettings(financials=example))
+    client.send(requests.bulk(by_get, "financials", [ACME], 5, 10))
     bulk, single = seen
     assert str(bulk.url) == "https://service.test/gateway/v1/companies/financials"
     assert json.loads(bulk.content)["limit"] == 5
@@ -50,13 +52,6 @@ def test_a_request_carries_token_language_and_body_to_base_url_and_path(make_cli
     assert bulk.headers["Accept-Encoding"] == "gzip"
     assert str(single.url) == "https://service.test/gateway/v1/companies/BE/770493071/financials?limit=5&offset=10"
     assert "Content-Type" not in single.headers
-
-
-def test_the_language_header_is_a_setting(make_client):
-    seen = []
-    names = API.names.__class__(language_header="X-Language")
-    make_client(lambda request: seen.append(request) or OK, names=names).send(REQUEST)
-    assert seen[0].headers["X-Language"] == "EN"
 
 
 @pytest.mark.parametrize("base_url", ["", "sandbox", "http://service.test"])

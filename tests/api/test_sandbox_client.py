@@ -18,6 +18,14 @@ from firmlake.core.settings import ApiSettings
 
 API = ApiSettings()
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
+
+
+def get_example_settings(dataset):
+    example = f"GET /v1/companies/{{country}}/{{number}}/{dataset}?limit={{limit}}&offset={{offset}}"
+    example = example if dataset == "financials" else example.partition("?")[0]
+    return msgspec.structs.replace(API, requests=msgspec.structs.replace(API.requests, **{dataset: example}))
+
+
 REQUEST = requests.bulk(API, "financials", COMPANIES[:100], 5)
 ENDPOINTS = {
     **{
@@ -25,7 +33,7 @@ ENDPOINTS = {
         for name in ("financials", "lookalikes", "relationships")
     },
     **{
-        f"{name} single": requests.single(API, name, COMPANIES[0])
+        f"{name} single": requests.bulk(get_example_settings(name), name, COMPANIES[:1])
         for name in ("financials", "lookalikes", "relationships")
     },
     "lists": requests.service_lists(API, "OVERVIEW", 500, 0),

@@ -114,13 +114,14 @@ def test_a_dataset_that_is_down_needs_a_person_and_the_others_are_published(make
     assert rows["financials"] == rows_of(world)["financials"]
 
 
-def test_another_structure_is_said_and_no_run_is_made_of_it(make_contact: Any) -> None:
-    contact = make_contact("wrapped", runs=False)
-    assert contact.check.code == 1
-    assert contact.verdicts["bulk body"] == "needs_you"
+def test_where_no_bulk_request_is_understood_runs_ask_by_get(make_contact: Any, world: Lake) -> None:
+    contact = make_contact("wrapped")
+    assert contact.check.code == 0, contact.check.out
+    assert contact.verdicts["bulk body"] == "covered"
     assert "not an array of elements" in contact.seen["bulk body"]
-    assert contact.check.content["run_id"] is None
-    assert contact.check.content["credits_charged"] == 1, "nothing more is bought once that is known"
+    assert contact.settings["api.requests.lookalikes"].startswith("GET /v1/companies/{country}/{number}/lookalikes")
+    assert contact.run.code == 0, contact.run.err
+    assert rows_of(contact.lake) == rows_of(world)
 
 
 @pytest.mark.slow

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from firmlake.api.contract import DATASETS
-from firmlake.check.names import find_body_names
+from firmlake.api.exchange import Answer
+from firmlake.api.requests import bulk
+from firmlake.check.examples import find_bulk_example
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from reliability.support import Lake
+from support import NOON
 
 from .foreign import Foreign, foreign, truth
 
@@ -134,24 +137,27 @@ def test_a_forbidden_country_needs_a_person_and_everything_else_is_checked_and_f
     assert_true(lake)
 
 
+class Talk:
+    """Stands for a service: a function gives the body of the answer to a body."""
+
+    def __init__(self, answer: Any) -> None:
+        self.api = self.given = ApiSettings()
+        self._answer = answer
+
+    def bulk(self, dataset: str, companies: list[Company], *page: int, **api: Any) -> Answer:
+        request = bulk(msgspec.structs.replace(self.api, **api), dataset, companies, *page)
+        return Answer(request, 1, 200, "", {}, self._answer(json.loads(request.body)), NOON, 1, 0)
+
+
 def test_numbers_of_another_form_in_answers_are_named() -> None:
     body = b'[{"identifier": {"country": "FR", "companyNumber": "00555008200014"}, "data": [], "message": null}]'
-    answer = SimpleNamespace(status=200, is_success=True, body=body)
-    talk = SimpleNamespace(api=ApiSettings(), bulk=lambda *_: answer)
-    finding = find_body_names(cast("Any", talk), "lookalikes", Company("FR", "005550082"))
+    finding = find_bulk_example(cast("Any", Talk(lambda sent: body)), "lookalikes", Company("FR", "005550082"))
     assert finding.verdict == "needs_you"
     assert finding.seen == "elements name FR 00555008200014 where FR 005550082 was requested"
 
 
 def test_a_structure_that_only_other_names_bring_to_light_is_quoted() -> None:
     """With ours such a service reads no companies and answers none, which says nothing about the structure."""
-
-    class Talk:
-        api = ApiSettings()
-
-        def bulk(self, *_: object) -> SimpleNamespace:
-            is_named = self.api.names.companies == "identifiers"
-            return SimpleNamespace(status=200, is_success=True, error="", body=b'[{"Id": 1}]' if is_named else b"[]")
-
-    finding = find_body_names(cast("Any", Talk()), "lookalikes", Company("FR", "005550082"))
+    talk = Talk(lambda sent: b'[{"Id": 1}]' if "identifiers" in sent else b"[]")
+    finding = find_bulk_example(cast("Any", talk), "lookalikes", Company("FR", "005550082"))
     assert (finding.verdict, finding.seen) == ("needs_you", 'the answer is not an array of elements: 200: [{"Id": 1}]')

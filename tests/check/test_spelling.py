@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -21,11 +22,13 @@ class Talk:
     def __init__(self, *known: str) -> None:
         self.api, self._known = ApiSettings(), known
 
-    def single(self, dataset, company, *, keep_leading_zero):
+    def bulk(self, dataset, companies, *, keep_leading_zero):
+        (company,) = companies
         number = company.company_number
         number = number if keep_leading_zero else number.removeprefix("0")
-        is_known = number in self._known
-        return SimpleNamespace(is_success=is_known, status=200 if is_known else 404)
+        data = [] if number in self._known else None
+        element = {"identifier": {"country": company.country, "companyNumber": number}, "data": data}
+        return SimpleNamespace(is_success=True, status=200, body=json.dumps([element]).encode())
 
 
 def found(talk, *companies, known=HEINEKEN):

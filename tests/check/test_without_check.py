@@ -19,7 +19,7 @@ SILENT = {"language-header"}
 """What a run cannot notice: names in another language are names. Only `check` compares two languages."""
 NAMED = {
     "paging-skip-take": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
-    "paging-ignored": (3, "Set api.names.limit and api.names.offset to the service's paging parameters"),
+    "paging-ignored": (3, "Write {limit} and {offset} in api.requests.financials"),
     "body-short": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "body-silent": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "message-ok": (3, "if it means success, set api.names.success_message"),
@@ -104,7 +104,7 @@ def test_pages_that_a_service_repeats_are_complete_once_the_advice_is_followed(m
     lake = make_lake("paging-ignored")
     result = lake.run()
     assert result.code == 3
-    assert "Set api.names.limit and api.names.offset to the service's paging parameters" in result.error_line
+    assert "Write {limit} and {offset} in api.requests.financials" in result.error_line
     assert lake.ledger()["companies_charged_again"] == 0
     correct(lake, "redrive")
     assert rows_of(lake) == rows_of(world)

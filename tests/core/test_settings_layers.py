@@ -33,13 +33,13 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
     settings = load(
         flags={"run.datasets": "financials, lookalikes", "api.keep_leading_zero": "true"},
         FIRMLAKE_RUN__FAIL_ON="0.05",
-        FIRMLAKE_API__NAMES__LIMIT="size",
+        FIRMLAKE_API__REQUESTS__LOOKALIKES='POST /x\n\n["{number}"]',
     )
     assert settings.run.datasets == ("financials", "lookalikes")
     assert load(flags={"run.datasets": '["financials", "lookalikes"]'}).run.datasets == settings.run.datasets
     assert settings.api.keep_leading_zero is True
     assert settings.run.fail_share == 0.05
-    assert settings.api.names.limit == "size"
+    assert settings.api.requests.lookalikes == 'POST /x\n\n["{number}"]'
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,8 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
         ("[run]\ndatasets = []", {}, {}, "Expected `array` of length >= 1"),
         ("", {"run.datasets": f"[{'1' * 5000}]"}, {}, "run.datasets"),
         ("", {"run.datasets": "[" * 3000}, {}, "run.datasets"),
-        ("", {"api.names.language_header": "Accept Language"}, {}, "api.names.language_header: request header"),
+        ("", {"api.requests.contacts": "PUT /x"}, {}, "api.requests.contacts is not a request: it has no {"),
+        ("", {"api.names.limit": "size"}, {}, "Show the whole request in api.requests instead"),
         ("", {"api.records_per_request": "50"}, {}, "smaller than api.companies_per_request"),
     ],
 )

@@ -16,7 +16,7 @@ _NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
 @pytest.mark.parametrize(
     ("code", "first"),
     [
-        ("wrong_page", "Set api.names.limit and api.names.offset"),
+        ("wrong_page", "Write {limit} and {offset} in api.requests.financials"),
         ("other_message", "If the message means that the company is unknown, set api.names"),
         ("empty_answer", "If the service leaves out companies that it does not know"),
         ("request_failed", "`firmlake redrive` asks again"),

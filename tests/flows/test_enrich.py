@@ -100,7 +100,7 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     ("dialect", "says"),
     [
         ("forbidden", "Published, but relationships is forbidden for 12 companies"),
-        ("paging-ignored", "Set api.names.limit and api.names.offset to the service's paging parameters"),
+        ("paging-ignored", "Write {limit} and {offset} in api.requests.financials"),
         ("body-short", "`firmlake check LIST --write FILE` to find settings that fit"),
         ("wrapped", "`firmlake check` to see how the answers differ from our assumptions"),
     ],

@@ -89,6 +89,8 @@ _STRICT = {dataset: _strict_decoder(dataset) for dataset in DATASETS}
 
 def _read_one_by_one(dataset: str, body: bytes) -> list[Element]:
     """Read a body that the strict decoder rejects, element by element."""
+    if body.lstrip().startswith(b"{") and b'"identifier"' in body:
+        body = b"[%b]" % body  # the answer about a single company, to a GET, is one element
     try:
         parts = _ARRAY.decode(body)
     except UNREADABLE as error:

@@ -84,7 +84,6 @@ class Connection:
             # On the same machine, compression costs more time than it saves.
             "Accept-Encoding": "identity" if self._address.is_loopback else "gzip",
             "User-Agent": f"firmlake/{__version__}",
-            api.names.language_header: api.language,
         }
         self._timeout = httpx.Timeout(api.read_timeout_seconds, connect=api.connect_timeout_seconds).as_dict()
 
@@ -142,7 +141,7 @@ class Connection:
     def _send(self, request: Request) -> httpx.Response:
         """Send through the transport directly: the cookies, redirects and hooks of an httpx.Client double the cost."""
         url = _url(self._address.url + request.path + "/" * self._api.trailing_slash, request.query)
-        headers = {**self._headers, "Authorization": self._token.header()}
+        headers = {**self._headers, **dict(request.headers), "Authorization": self._token.header()}
         if request.body:
             headers["Content-Type"] = "application/json"
         sent = httpx.Request(

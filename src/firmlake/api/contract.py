@@ -1,4 +1,4 @@
-"""The service's contract as data: paths, limits and fields. Few other modules spell these (docs/architecture.md).
+"""The service's contract as data: the fields of its answers. Few other modules spell these (docs/architecture.md).
 
 `Field` maps one of our columns to a place in the service's JSON. Parsing, checks, columns and documentation all derive
 from these tables.
@@ -15,8 +15,6 @@ __all__ = [
     "CREATED_BY",
     "DATASETS",
     "KNOWN_VALUES",
-    "LISTS_PATH",
-    "LIST_CONTACTS_PATH",
     "LIST_NAME",
     "Addition",
     "BigInt",
@@ -70,15 +68,11 @@ class Dataset(NamedTuple):
     """One of the three datasets that the service offers for a company.
 
     Attributes:
-        bulk_path: Path of the POST request for several companies.
-        single_path: Path of the GET request for one company.
         is_paged: Whether limit and offset apply and the answer holds `pagination`.
         fields: Fields of a record by column; those of all groups are the same.
         groups: The arrays of records in `data`, by our names.
     """
 
-    bulk_path: str
-    single_path: str
     is_paged: bool
     fields: dict[str, Field]
     groups: dict[str, Group]
@@ -180,22 +174,16 @@ _RELATED_ELSEWHERE = tuple(
 
 DATASETS = {
     "financials": Dataset(
-        "/v1/companies/financials",
-        "/v1/companies/{country}/{company_number}/financials",
         True,
         _FINANCIAL_RECORD,
         {"period": Group(None)},
     ),
     "lookalikes": Dataset(
-        "/v1/companies/lookalikes",
-        "/v1/companies/{country}/{company_number}/lookalikes",
         False,
         _LOOKALIKE_ENTRY,
         {"lookalike": Group(None)},
     ),
     "relationships": Dataset(
-        "/v1/companies/relationships",
-        "/v1/companies/{country}/{company_number}/relationships",
         False,
         # The specification does not show children: we assume the shape of parents, with several places for the company.
         _RELATED_PARTY,
@@ -213,8 +201,6 @@ KNOWN_VALUES = {
 }
 """Known values of open sets, by dataset and column; other values are recorded as drift, never refused."""
 
-LISTS_PATH = "/v1/lists"
-LIST_CONTACTS_PATH = "/v1/lists/{list_id}/contacts"
 CREATED_BY = "createdBy"
 """The field of a service list that holds a person's e-mail address."""
 LIST_NAME = "name"

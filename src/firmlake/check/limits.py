@@ -12,12 +12,11 @@ import msgspec
 
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import read_lines
+from firmlake.check.examples import describe_refusal
 from firmlake.check.finding import Finding
-from firmlake.check.names import describe_refusal
 from firmlake.check.refusal import find_bounds
-from firmlake.check.talk import Talk, content_of, is_lost, is_refusal, pagination, read_json
+from firmlake.check.talk import Talk, bearing_loss, content_of, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
-from firmlake.core.errors import RequestFailedError, UnavailableError
 
 __all__ = ["choose_repeated", "find_companies_cap", "find_page_cap", "find_records_cap"]
 
@@ -27,7 +26,7 @@ _HALVINGS_MAX = 12
 def find_page_cap(talk: Talk, company: Company) -> Finding:
     """Find the largest page."""
     assumed = talk.api.page_limit_max
-    ask = _bearing_loss(talk, lambda size: talk.single("financials", company, size, 0))
+    ask = _asking(talk, lambda size: talk.single("financials", company, size, 0))
     answer = ask(assumed)
     if answer.is_success:
         page = pagination(answer)
@@ -75,7 +74,7 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Findin
     if not named:
         seen = f"{assumed} were not tried: a company named twice is answered once, or might be charged twice"
         return Finding(row, seen, "not_observed")
-    ask = _bearing_loss(talk, lambda count: talk.bulk(dataset, named, size=count))
+    ask = _asking(talk, lambda count: talk.bulk(dataset, named, size=count))
     answer = ask(assumed)
     if answer.is_success:
         return Finding(row, f"{assumed} are accepted", "as_assumed")
@@ -107,7 +106,7 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
 
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
-    ask = _bearing_loss(talk, send)
+    ask = _asking(talk, send)
     first = min(assumed, page * most)
     answer = ask(first)
     if not answer.is_success:
@@ -138,18 +137,8 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _bearing_loss(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]:
-    """Wrap `ask` to return lost answers instead of raising, so that a smaller answer can be requested."""
-
-    def bear(size: int) -> Answer:
-        try:
-            return ask(size)
-        except (RequestFailedError, UnavailableError):
-            if not is_lost(talk.answers[-1]):
-                raise
-            return talk.answers[-1]
-
-    return bear
+def _asking(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]:
+    return lambda size: bearing_loss(talk, lambda: ask(size))
 
 
 def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:

@@ -12,10 +12,18 @@ import msgspec
 from firmlake.api import requests
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
+from firmlake.check.examples import (
+    describe_refusal,
+    find_bulk_example,
+    find_paging,
+    knows,
+    language_header,
+    suggest_paging,
+    use_get,
+)  # fmt: skip
 from firmlake.check.finding import Finding
 from firmlake.check.headers import find_credits, find_rate_limit
 from firmlake.check.limits import choose_repeated, find_companies_cap, find_page_cap, find_records_cap
-from firmlake.check.names import describe_refusal, find_body_names, find_page_names
 from firmlake.check.records import examine_records
 from firmlake.check.spelling import SPELLING, find_spelling, spellings
 from firmlake.check.talk import FORBIDDEN, Talk, content_of, is_refusal, read_json
@@ -52,21 +60,22 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     yield from _find_lists(talk)
     usual = talk.api.keep_leading_zero
     known, firsts = _find_first(talk, companies)
-    allowed = [dataset for dataset, answer in firsts.items() if answer.is_success]
+    allowed = [dataset for dataset, answer in firsts.items() if known and knows(answer, known)]
     if known is None or not allowed:
         yield _describe_nobody(companies, firsts)
         yield from _describe_endpoints(talk, firsts, {}, {})
         return
     body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
-    named = find_body_names(talk, body, known)
+    named = find_bulk_example(talk, body, known)
+    if named.verdict == "needs_you" and all(knows(firsts[dataset], known) for dataset in allowed):
+        named = use_get(talk, allowed, named)
     yield named
-    is_understood = named.verdict != "needs_you"
-    yield find_spelling(talk, allowed[0], known, companies if is_understood else [known], usual)
-    if not is_understood:
+    if named.verdict == "needs_you":
         yield from _describe_endpoints(talk, firsts, {}, {})
         return
+    yield find_spelling(talk, body, known, companies, usual)
     if "financials" in allowed:
-        yield find_page_names(talk, known)
+        yield find_paging(talk, known)
         yield find_page_cap(talk, known)
     repeated = choose_repeated(talk, body, known, stranger)
     yield find_companies_cap(talk, body, repeated)
@@ -80,8 +89,8 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     others = [company for company in others if company.country not in chain.from_iterable(closed.values())]
     yield find_totals(talk.answers)
     yield find_messages(talk, answers)
-    yield find_not_found(talk, body, known, stranger)
     yield find_language(talk, body, [known, *others])
+    yield find_not_found(talk, body, known, stranger)
     yield from examine_records(_gather(answers))
     yield find_errors(talk, known)
     yield find_rate_limit(talk)
@@ -125,18 +134,22 @@ def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | Non
         for keep in spellings(talk, company):
             talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
             firsts = {dataset: _ask_first(talk, dataset, company) for dataset in DATASETS}
-            if any(answer.is_success for answer in firsts.values()):
+            if any(knows(answer, company) for answer in firsts.values()):
                 return company, firsts
         talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
     return None, firsts
 
 
 def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
-    """Ask with a limit, as runs do; if that is refused, ask without, because the service may use another name."""
+    """Ask with a limit, as runs do; if that is refused, under the names that the refusal gives, and then without."""
     if DATASETS[dataset].is_paged:
+        usual = talk.api.requests
         answer = talk.single(dataset, company, _FIRST_LIMIT, 0)
+        if is_refusal(answer) and suggest_paging(talk, answer):
+            answer = talk.single(dataset, company, _FIRST_LIMIT, 0)
         if not is_refusal(answer):
             return answer
+        talk.api = msgspec.structs.replace(talk.api, requests=usual)
     return talk.single(dataset, company)
 
 
@@ -204,10 +217,10 @@ def _describe_endpoints(
 
 def _advise(talk: Talk, dataset: str, said: str) -> str:
     """Return the next step for an endpoint that is not answered, based on the message of the service."""
-    found, ours = _LANGUAGE_HEADER.search(said), talk.api.names.language_header
+    found, ours = _LANGUAGE_HEADER.search(said), language_header(talk)
     header = found and (found[1] or found[2])
     if header and header.casefold() != ours.casefold():
-        return f"Set api.names.language_header to {header}, and check again"
+        return f"Write the header as {header}: {{language}} in api.requests.{dataset}, and check again"
     if header:
         return f"Set api.language to a language that the service accepts in {ours}, and check again"
     return f"Ask the service to allow or repair {dataset}, or leave it out of run.datasets; else runs end with exit 3"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-__all__ = ["find_bounds", "suggest_names"]
-
 _QUOTED = re.compile("['\"`\u2018\u201c]([A-Za-z_][\\w.\\[\\]$]*)['\"`\u2019\u201d]")
 _SUBJECT = re.compile(
     r"([A-Za-z_][\w.\[\]$]*)\s+(?:property |field |parameter )?"
@@ -32,12 +30,29 @@ _FRAGMENTS: dict[str, tuple[str, ...]] = {
         "companyid",
         "id",
     ),
-    "companies": ("compan", "identif", "items", "entities", "organi", "enterprises", "businesses", "elements"),
+    "companies": (
+        "compan",
+        "identif",
+        "items",
+        "entities",
+        "organi",
+        "enterprises",
+        "businesses",
+        "elements",
+        "onderneming",
+        "bedrij",
+        "entrepris",
+        "societ",
+    ),
     "limit": ("limit", "size", "take", "count", "perpage", "per_page", "top", "rows", "max"),
     "offset": ("offset", "skip", "start", "from", "begin"),
 }
 """Parts of the names that services use, by role in a request. The first role that matches a word wins."""
 
+_UNKNOWN = re.compile(
+    r"should not exist|unknown|unrecogni[sz]ed|unexpected|not (?:allowed|permitted|recogni[sz]ed|expected)|additional",
+    re.IGNORECASE,
+)
 _NOT_NAMES = {
     "a", "an", "and", "array", "bad", "body", "data", "error", "expected", "field", "fields", "input", "integer", "is",
     "it", "json", "key", "list", "message", "missing", "must", "not", "null", "object", "of", "one", "or", "parameter",
@@ -71,6 +86,17 @@ def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
             if role is not None and word != names[role]:
                 found.setdefault(role, word)
     return found
+
+
+def find_unknown(lines: list[str], names: Mapping[str, str]) -> set[str]:
+    """Find the roles whose names the service does not know.
+
+    Example:
+        >>> find_unknown(["companies should not exist"], {"companies": "companies", "country": "country"})
+        {'companies'}
+    """
+    words = {word for line in lines if _UNKNOWN.search(line) for word in _names_in(line)}
+    return {role for role, name in names.items() if name in words}
 
 
 def find_bounds(lines: list[str], asked: int) -> list[int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from firmlake.api import requests
+from firmlake.check.examples import knows
 from firmlake.check.finding import Finding
 from firmlake.check.talk import FORBIDDEN, Talk
 from firmlake.core.company import Company
@@ -34,14 +35,14 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
     Args:
         talk: The conversation. It takes over the spelling by which the service knows Belgian companies.
         dataset: A dataset that the service answers for.
-        known: A company that it knows.
+        known: A company that it knows, at least by GET.
         companies: All that may be asked for.
         usual: Whether the settings keep the leading zero.
     """
-    known_by = {known.country: known}
+    known_by: dict[str, Company] = {}
     unknown: list[Company] = []
-    for country in dict.fromkeys(company.country for company in companies if company.country != known.country):
-        of_country = [company for company in companies if company.country == country]
+    for country in dict.fromkeys(company.country for company in (known, *companies)):
+        of_country = [company for company in dict.fromkeys((known, *companies)) if company.country == country]
         found, is_forbidden = _find_known(talk, dataset, of_country)
         known_by |= {country: found} if found else {}
         unknown += [] if found or is_forbidden else of_country  # the finding about endpoints covers what is forbidden
@@ -50,7 +51,10 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
     if unknown:
         tried = " with or without the leading zero" if any(len(spellings(talk, each)) > 1 for each in unknown) else ""
         return Finding(
-            SPELLING, f"{known} is known, but not {', '.join(map(str, unknown))}{tried}", "needs_you", settings,
+            SPELLING,
+            f"{_how_known(known, known_by)}, but not {', '.join(map(str, unknown))}{tried}",
+            "needs_you",
+            settings,
             next_step="If the service has these companies, it expects a form other than "
             f"{requests.spell_number(talk.api, unknown[0])}: see its documentation. api.keep_leading_zero adds the "
             "zero of Belgian numbers; no setting covers other forms. If it has none of them, name others with "
@@ -66,13 +70,19 @@ def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> tuple
     """Find a company that the service knows, and keep its spelling; the flag says that the token may not ask."""
     for company in companies:
         for keep in spellings(talk, company):
-            answer = talk.single(dataset, company, keep_leading_zero=keep)
+            answer = talk.bulk(dataset, [company], keep_leading_zero=keep)
             if answer.status == FORBIDDEN:
                 return None, True
-            if answer.is_success:
+            if knows(answer, company):
                 talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
                 return company, False
     return None, False
+
+
+def _how_known(known: Company, known_by: dict[str, Company]) -> str:
+    """Say what is known by POST, as runs ask, or that only GET knows a company."""
+    others = ", ".join(map(str, known_by.values()))
+    return f"{others} is known" if others else f"GET knows {known}, POST does not"
 
 
 def _describe(talk: Talk, dataset: str, belgian: Company | None, settings: dict[str, bool]) -> Finding:
@@ -83,9 +93,9 @@ def _describe(talk: Talk, dataset: str, belgian: Company | None, settings: dict[
     keep = talk.api.keep_leading_zero
     if settings:
         return Finding(SPELLING, f"known only with{'' if keep else 'out'} the leading zero", "covered", settings)
-    other = talk.single(dataset, belgian, keep_leading_zero=not keep)
+    other = talk.bulk(dataset, [belgian], keep_leading_zero=not keep)
     spelled = requests.spell_number(talk.api, belgian)
-    is_both = other.is_success
+    is_both = knows(other, belgian)
     return Finding(
         SPELLING, "known with and without the leading zero" if is_both else f"only {spelled} is known", "as_assumed"
     )

@@ -20,23 +20,11 @@ from firmlake.api.nearly_json import repaired
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import Timing
+from firmlake.check.forms import get_example
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, Stopped
+from firmlake.core.errors import FirmlakeError, RequestFailedError, Stopped, UnavailableError
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
-
-__all__ = [
-    "EXPOSED_MAX",
-    "FORBIDDEN",
-    "Talk",
-    "content_of",
-    "is_charge",
-    "is_lost",
-    "is_refusal",
-    "is_remainder",
-    "pagination",
-    "read_json",
-]
 
 FORBIDDEN = 403
 _REFUSALS = (400, 413, 422)
@@ -60,8 +48,13 @@ def read_json(body: bytes) -> Any:
 
 
 def content_of(answer: Answer) -> Any:
-    """Read the body of a successful answer as JSON; None if there is no such answer or it is not JSON."""
-    return read_json(answer.body) if answer.is_success else None
+    """Read the body of a successful answer as JSON; None if there is no such answer or it is not JSON.
+
+    The answer to a GET is one element, which is returned as an array as in the answer to a bulk request.
+    """
+    content = read_json(answer.body) if answer.is_success else None
+    is_element = isinstance(content, dict) and "identifier" in content
+    return [content] if is_element else content
 
 
 def is_refusal(answer: Answer) -> bool:
@@ -72,6 +65,21 @@ def is_refusal(answer: Answer) -> bool:
 def is_lost(answer: Answer) -> bool:
     """Return whether an answer was cut or came too late, which happens when it is too large for the service."""
     return answer.failure in ("broken", "timeout", "body")
+
+
+def is_crash(answer: Answer) -> bool:
+    """Return whether the service failed at a request, as some do at a body that they do not expect."""
+    return is_lost(answer) or (answer.status or 0) >= 500
+
+
+def bearing_loss(talk: Talk, ask: Callable[[], Answer]) -> Answer:
+    """Ask, and return a lost answer instead of raising, so that another request can be tried."""
+    try:
+        return ask()
+    except (RequestFailedError, UnavailableError):
+        if not is_lost(talk.answers[-1]):
+            raise
+        return talk.answers[-1]
 
 
 def is_charge(header: str) -> bool:
@@ -89,7 +97,8 @@ def pagination(answer: Answer) -> dict[str, int]:
     content = content_of(answer)
     element = content[0] if isinstance(content, list) and content else content
     page = element.get("pagination") if isinstance(element, dict) else None
-    return {key: n for key, n in page.items() if type(n) is int} if isinstance(page, dict) else {}
+    counts = page.items() if isinstance(page, dict) else ()
+    return {key: int(n) for key, n in counts if type(n) is int or (isinstance(n, str) and n.isdecimal())}
 
 
 class Talk:
@@ -106,6 +115,7 @@ class Talk:
 
     Attributes:
         api: The settings, corrected by the findings so far.
+        given: The settings to begin with.
         answers: All answers, in order.
         asked: The companies requested so far.
     """
@@ -120,7 +130,7 @@ class Talk:
         on_answer: Callable[[Answer], object],
         timing: Timing,
     ) -> None:
-        self.api = api
+        self.api = self.given = api
         self.answers: list[Answer] = []
         self.asked: list[Company] = []
         self._token, self._throttle, self._stop = token, throttle, stop
@@ -187,7 +197,9 @@ class Talk:
             **api: Settings to try instead of those in `self.api`.
         """
         tried = msgspec.structs.replace(self.api, **api)
-        return self.ask(requests.single(_lifted(tried), dataset, company, limit, offset), tried)
+        by_get = msgspec.structs.replace(tried.requests, **{dataset: get_example(tried, dataset).text})
+        tried = msgspec.structs.replace(tried, requests=by_get)
+        return self.ask(requests.bulk(_lifted(tried), dataset, [company], limit, offset), tried)
 
     def bulk(
         self,
@@ -199,16 +211,13 @@ class Talk:
         size: int = 0,
         **api: Any,
     ) -> Answer:
-        """Ask for several companies by POST. With `size`, repeat the last one until the body names that many."""
+        """Ask for several companies as runs do: for the first alone if the example names no array of them.
+
+        With `size`, repeat the last one until the body names that many.
+        """
         tried = msgspec.structs.replace(self.api, **api)
-        request = requests.bulk(_lifted(tried), dataset, companies, limit, offset)
-        if size > len(companies):
-            body = msgspec.json.decode(request.body)
-            named = body[tried.names.companies]
-            named += named[-1:] * (size - len(named))
-            request = msgspec.structs.replace(request, body=msgspec.json.encode(body))
-        elif size:
-            request = requests.bulk(_lifted(tried), dataset, companies[:size], limit, offset)
+        asked = companies[: size or None][: requests.fitting(_lifted(tried), dataset).companies_per_request]
+        request = requests.bulk(_lifted(tried), dataset, asked, limit, offset, count=size)
         return self.ask(request, tried, _TRIES_OF_LARGE if size else _TRIES)
 
     @property

@@ -12,8 +12,8 @@ from firmlake.api.answers import read_answer
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import MESSAGE_KEYS, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
+from firmlake.check.examples import describe_refusal, language_header, with_language_header
 from firmlake.check.finding import Finding
-from firmlake.check.names import describe_refusal
 from firmlake.check.talk import Talk, content_of, is_refusal, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
@@ -25,17 +25,20 @@ _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Langu
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
     """Find the header that selects the language, which changes names and places."""
-    row, ours = "language header", talk.api.names.language_header
+    row, ours = "language header", language_header(talk)
     for header in dict.fromkeys((ours, *_LANGUAGE_HEADERS)):
-        names = msgspec.structs.replace(talk.api.names, language_header=header)
-        told = [_names(talk.bulk(dataset, companies, names=names, language=language)) for language in ("NL", "FR")]
+        changes = with_language_header(talk, header)
+        tried = msgspec.structs.replace(
+            talk.api.requests, **{key.rpartition(".")[2]: text for key, text in changes.items()}
+        )
+        told = [_names(talk.bulk(dataset, companies, requests=tried, language=language)) for language in ("NL", "FR")]
         dutch, french = told
         other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
         if other is None:
             continue
-        talk.api = msgspec.structs.replace(talk.api, names=names)
+        talk.api = msgspec.structs.replace(talk.api, requests=tried)
         example = f"{dutch[other]!r}, {french[other]!r}"
-        settings = {} if header == ours else {"api.names.language_header": header}
+        settings = {} if header == ours else changes
         return Finding(row, f"{header}: {example}", "covered" if settings else "as_assumed", settings)
     return Finding(row, f"names are the same in every language with {ours} and five other headers", "not_observed")
 
@@ -46,6 +49,8 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     if stranger is None:
         return Finding(row, "no company that does not exist was requested", "not_observed")
     alone, beside = talk.bulk(dataset, [stranger]), talk.bulk(dataset, [known, stranger])
+    if stranger not in beside.request.companies:
+        beside = alone
     both = read_json(beside.body)
     elements: list[Any] = both if isinstance(both, list) else []
     if not (beside.is_success and elements):

@@ -1,4 +1,4 @@
-"""The settings of the section `api`: the service, its limits, and names that its specification leaves open."""
+"""The settings of the section `api`: the service, its requests, its limits, and how long to wait."""
 
 from __future__ import annotations
 
@@ -9,40 +9,13 @@ from msgspec import Meta, Struct
 __all__ = ["ApiSettings", "NameSettings", "SettingsSection"]
 
 
-_HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-"""The characters of a header's name (RFC 9110): a request with any other never reaches the service."""
-
-
 class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the TOML file."""
 
 
 class NameSettings(SettingsSection, frozen=True):
-    """Names that the specification leaves open; change them if the service answers 400."""
+    """Response headers and messages that the specification leaves open."""
 
-    language_header: Annotated[str, Meta(pattern=_HEADER_NAME, description="request header with the language")] = (
-        "Accept-Language"
-    )
-    limit: Annotated[
-        str, Meta(description="parameter for the page size, in the query of a GET and the body of a POST")
-    ] = "limit"
-    offset: Annotated[
-        str,
-        Meta(description="parameter for the number of records to skip, in the query of a GET and the body of a POST"),
-    ] = "offset"
-    companies: Annotated[str, Meta(description="name of the array of companies in the body of a bulk request")] = (
-        "companies"
-    )
-    country: Annotated[str, Meta(description="name of the country in an element of that array")] = "countryCode"
-    company_number: Annotated[str, Meta(description="name of the company number in an element of that array")] = (
-        "companyNumber"
-    )
-    company_contacts: Annotated[
-        str, Meta(description="name of the array of companies in the body of a request that adds contacts")
-    ] = "companyContacts"
-    company: Annotated[str, Meta(description="name of the company in an element of company_contacts")] = "company"
-    contacts: Annotated[str, Meta(description="name of the contacts in an element of company_contacts")] = "contacts"
-    contact_id: Annotated[str, Meta(description="name of the contact id in an element of contacts")] = "contactId"
     credits_charged_header: Annotated[
         str, Meta(description="response header with the credits that the request cost")
     ] = "X-Credits-Charged"
@@ -62,6 +35,43 @@ class NameSettings(SettingsSection, frozen=True):
     contact_present_message: Annotated[
         str, Meta(description="message for a contact that is already in the list; it counts as added")
     ] = "Contact already in list"
+
+
+_BULK = """\
+POST /v1/companies/{dataset}
+Accept-Language: {{language}}
+
+{{"companies": [{{"countryCode": "{{country}}", "companyNumber": "{{number}}"}}]{page}}}
+"""
+_PAGE = ', "limit": {limit}, "offset": {offset}'
+
+
+class RequestSettings(SettingsSection, frozen=True):
+    """Each request as the service documents it; {number} and others stand for what changes (docs/first-contact.md)."""
+
+    financials: Annotated[str, Meta(description="financials; with {country} {number} {limit} {offset} {language}")] = (
+        _BULK.format(dataset="financials", page=_PAGE)
+    )
+    lookalikes: Annotated[str, Meta(description="lookalikes; with {country} {number} {language}")] = _BULK.format(
+        dataset="lookalikes", page=""
+    )
+    relationships: Annotated[str, Meta(description="relationships; with {country} {number} {language}")] = _BULK.format(
+        dataset="relationships", page=""
+    )
+    service_lists: Annotated[
+        str, Meta(description="the overview of lists; with {type} {limit} {offset} {language}")
+    ] = "GET /v1/lists?type={type}&limit={limit}&offset={offset}\nAccept-Language: {language}\n"
+    contacts: Annotated[
+        str, Meta(description="adding contacts; with {list} {country} {number} {contact} {language}")
+    ] = """\
+PUT /v1/lists/{list}/contacts
+Accept-Language: {language}
+
+{"companyContacts": [{
+  "company": {"countryCode": "{country}", "companyNumber": "{number}"},
+  "contacts": [{"contactId": "{contact}"}]
+}]}
+"""
 
 
 class ApiSettings(SettingsSection, frozen=True):
@@ -147,3 +157,4 @@ class ApiSettings(SettingsSection, frozen=True):
         int, Meta(ge=1024, description="largest answer after decompression, in bytes, against gzip bombs")
     ] = 33_554_432
     names: NameSettings = NameSettings()
+    requests: RequestSettings = RequestSettings()

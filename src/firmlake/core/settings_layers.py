@@ -19,7 +19,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from firmlake.core.errors import SettingsError, UsageError
+from firmlake.core.example import read_example
 from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.settings_api import RequestSettings
 from firmlake.core.settings_keys import KEYS, SECTIONS, choices_of, description_of, is_mapping, is_tuple
 from firmlake.core.text import shown
 
@@ -36,6 +38,15 @@ NOT_SETTINGS = (
 """Variables with our prefix that are not settings: the path of the settings file, and secrets."""
 
 DEFAULT_FILE = Path("config/firmlake.toml")
+
+_TAKEN_OVER = {
+    f"api.names.{name}": "Show the whole request in api.requests instead; `firmlake config show` has the defaults"
+    for name in (
+        "companies", "company", "company_contacts", "company_number", "contact_id", "contacts", "country",
+        "language_header", "limit", "offset",
+    )
+}  # fmt: skip
+"""What took the place of a setting."""
 
 _found_addresses: dict[str, Path] = {}
 """Addresses of services from a settings file that nobody named, with that file."""
@@ -177,6 +188,8 @@ def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[str, Any
 
 
 def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
+    if taken_over := _TAKEN_OVER.get(key):
+        raise SettingsError(f"{key} ({origin}) is not a setting any more", taken_over)
     if key not in KEYS:
         raise _unknown(key, key, list(KEYS), origin)
     kind = KEYS[key]
@@ -223,6 +236,8 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
         raise SettingsError(
             f"run.time_zone ({where}) names no time zone", "Name one such as Europe/Brussels or UTC"
         ) from None
+    for endpoint in RequestSettings.__struct_fields__:
+        read_example(endpoint, getattr(settings.api.requests, endpoint))
     if 0 < settings.api.records_per_request < settings.api.companies_per_request:
         raise SettingsError(
             "api.records_per_request is smaller than api.companies_per_request: no page would fit",

@@ -63,4 +63,6 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
         pairs = ", ".join(f"{_toml_value(name)} = {_toml_value(each)}" for name, each in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, str) and "\n" in value and "'''" not in value and value.replace("\n", "").isprintable():
+        return f"'''\n{value}'''"
     return msgspec.json.encode(value).decode()

@@ -191,8 +191,8 @@ _PARTS = ("company_forbidden", "country_forbidden", "still_forbidden")
 _REQUIRED = [field.path for each in DATASETS.values() for field in each.fields.values() if field.required]
 
 _SETTINGS = {
-    "wrong_page": "Set api.names.limit and api.names.offset to the service's paging parameters; `firmlake check` finds "
-    "them",
+    "wrong_page": "Write {limit} and {offset} in api.requests.financials where the service has its paging parameters; "
+    "`firmlake check` finds them",
     "other_message": "If the message means that the company is unknown, set api.names.not_found_message to it; if it "
     "means success, set api.names.success_message",
     "country_refused": "Run `firmlake check LIST` with companies of that country; it finds the spelling of company "

@@ -327,7 +327,7 @@ def _find_limits(api: ApiSettings, first: Sent, answered: Sent, send: Send) -> d
 def _misfit(refused: Sent) -> RequestRefusedError:
     """Return the error for a refusal that no company causes, with the settings to check."""
     assert isinstance(refused.error, ServiceError)
-    keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.names"]
+    keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.requests"]
     keys += ["api.base_url"] * refused.is_no_such_place
     return RequestRefusedError(
         refused.error.message,

@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 
 from firmlake.api.contract import DATASETS
+from firmlake.api.requests import fitting
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
@@ -70,6 +71,7 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
     References:
         docs/service_gaps.md, "records in a bulk request" and "paging parameters".
     """
+    api = fitting(api, dataset)
     if not DATASETS[dataset].is_paged:
         companies = [want.company for want in wanted]
         return [Page(dataset, tuple(chunk)) for chunk in _chunks(companies, api.companies_per_request)]
@@ -97,6 +99,7 @@ def accompany(api: ApiSettings, pages: Iterable[Page], witness: Company | None) 
     witness, or if a request has room for one company only.
     """
     for page in pages:
+        api = fitting(api, page.dataset)
         most = _size(api, page.limit) if page.limit else api.companies_per_request
         if witness is None or most == 1 or page.offset:
             yield page
@@ -116,6 +119,7 @@ def count_pages(api: ApiSettings, dataset: str, group: pl.DataFrame, totals: Ite
         group: One row per company: expected_count and remaining_count.
         totals: Supplies record counts for companies without any information.
     """
+    api = fitting(api, dataset)
     if not DATASETS[dataset].is_paged:
         return math.ceil(group.height / api.companies_per_request)
     expected = group.filter(pl.col("remaining_count").is_null())["expected_count"]

@@ -50,7 +50,7 @@ _REFUSALS_MAX = 3
 """If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
 _LIST_GONE = "Run `firmlake service-lists --type STATIC` to see the existing lists, and plan for one of them"
 _REFUSES_ALL = (
-    "Check that the list accepts contacts, and that api.names and the limits under api fit the service "
+    "Check that the list accepts contacts, and that api.requests.contacts and the limits under api fit the service "
     "(docs/service_gaps.md); then apply the plan again. If the service means that the contact is already in the list, "
     "set api.names.contact_present_message to its words, and plan again"
 )

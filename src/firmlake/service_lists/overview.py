@@ -38,12 +38,12 @@ from firmlake.service_lists.decode import Listed, ListedPage, read_list_page
 
 SWEEPS_MAX = 2
 _TOO_FEW = (
-    "No list was changed, so run again later. If that does not help, set api.names.limit and api.names.offset to the "
-    "service's paging parameters"
+    "No list was changed, so run again later. If that does not help, write {limit} and {offset} in "
+    "api.requests.service_lists where the service has its paging parameters"
 )
 _REFUSED = (
     "If the pages are too long for the service, lower api.page_limit_max; if its paging parameters have other names, "
-    "set api.names.limit and api.names.offset"
+    "set {limit} and {offset} in api.requests.service_lists"
 )
 _PAGES_MAX = 10_000
 

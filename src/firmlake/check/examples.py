@@ -1,0 +1,259 @@
+"""Find the example of a request that the service accepts: the bulk body, and the paging parameters in it.
+
+Tried are the example of the settings, what a refusal names instead, and then the forms that other services use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from firmlake.api.exchange import Answer
+from firmlake.api.refusal import read_lines, read_message
+from firmlake.check.finding import Finding
+from firmlake.check.forms import example_of, forms, get_example, pagings, renamed, roles_of
+from firmlake.check.refusal import find_unknown, suggest_names
+from firmlake.check.talk import Talk, bearing_loss, content_of, is_crash, is_refusal, pagination, read_json
+from firmlake.core.company import Company, normal_form
+from firmlake.core.example import Example
+from firmlake.core.text import shown
+
+BULK, PAGING = "bulk body", "paging parameters"
+"""The rows in docs/service_gaps.md."""
+_TRIES_MAX = 40
+
+
+def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
+    """Find the example of a bulk request for a dataset, and use its form for the other datasets too."""
+
+    def ask(example: Example) -> Answer:
+        return bearing_loss(talk, lambda: talk.bulk(dataset, [company], requests=_with(talk, dataset, example)))
+
+    def is_right(answer: Answer) -> bool:
+        return elements_of(answer, [company]) is not None
+
+    def goes_on(answer: Answer) -> bool:
+        return is_refusal(answer) or read_json(answer.body) in ([], None)
+
+    ours = example_of(talk.api, dataset)
+    found, answer = _hunt(ask, is_right, goes_on, [ours, *forms(ours)], ("companies", "country", "company_number"))
+    if found is None:
+        return _describe_unknown_form(answer)
+    settings = {} if found == ours else _adopt(talk, dataset, found)
+    body = found.text.partition("\n\n")[2] or found.text.partition("\n")[0]
+    return Finding(BULK, body, "covered" if settings else "as_assumed", settings)
+
+
+def find_paging(talk: Talk, company: Company) -> Finding:
+    """Find the paging parameters of a bulk request for financials.
+
+    The `pagination` of the answer shows whether the service has read them.
+    """
+    ours = example_of(talk.api, "financials")
+
+    def ask(example: Example) -> Answer:
+        tried = _with(talk, "financials", example)
+        answer = talk.bulk("financials", [company], 1, 0, requests=tried)
+        if pagination(answer).get("limit") == 1 and pagination(answer).get("total", 0) > 1:
+            return talk.bulk("financials", [company], 1, 1, requests=tried)
+        return answer
+
+    def is_right(answer: Answer) -> bool:
+        page = pagination(answer)
+        offset = answer.request.offset
+        return page.get("limit") == 1 and page.get("offset", offset) == offset
+
+    def goes_on(answer: Answer) -> bool:
+        return answer.is_success or is_refusal(answer) or answer.status == 404
+
+    found, answer = _hunt(ask, is_right, goes_on, [ours, *pagings(ours)], ("limit", "offset"))
+    if found is None:
+        return Finding(
+            PAGING, f"{{limit}} and {{offset}} are not understood: {describe_refusal(answer)}", "needs_you",
+            next_step="Show in api.requests.financials where the service's documentation has the paging parameters",
+        )  # fmt: skip
+    _adopt(talk, "financials", found)
+    is_given = found == example_of(talk.given, "financials")
+    settings = {} if is_given else {"api.requests.financials": found.text}
+    roles = roles_of(found)
+    where = "in the query" if found.query else "in the body"
+    seen = f"{roles.get('limit')} and {roles.get('offset')}, {where}"
+    if not answer.request.offset:
+        seen += "; an offset was not tried, because the company has one period"
+    return Finding(PAGING, seen, "covered" if settings else "as_assumed", settings)
+
+
+def suggest_paging(talk: Talk, refusal: Answer) -> bool:
+    """Take over the names of paging parameters that a refusal names; return whether it names any."""
+    ours = example_of(talk.api, "financials")
+    names = {role: name for role, name in roles_of(ours).items() if role in ("limit", "offset")}
+    better = suggest_names(read_lines(refusal.body), names)
+    if better:
+        other = renamed(ours, {names[role]: name for role, name in better.items()})
+        talk.api = msgspec.structs.replace(talk.api, requests=_with(talk, "financials", other))
+    return bool(better)
+
+
+def use_get(talk: Talk, datasets: Iterable[str], refusal: Finding) -> Finding:
+    """Let runs ask by GET for one company at a time, because no bulk request is understood."""
+    settings: dict[str, Any] = {}
+    talk.api = msgspec.structs.replace(talk.api, companies_per_request=1)
+    for dataset in datasets:
+        talk.api = msgspec.structs.replace(talk.api, requests=_with(talk, dataset, get_example(talk.api, dataset)))
+        settings[f"api.requests.{dataset}"] = getattr(talk.api.requests, dataset)
+    return Finding(
+        BULK, f"not understood ({refusal.seen}); runs ask by GET, one company a request", "covered", settings
+    )
+
+
+def with_language_header(talk: Talk, header: str) -> dict[str, str]:
+    """Return the examples of all companies' requests with another name of the header for the language."""
+    return {
+        f"api.requests.{dataset}": example._replace(
+            headers=(*(each for each in example.headers if "{language}" not in each[1]), (header, "{language}"))
+        ).text
+        for dataset in ("financials", "lookalikes", "relationships")
+        for example in [example_of(talk.api, dataset)]
+    }
+
+
+def language_header(talk: Talk) -> str:
+    """Return the name of the header for the language; empty if the examples have none."""
+    headers = example_of(talk.api, "financials").headers
+    return next((name for name, value in headers if "{language}" in value), "")
+
+
+def knows(answer: Answer, company: Company) -> bool:
+    """Return whether an answer has data about a company."""
+    elements = elements_of(answer, [company]) or []
+    return any(_company_of(element) == company and element.get("data") is not None for element in elements)
+
+
+def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
+    """Read the elements about companies; None if the answer has no element about any of them."""
+    content = content_of(answer)
+    if not isinstance(content, list):
+        return None
+    elements = [element for element in content if isinstance(element, dict)]
+    return elements if any(_company_of(element) in companies for element in elements) else None
+
+
+def describe_refusal(answer: Answer) -> str:
+    """Describe in one line what the service answered."""
+    if answer.error and (answer.status or 0) < 300:
+        return answer.error
+    lines = [_glimpse(answer.body)] if answer.is_success else [read_message(answer)] if read_message(answer) else []
+    text = "; ".join(dict.fromkeys(lines or read_lines(answer.body)))[:160]
+    return f"{answer.status}: {text}" if text else str(answer.status)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _hunt(
+    ask: Callable[[Example], Answer],
+    is_right: Callable[[Answer], bool],
+    goes_on: Callable[[Answer], bool],
+    examples: Iterable[Example],
+    roles: tuple[str, ...],
+) -> tuple[Example | None, Answer]:
+    """Try examples until an answer is right, first those that a refusal suggests.
+
+    Args:
+        ask: Sends a request by an example.
+        is_right: Returns whether the service understood it.
+        goes_on: Returns whether another example may help.
+        examples: The examples to try; there is at least one.
+        roles: What a refusal may give other names for.
+
+    Returns:
+        The example that works, with its answer. Without one, None and an answer that no other example would change, or
+        the answer to the first.
+    """
+    rest, suggested, tried = iter(examples), list[Example](), set[str]()
+    unknown = set[tuple[str, str]]()
+    first: Answer | None = None
+    while len(tried) < _TRIES_MAX and (example := suggested.pop() if suggested else next(rest, None)):
+        names = {role: roles_of(example).get(role, "") for role in roles}
+        if example.text in tried or unknown & set(names.items()):
+            continue
+        tried.add(example.text)
+        answer = ask(example)
+        if is_right(answer):
+            return example, answer
+        if not goes_on(answer) and not (len(tried) > 1 and is_crash(answer)):
+            return None, answer
+        first = first or answer
+        said = read_lines(answer.body) if is_refusal(answer) else []
+        unknown |= {(role, names[role]) for role in find_unknown(said, names)}
+        unknown |= {(roles[0], names[roles[0]])} if is_crash(answer) and tried != {example.text} else set()
+        if better := suggest_names(said, {role: name for role, name in names.items() if name}):
+            suggested.append(renamed(example, {names[role]: name for role, name in better.items()}))
+    assert first is not None
+    return None, first
+
+
+def _with(talk: Talk, dataset: str, example: Example) -> Any:
+    return msgspec.structs.replace(talk.api.requests, **{dataset: example.text})
+
+
+def _adopt(talk: Talk, dataset: str, found: Example) -> dict[str, str]:
+    """Use an example from now on, and its form for the other datasets; return the settings."""
+    changed = {dataset: found}
+    if dataset != "financials":
+        for other in {"lookalikes", "relationships"} - {dataset}:
+            changed[other] = found._replace(path=example_of(talk.api, other).path)
+        ours = example_of(talk.api, "financials")
+        names = roles_of(ours)
+        paged = found._replace(path=ours.path)
+        if isinstance(found.body, dict):
+            page = {names.get("limit", "limit"): "\0limit", names.get("offset", "offset"): "\0offset"}
+            inner = next(iter(found.body), "")
+            is_wrapped = len(found.body) == 1 and isinstance(found.body[inner], dict)
+            body = {inner: {**found.body[inner], **page}} if is_wrapped else {**found.body, **page}
+            changed["financials"] = paged._replace(body=body)
+        else:
+            query = ((names.get("limit", "limit"), "{limit}"), (names.get("offset", "offset"), "{offset}"))
+            changed["financials"] = paged._replace(query=query)
+    texts = {name: example.text for name, example in changed.items()}
+    talk.api = msgspec.structs.replace(talk.api, requests=msgspec.structs.replace(talk.api.requests, **texts))
+    return {f"api.requests.{name}": text for name, text in texts.items()}
+
+
+def _describe_unknown_form(answer: Answer) -> Finding:
+    if other := _other_form(answer):
+        return Finding(
+            BULK, f"elements name {other} where {answer.request.companies[0]} was requested", "needs_you",
+            next_step="Ask the service to answer with the requested number. firmlake reads only the numbers of the "
+            "specification (enterprise number, KVK number, SIREN), so such companies count as failed",
+        )  # fmt: skip
+    what = "the answer is not an array of elements: " if answer.is_success else ""
+    return Finding(
+        BULK, what + describe_refusal(answer), "needs_you",
+        next_step="Copy a request from the service's documentation into api.requests, with {country} and {number} in "
+        "the place of the company, and check again. The structure of answers cannot be set",
+    )  # fmt: skip
+
+
+def _company_of(element: dict[str, Any]) -> Company | None:
+    identifier = element.get("identifier")
+    if not isinstance(identifier, dict):
+        return None
+    return normal_form(str(identifier.get("country")), str(identifier.get("companyNumber")))
+
+
+def _other_form(answer: Answer) -> str:
+    """Return the first identifier in an array of elements if it is not a company number in our form; else ""."""
+    content = content_of(answer)
+    first = content[0] if isinstance(content, list) and content else None
+    identifier = first.get("identifier") if isinstance(first, dict) else None
+    if not isinstance(identifier, dict) or _company_of({"identifier": identifier}) is not None:
+        return ""
+    country, number = identifier.get("country"), identifier.get("companyNumber")
+    return shown(f"{country} {number}")[:60] if isinstance(country, str) and isinstance(number, str | int) else ""
+
+
+def _glimpse(body: bytes) -> str:
+    return " ".join(body[:60].decode("utf-8", "replace").split())
