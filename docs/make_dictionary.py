@@ -6,15 +6,17 @@ python docs/make_dictionary.py
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import starmap
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
 from firmlake.core.reasons import COMPANY_REASONS, ERROR_REASONS, RECORD_REASONS
-from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type
+from firmlake.tables.schemas import PRIVACY, TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type, history_of
 from firmlake.warehouse.schema import create_tables
-from firmlake.warehouse.versions import MACROS, MOMENT
+from firmlake.warehouse.versions import MACROS
 from firmlake.warehouse.views import Definition, create_views, definitions, describe_columns
 
 DICTIONARY = Path(__file__).with_name("data_dictionary.md")
@@ -25,13 +27,14 @@ Every table, view and macro of the warehouse, with its columns. The database has
 `FROM duckdb_columns()`, `FROM duckdb_functions()`. The [cookbook](cookbook.md) has questions with SQL and answers.
 
 Each meaning is said once. Columns that several tables or views share stand under [Shared columns](#shared-columns);
-below a table or view, a line lists all columns that mean the same there, and those with a meaning of their own follow.
-`X_history` holds earlier rows of table X, with its columns and those listed. "From financials data[].startDate" names
-the field of the service's answer that a value comes from; such a column is null where the service states no usable
-value. Amounts are in the currency of the accounts, which is not stated. Any other column is null only where its
-description says what null means.
-[Privacy](privacy.md) explains the word after the type: company, person, contact, text or none. A *held* company,
-answer or period is one that the warehouse has. [The glossary](glossary.md) explains further terms.
+below a table or view, lines name the columns that mean the same there or in another one, and those with a meaning of
+their own follow. "From financials data[].startDate" names the field of the service's answer that a value comes from;
+such a column is null where the service states no usable value; any other column only where its description says what
+null means. Amounts are in the currency of the accounts, which is not stated; times are in UTC; growth and shares are
+fractions: 0.1 is 10 %.
+A word after the type marks personal data ([Privacy](privacy.md)): company: if the company is a sole trader; person: may
+name a natural person; contact: identifies one; text: may, because the text comes from outside firmlake. A *held*
+company, answer or period is one that the warehouse has. [The glossary](glossary.md) explains further terms.
 
 This page is made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas.toml` and
 `src/firmlake/warehouse/views`."""
@@ -40,12 +43,16 @@ _PARENTS = ("companies", "financials", "company_state", "runs")
 """Tables that have a row for whatever another table's row names."""
 
 _REASONS = {
-    "dead_letters": [[code, text] for code, text in (*COMPANY_REASONS.items(), *ERROR_REASONS.items())],
-    "rejects": [[code, text] for code, text in RECORD_REASONS.items()],
+    "dead_letters": COMPANY_REASONS | ERROR_REASONS,
+    "rejects": RECORD_REASONS,
 }
 
 _KINDS = {
-    "table": ("Made at load", "Tables computed from the other tables at each load."),
+    "table": (
+        "Made at load",
+        "Tables computed from the other tables at each load, because growth, ranks, owners and groups need these rows "
+        "of all companies.",
+    ),
     "view": ("Views", "Query them like tables."),
     "macro": (
         "Macros",
@@ -58,6 +65,25 @@ _KINDS = {
 }
 
 
+_Column = tuple[str, str]
+"""Type and, if the column holds personal data, its class; and the meaning."""
+
+
+class _Relation(NamedTuple):
+    """A table, view or macro as the page describes it.
+
+    Attributes:
+        parts: Heading and description.
+        columns: Each column's type, with its privacy class, and its meaning.
+        reads: The relations that it is made from.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    columns: dict[str, _Column]
+    reads: tuple[str, ...] = ()
+
+
 def make_dictionary() -> str:
     """Write the dictionary: diagrams, then tables, views, macros, functions and checks with their columns."""
     made = sorted(definitions(), key=lambda definition: definition.name)
@@ -65,40 +91,30 @@ def make_dictionary() -> str:
         create_tables(connection)
         create_views(connection)
         described = describe_columns(connection, [one for one in made if one.kind in ("table", "view", "macro")])
-        tables = [table for name, table in WAREHOUSE_TABLES.items() if not name.endswith("_history")]
-        views = [{name: (kind, _shorten(text)) for name, (kind, text) in each.items()} for each in described.values()]
-        shared = _find_shared([*(_columns_of_table(table) for table in tables), *views])
-        privacy = {column.name: column.privacy for table in tables for column in table.columns}
-        parts = [_HEAD, "## How the tables are related", _mermaid("erDiagram", _relations())]
-        parts += ["## What each view is made from", _mermaid("flowchart LR", _sources(made))]
-        parts += ["## Shared columns", _describe_shared(shared, privacy)]
-        parts += ["## Tables", *(part for each in WAREHOUSE_TABLES.values() for part in _describe_table(each, shared))]
-        for kind, (title, text) in _KINDS.items():
-            parts += [f"## {title}", text]
-            parts += [
-                part for one in made if one.kind == kind for part in _describe(one, described.get(one.name, {}), shared)
-            ]
-    parts += [
-        part for one in MACROS if one.kind == "MACRO" for part in _describe_call(one.name, one.parameter, one.meaning)
-    ]
-    past = [
-        [f"{one.name}({one.parameter})", one.meaning.replace(f"; {MOMENT}", ".")]
-        for one in MACROS if one.kind == "MACRO TABLE"
-    ]  # fmt: skip
+    sections = {"Tables": [_of_table(WAREHOUSE_TABLES[name]) for name in TABLES]} | {
+        title: [_of_definition(one, described.get(one.name, {})) for one in made if one.kind == kind]
+        for kind, (title, _) in _KINDS.items()
+    }
+    relations = {one.name: one for section in sections.values() for one in section}
+    page = _Page(relations, _find_shared(one.columns for one in relations.values()), {})
+    parts = [_HEAD, "## How the tables are related", _mermaid("erDiagram", _relations())]
+    parts += ["## What each view is made from", _mermaid("flowchart LR", _sources(made))]
+    parts += ["## Shared columns", "\n".join(starmap(_bullet, page.shared.items()))]
+    parts += ["## Tables", *_describe_all(sections["Tables"], page), "### History", *_describe_history()]
+    for title, text in _KINDS.values():
+        parts += [f"## {title}", text, *_describe_all(sections[title], page)]
+    parts += [part for one in MACROS if one.kind == "MACRO" for part in _call(one.name, one.parameter, one.meaning)]
+    checks = [f"- `{one.name}` ({one.parameters}): {one.meaning}" for one in made if one.kind == "check"]
     parts += [
         "## The past",
-        f"Macros that return what was known at a time. {MOMENT}",
-        _table(["macro", "returns"], past),
-    ]
-    checks = [[one.name, one.parameters, one.meaning] for one in made if one.kind == "check"]
-    parts += [
+        *_describe_past(),
         "## Checks",
         "The view `findings` has one row for each problem that one of these checks finds.",
-        _table(["check", "severity", "finds"], checks),
+        "\n".join(checks),
         "## Reason codes",
         "`reason_code` of the tables `dead_letters` and `rejects`. The sentence in `reason` names the facts in braces. "
         "Codes may be added; a decision that landed with an earlier version has an empty code.",
-        *(part for table, codes in _REASONS.items() for part in (f"### {table}", _table(["code", "meaning"], codes))),
+        *(part for table, codes in _REASONS.items() for part in (f"### {table}", _list_codes(codes))),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -111,41 +127,58 @@ def _relations() -> Iterator[str]:
         nearest = [one for one in above if not any(set(one.key) < set(other.key) for other in above)]
         for one in nearest:
             yield f'{one.name} ||--o{{ {table.name} : "{", ".join(one.key)}"'
-    for table in TABLES.values():
-        yield f"{table.name} {{"
-        for column in table.columns:
-            if column.name in table.key:
-                yield f"    {duckdb_type(column).partition('(')[0]} {column.name} PK"
-        yield "}"
 
 
 def _sources(made: list[Definition]) -> Iterator[str]:
     functions = {one.name for one in made if one.kind == "function"}
     for one in made:
-        for source in one.reads:
-            if one.kind not in ("check", "function") and one.name != "findings" and source not in functions:
-                yield f"{source} --> {one.name}"
+        sources = [source for source in one.reads if source not in functions]
+        if sources and one.kind not in ("check", "function") and one.name != "findings":
+            yield f"{' & '.join(sources)} --> {one.name}"
 
 
-_Column = tuple[str, str]
-"""Type and, if it is one of a table, privacy class in one text; and the meaning."""
+def _of_table(table: Table) -> _Relation:
+    columns = {column.name: _column(duckdb_type(column), column.comment) for column in table.columns}
+    return _Relation(table.name, (f"### {table.name}", comment_of(table.meaning, table.key)), columns)
 
 
-def _columns_of_table(table: Table) -> dict[str, _Column]:
-    return {
-        column.name: (f"{duckdb_type(column)} {column.privacy}".strip(), _shorten(column.comment))
-        for column in table.columns
-    }
+def _of_definition(one: Definition, columns: dict[str, tuple[str, str]]) -> _Relation:
+    is_called = one.kind in ("function", "macro")
+    parts = _call(one.name, one.parameters, one.meaning) if is_called else (f"### {one.name}", one.meaning)
+    return _Relation(one.name, parts, {name: _column(*column) for name, column in columns.items()}, one.reads)
 
 
-def _shorten(meaning: str) -> str:
-    """Leave out what the head of the page says of all columns."""
-    for phrase in (" Never null.", " In the currency of the accounts, which is not stated.", _UNUSABLE):
+def _column(kind: str, meaning: str) -> _Column:
+    """Leave out what the head of the page says of all columns; a word after the type stands for personal data."""
+    for phrase in _SAID_ABOVE:
         meaning = meaning.replace(phrase, "")
-    return meaning
+    for word, sentence in PRIVACY.items():
+        if sentence and sentence in meaning:
+            return f"{kind} {word}", meaning.replace(f" {sentence}.", "")
+    return kind, meaning
 
 
-_UNUSABLE = " Null: the service states no usable value."
+_SAID_ABOVE = (
+    " Never null.",
+    " In the currency of the accounts, which is not stated.",
+    " Null: the service states no usable value.",
+    ", 0.1 is 10 %",
+    ", UTC",
+)
+"""What the head of the page says of all columns."""
+
+
+class _Page(NamedTuple):
+    """What is known while the page is written.
+
+    Attributes:
+        shared: The meaning of a column that most relations share.
+        said: The relation that has described a column already, by the column's name, type and meaning.
+    """
+
+    relations: dict[str, _Relation]
+    shared: dict[str, _Column]
+    said: dict[tuple[str, _Column], str]
 
 
 def _find_shared(relations: Iterable[dict[str, _Column]]) -> dict[str, _Column]:
@@ -153,67 +186,103 @@ def _find_shared(relations: Iterable[dict[str, _Column]]) -> dict[str, _Column]:
     counts: dict[str, Counter[_Column]] = defaultdict(Counter)
     for columns in relations:
         for name, column in columns.items():
-            counts[name][_bare(column)] += 1
+            counts[name][column] += 1
     most = {name: counter.most_common(1)[0] for name, counter in counts.items()}
     return {name: column for name, (column, count) in sorted(most.items()) if count > 1}
 
 
-def _bare(column: _Column) -> _Column:
-    """Return a column without its privacy class, which views do not state."""
-    kind, meaning = column
-    return kind.partition(" ")[0], meaning
+def _describe_all(relations: list[_Relation], page: _Page) -> Iterator[str]:
+    for one in relations:
+        yield from one.parts
+        yield from _describe_columns(one, page)
 
 
-def _describe_table(table: Table, shared: dict[str, _Column]) -> Iterator[str]:
-    name = table.name.removesuffix("_history")
-    if name != table.name:
-        own = _columns_of_table(WAREHOUSE_TABLES[name])
-        added = {key: column for key, column in _columns_of_table(table).items() if key not in own}
-        missing = [f"`{key}`" for key in own if key not in _columns_of_table(table)]
-        yield f"### {table.name}"
-        yield f"Earlier rows of `{name}`{', without ' + ', '.join(missing) if missing else ''}."
-        yield _list_columns(added, {key: column for key, column in shared.items() if key not in added})
-        return
-    yield f"### {table.name}"
-    yield comment_of(table.meaning, table.key)
-    yield _list_columns(_columns_of_table(table), shared)
+def _describe_columns(one: _Relation, page: _Page) -> Iterator[str]:
+    """Refer to a relation that this one repeats and to what is said elsewhere; then describe the other columns."""
+    base = _find_base(one, page.relations)
+    left = dict(one.columns)
+    referred: dict[str, list[str]] = {}
+    if base:
+        missing = [name for name, column in base.columns.items() if one.columns.get(name) != column]
+        left = {name: column for name, column in left.items() if base.columns.get(name) != column}
+        yield f"All columns of `{base.name}`{' except ' * bool(missing)}{', '.join(missing)}."
+    for name, column in list(left.items()):
+        place = "shared" if page.shared.get(name) == column else page.said.setdefault((name, column), one.name)
+        if place != one.name:
+            referred.setdefault(place, []).append(name)
+            del left[name]
+    if referred:
+        yield " ".join(
+            f"As {place if place == 'shared' else f'in `{place}`'}: {', '.join(names)}."
+            for place, names in referred.items()
+        )
+    if left:
+        yield _list_columns(left)
 
 
-def _describe(one: Definition, columns: dict[str, tuple[str, str]], shared: dict[str, _Column]) -> Iterator[str]:
-    if one.kind in ("function", "macro"):
-        yield from _describe_call(one.name, one.parameters, one.meaning)
-    else:
-        yield from (f"### {one.name}", one.meaning)
-    if columns:
-        yield _list_columns({name: (kind, _shorten(meaning)) for name, (kind, meaning) in columns.items()}, shared)
+def _find_base(one: _Relation, relations: dict[str, _Relation]) -> _Relation | None:
+    """Return the relation that this one reads and repeats, except for a few columns."""
+    read = [relations[name] for name in one.reads if name in relations]
+    same = {each.name: sum(one.columns.get(name) == column for name, column in each.columns.items()) for each in read}
+    repeated = [each for each in read if same[each.name] >= max(7, len(each.columns) - 3)]
+    return max(repeated, key=lambda each: same[each.name], default=None)
 
 
-def _list_columns(columns: dict[str, _Column], shared: dict[str, _Column]) -> str:
-    """List the names of all columns, then those that are not as under the shared columns."""
-    own = {name: column for name, column in columns.items() if shared.get(name) != _bare(column)}
-    lines = [f"- `{name}` {kind}: {meaning}" for name, (kind, meaning) in own.items()]
-    others = ", ".join(name for name in columns if name not in own)
-    return "\n".join(([f"As shared: {others}.", ""] if others else []) + lines)
+def _list_columns(columns: dict[str, _Column]) -> str:
+    """Describe columns; what null means in several of them is said in lines of its own."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name, (_, meaning) in columns.items():
+        reason = meaning.partition(" Null: ")[2]
+        if reason == "as above.":
+            reason = next(said for said in reversed(reasons) if said)
+        first = next((said for said, names in reasons.items() if reason == f"as in {names[0]}."), reason)
+        reasons[first].append(name)
+    several = {name for reason, names in reasons.items() if reason and len(names) > 1 for name in names}
+    lines = [
+        _bullet(name, (kind, meaning.partition(" Null: ")[0] if name in several else meaning))
+        for name, (kind, meaning) in columns.items()
+    ]
+    lines += [
+        f"- Null in {', '.join(names)}: {reason}" for reason, names in reasons.items() if reason and len(names) > 1
+    ]
+    return "\n".join(lines)
 
 
-def _describe_shared(shared: dict[str, _Column], privacy: dict[str, str]) -> str:
-    return "\n".join(
-        f"- `{name}` {' '.join(filter(None, (kind, privacy.get(name))))}: {meaning}"
-        for name, (kind, meaning) in shared.items()
+def _bullet(name: str, column: _Column) -> str:
+    return f"- `{name}` {column[0]}: {column[1]}"
+
+
+def _describe_history() -> Iterator[str]:
+    kept = [table for table in TABLES.values() if table.volatile is not None]
+    added = history_of(kept[0])[1].columns[-1]
+    yield (
+        f"`X_history` holds earlier rows of table X, each in its last state, with the columns of X and `{added.name}` "
+        f"{duckdb_type(added)}: {added.meaning}. These tables have one: {', '.join(table.name for table in kept)}."
     )
 
 
-def _describe_call(name: str, parameters: str, meaning: str) -> Iterator[str]:
-    yield from (f"### {name}", f"`{name}({parameters})`: {meaning}")
+def _describe_past() -> Iterator[str]:
+    yield "Macros that return what was known at a time. moment is as in `generation_at`."
+    yield (
+        "`X_as_of(moment)` returns the rows of a table X with a history that the warehouse held at a moment, and "
+        "`runs_as_of(moment)` the runs. Columns whose earlier values are not kept are left out:"
+    )
+    yield "\n".join(f"- `{table.name}`: {', '.join(table.volatile)}" for table in TABLES.values() if table.volatile)
+    for one in MACROS:
+        if one.kind == "MACRO TABLE" and not one.name.endswith("_as_of"):
+            yield f"`{one.name}({one.parameter})`: {one.meaning}"
+
+
+def _call(name: str, parameters: str, meaning: str) -> tuple[str, ...]:
+    return f"### {name}", f"`{name}({parameters})`: {meaning}"
 
 
 def _mermaid(kind: str, lines: Iterator[str]) -> str:
     return "\n".join(["```mermaid", kind, *(f"    {line}" for line in lines), "```"])
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _list_codes(codes: Mapping[str, str]) -> str:
+    return "\n".join(f"- `{code}`: {text}" for code, text in codes.items())
 
 
 if __name__ == "__main__":

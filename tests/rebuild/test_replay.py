@@ -198,7 +198,7 @@ CHANGES = {
     "lookalikes": "INSERT INTO lookalikes_versions FROM lookalikes_versions WHERE valid_to IS NULL LIMIT 1",
     "relationships": "UPDATE relationships_versions SET function = NULL WHERE valid_to IS NULL",
     "company_state": "UPDATE company_state_versions SET status = 'empty' WHERE valid_to IS NULL",
-    "changes": "UPDATE changes SET kind = 'new_accounts'",
+    "company_changes": "UPDATE company_changes SET kind = 'new_accounts'",
     "dead_letters": "UPDATE dead_letters SET attempt_count = 9",
     "rejects": "UPDATE rejects SET record_json = '6'",
     "refused_lines": "DELETE FROM refused_lines WHERE run_id LIKE '%2'",

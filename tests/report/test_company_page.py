@@ -60,7 +60,7 @@ def world():
     made.add("lookalikes", WHOLE, rank=1, lookalike_country="NL", lookalike_company_number="00000012", score=0.9)
     made.add("lookalikes", WHOLE, rank=2, lookalike_country="FR", lookalike_company_number="552032534", score=0.8)
     period = {"start_date": "2024-01-01", "end_date": "2024-12-31"}
-    made.add("changes", WHOLE, position=0, kind="health_down", **period, old_value="9", new_value="3")
+    made.add("company_changes", WHOLE, position=0, kind="health_down", **period, old_value="9", new_value="3")
     made.connection.execute("UPDATE financials_versions SET position = 2024 - year(end_date)")
     return made.made()
 

@@ -85,11 +85,12 @@ def page():
                 related_company_number=f"{company - 1:08}", function="SHAREHOLDER", stake_fraction=0.8,
             )  # fmt: skip
         made.add(
-            "changes", company, position=0, kind="period_restated", start_date="2024-01-01", end_date="2024-12-31",
-            dup_no=0, fields=f'[{{"field": "total_assets", "old": "1.00", "new": "{company}.00"}}]',
+            "company_changes", company, position=0, kind="period_restated", start_date="2024-01-01",
+            end_date="2024-12-31", dup_no=0,
+            fields=f'[{{"field": "total_assets", "old": "1.00", "new": "{company}.00"}}]',
         )  # fmt: skip
         made.add(
-            "changes", company, position=1, kind="stake_changed", direction="parent", related_name=name,
+            "company_changes", company, position=1, kind="stake_changed", direction="parent", related_name=name,
             old_value="0.500000", new_value=f"0.{company}00000",
         )  # fmt: skip
     failed = {"dataset": "lookalikes", "failed_at": "2026-01-05", "attempt_count": 3, "request_id": "x"}

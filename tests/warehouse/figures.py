@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime
 from typing import Any
@@ -40,7 +41,7 @@ class Figures:
         row = {"country": "NL", "company_number": f"{company:08}", "run_id": "r", **values}
         if TABLES[table].volatile is not None:
             row["valid_from"] = 1
-        if table not in ("companies", "changes", "dead_letters", "list_members"):
+        if table not in ("companies", "company_changes", "dead_letters", "list_members"):
             row["fetched_at"] = "2026-01-05 12:00:00"
         columns = ", ".join(f'? AS "{name}"' for name in row)
         self.connection.execute(f"INSERT INTO {versions_of(table)} BY NAME SELECT {columns}", list(row.values()))
@@ -94,3 +95,24 @@ class Figures:
 
     def of(self, company: int, columns: str, view: str) -> list[tuple[Any, ...]]:
         return self.ask(f"SELECT {columns} FROM {view} WHERE company_number = '{company:08}' ORDER BY ALL")
+
+
+def own(made, child, parent=None, stake=None, name=None):
+    """State that a company, or a person by name, holds a stake."""
+    party = {"related_country": "NL", "related_company_number": f"{parent:08}"} if parent else {"related_name": name}
+    kind = "company" if parent else "named_party"
+    position = made.ask("SELECT count(*) FROM relationships")[0][0]
+    made.add("relationships", child, direction="parent", position=position, related_kind=kind, function="SHAREHOLDER",
+             stake_fraction=stake, **party)  # fmt: skip
+    for company in (child, parent):
+        if company and not made.ask(f"SELECT 1 FROM companies WHERE company_number = '{company:08}'"):
+            made.add("companies", company, name=f"company {company}")
+
+
+def list_of(made, name, *cells, column="limit"):
+    """Add a list with one company a line, and one own cell each."""
+    made.fill("company_lists", list_name=name)
+    for line, (company, cell) in enumerate(cells, 1):
+        key = {"country": "NL", "company_number": f"{company:08}"} if company else {"country": None}
+        made.fill("list_members", list_name=name, line=line, columns=json.dumps({column: cell}), **key,
+                  status="accepted" if company else "refused")  # fmt: skip

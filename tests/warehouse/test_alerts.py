@@ -75,7 +75,7 @@ class Weeks:
             self._insert("financials", **_key(company), **given, fetched_at=at, run_id="r", valid_from=1)
         for place, (company, kind, old, new, function) in enumerate(events):
             row = {"position": place, "kind": kind, "direction": "parent", "old_value": old, "new_value": new}
-            self._insert("changes", **_key(company), **row, function=function, run_id=name)
+            self._insert("company_changes", **_key(company), **row, function=function, run_id=name)
         for line, company in enumerate(listed):
             row = {"list_name": "Customers", "line": line, "status": "accepted", "columns": "{}", "run_id": "r"}
             self._insert("list_members", **_key(company), **row, valid_from=1)

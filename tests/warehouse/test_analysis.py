@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 
 import pytest
 
-from .figures import Figures
-
-
-def own(made, child, parent=None, stake=None, name=None):
-    """State that a company, or a person by name, holds a stake."""
-    party = {"related_country": "NL", "related_company_number": f"{parent:08}"} if parent else {"related_name": name}
-    kind = "company" if parent else "named_party"
-    position = made.ask("SELECT count(*) FROM relationships")[0][0]
-    made.add("relationships", child, direction="parent", position=position, related_kind=kind, function="SHAREHOLDER",
-             stake_fraction=stake, **party)  # fmt: skip
-    for company in (child, parent):
-        if company and not made.ask(f"SELECT 1 FROM companies WHERE company_number = '{company:08}'"):
-            made.add("companies", company, name=f"company {company}")
-
-
-def list_of(made, name, *cells, column="limit"):
-    """Add a list with one company a line, and one own cell each."""
-    made.fill("company_lists", list_name=name)
-    for line, (company, cell) in enumerate(cells, 1):
-        key = {"country": "NL", "company_number": f"{company:08}"} if company else {"country": None}
-        made.fill("list_members", list_name=name, line=line, columns=json.dumps({column: cell}), **key,
-                  status="accepted" if company else "refused")  # fmt: skip
+from .figures import Figures, list_of, own
 
 
 def test_capital_lost_by_half_and_by_a_quarter():
@@ -66,6 +44,18 @@ def test_calendar_years_are_put_together_from_periods_that_close_in_september():
     # From 2024-04-01 on: 183 days at 2 and 182 at 3.
     ltm = made.of(1, "days_covered, revenue, equity", "last_twelve_months(DATE '2025-03-31')")
     assert ltm == [(365, Decimal(366 + 546), 2)]
+
+
+def test_parts_of_periods_are_exact_and_half_a_cent_counts_away_from_zero():
+    """Halves of 366 days; as a float, 774379838.305 lies below the half cent."""
+    made = Figures()
+    amounts = {"revenue": Decimal("1548759676.61"), "net_profit": Decimal("-0.01"), "ebitda": Decimal("0.01")}
+    made.files(1, "2024-06-30", "2023-07-01", **amounts)
+    made.files(1, "2025-06-30", "2024-07-01", revenue=0, net_profit=0, ebitda=0)
+    rows = made.made().of(1, "revenue, net_profit, ebitda", "last_twelve_months(DATE '2024-12-30')")
+    assert rows == [(Decimal("774379838.31"), Decimal("-0.01"), Decimal("0.01"))]
+    # 2024-01-01 to 2024-06-30 are 182 of 366 days: 770,148,254.489...
+    assert made.of(1, "year, revenue", "calendar_years")[1] == (2024, Decimal("770148254.49"))
 
 
 def test_a_part_that_is_not_stated_and_a_second_version_do_not_count():
@@ -154,48 +144,6 @@ def test_a_credit_limit_by_hand():
     # (10 + 40 + 20) / 3; three months and no equity: (30 + 0 + 20) / 3
     assert made.ask("SELECT credit_limit FROM credit_limits() ORDER BY company_number") == [(23,), (0,), (None,)]
     assert made.of(1, "credit_limit", "credit_limits(months := 3, equity_share := 0)") == [(17,)]
-
-
-def owners_world():
-    """1 <- Ann 20 %, 2 30 %, 3 50 %; 2 <- Ann 40 %, Bob 60 %; 3 <- 4 51 %, Cid 49 %; 4 <- Dee 100 %."""
-    made = Figures()
-    for child, parent, name, stake in (
-        (1, None, "Ann", 0.2), (1, 2, None, 0.3), (1, 3, None, 0.5), (2, None, "Ann", 0.4), (2, None, "Bob", 0.6),
-        (3, 4, None, 0.51), (3, None, "Cid", 0.49), (4, None, "Dee", 1),
-    ):  # fmt: skip
-        own(made, child, parent, stake, name)
-    list_of(made, "customers", (1, "10"), (4, "5"))
-    return made.made()
-
-
-def test_beneficial_owners_by_the_regulation():
-    made = owners_world()
-    rows = made.ask("SELECT company_number[-1:], owner_name, effective_fraction::DOUBLE, basis, presumed_same, "
-                    "presumed_same_fraction::DOUBLE, capital_explained::DOUBLE "
-                    "FROM beneficial_owners('Customers') ORDER BY ALL")  # fmt: skip
-    assert rows == [
-        # Ann directly 20 % and through 2 30 % x 40 %: together 32 %, if it is one person.
-        ("1", "Ann", 0.12, "ownership if equal names are one person", 1, 0.32, 1.0),
-        ("1", "Ann", 0.2, "ownership if equal names are one person", 1, 0.32, 1.0),
-        # Bob has 18 %, but more than half of 2, which holds 30 %.
-        ("1", "Bob", 0.18, "control of an owner", 0, 0.18, 1.0),
-        # Cid has 24.5 %. Dee has 51 % of 50 %.
-        ("1", "Dee", 0.255, "ownership", 0, 0.255, 1.0),
-        ("4", "Dee", 1.0, "ownership", 0, 1.0, 1.0),
-    ]
-
-
-def test_a_chain_of_majorities_is_control_and_a_company_without_owners_is_told():
-    made = Figures()
-    for child, parent, name, stake in ((1, 2, None, 0.6), (2, 3, None, 0.6), (3, None, "Ann", 0.6), (1, 9, None, 0.4)):
-        own(made, child, parent, stake, name)
-    list_of(made, "customers", (1, ""))
-    rows = made.made().ask("SELECT owner_name, effective_fraction::DOUBLE, basis, capital_explained::DOUBLE "
-                           "FROM beneficial_owners('customers') ORDER BY ALL")  # fmt: skip
-    assert rows == [
-        ("Ann", 0.216, "control", 0.216),
-        ("company 9", 0.4, "no owner known above it", 0.216),
-    ]
 
 
 def test_the_status_of_an_sme_counts_linked_enterprises_and_partners():

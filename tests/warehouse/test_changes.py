@@ -101,6 +101,15 @@ FINANCIALS = {
         ("kind, fields->>'$[*].field'", [("period_restated", ["date_received"])]),
         (VALUES, NO_EVENT),
     ),
+    "a joint committee whose code has only zeros is shown as 0": (
+        (
+            [period(2024, jointCommitteeCodes=["200"])],
+            [period(2024, jointCommitteeCodes=["0000", "200"])],
+            [period(2024, jointCommitteeCodes=["0000"])],
+        ),
+        (VALUES, [("committees_changed", "200", "0, 200")]),
+        (VALUES, [("committees_changed", "0, 200", "0")]),
+    ),
     "joint committees are told by their numbers, whatever their zeros and order": (
         (
             [period(2024, jointCommitteeCodes=["0200", "124"]), period(2023)],
@@ -329,6 +338,18 @@ def test_only_the_first_lookalikes_are_watched(folders):
 
 
 def test_the_schema_names_every_kind():
-    comment = next(column.meaning for column in TABLES["changes"].columns if column.name == "kind")
+    comment = next(column.meaning for column in TABLES["company_changes"].columns if column.name == "kind")
     names = re.sub(r" \([^)]*\)", "", comment)
     assert names.replace(" or ", ", ").split(", ") == list(KINDS)
+
+
+def test_a_change_says_when_it_was_found_and_the_name_that_the_company_has_today(folders):
+    for week, (run_id, revenue) in enumerate(((FIRST, 1), (SECOND, 2), (THIRD, 3))):
+        at = NOON + 7 * week * DAY
+        run_of(folders, run_id, at, "financials", (ACME, [period(profitability__revenue=revenue)]), (BOLT, None))
+    asked = query(
+        folders, "SELECT found_at::VARCHAR, name, kind FROM changes WHERE found_at >= DATE '2026-01-12' ORDER BY 1"
+    )
+    assert asked == [("2026-01-12 12:01:00", "BE name", "period_restated"),
+                     ("2026-01-19 12:01:00", "BE name", "period_restated")]  # fmt: skip
+    assert query(folders, "SELECT count(*) FROM company_changes") == query(folders, "SELECT count(*) FROM changes")

@@ -153,13 +153,11 @@ _MEMBERS = """
     LIMIT 500
 """
 _CHANGES = f"""
-    SELECT r.finished_at::DATE AS found, country, company_number, m.name, replace(kind, '_', ' ') AS event,
+    SELECT c.found_at::DATE AS found, country, company_number, c.name, replace(kind, '_', ' ') AS event,
            concat_ws(' ', c.end_date::VARCHAR, direction, related_name, related_company_number) AS about,
            old_value AS before, new_value AS after
     FROM changes c {{listed}}
-    JOIN runs r USING (run_id)
-    LEFT JOIN companies m USING (country, company_number)
     WHERE (len($kinds) = 0 OR kind IN $kinds)
-    ORDER BY r.finished_at DESC, country, company_number, position
+    ORDER BY c.found_at DESC, country, company_number, position
     LIMIT {_CHANGES_MAX}
 """

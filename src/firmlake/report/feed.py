@@ -28,7 +28,7 @@ class Restated(NamedTuple):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event: a row of the table `changes` or `list_changes`.
+    """One event: a row of the table `company_changes` or `list_changes`.
 
     Attributes:
         found_at: When the run ended or the overview began, UTC.
@@ -145,7 +145,7 @@ _EVENTS = """
     ), events AS (
         SELECT c.* EXCLUDE (related_name), NULL::BIGINT AS list_id, m.name,
                coalesce(related_name, o.name) AS related_name
-        FROM changes c
+        FROM company_changes c
         LEFT JOIN companies m ON m.country = c.country AND m.company_number = c.company_number
         LEFT JOIN companies o ON o.country = related_country AND o.company_number = related_company_number
         UNION ALL BY NAME

@@ -74,7 +74,7 @@ CHANGED = (
         "Up to three of each kind, without new companies and lookalikes.",
         """
         SELECT
-            coalesce(m.name, c.country || ' ' || c.company_number) AS company,
+            coalesce(c.name, c.country || ' ' || c.company_number) AS company,
             c.country || ' ' || c.company_number AS number,
             replace(kind, '_', ' ') AS event,
             concat_ws(' ', end_date::VARCHAR, direction, related_name, related_country, related_company_number)
@@ -93,7 +93,6 @@ CHANGED = (
             ) AS change
         FROM changes c
         JOIN last_fetch USING (run_id)
-        LEFT JOIN companies m ON m.country = c.country AND m.company_number = c.company_number
         WHERE kind NOT IN ('company_appeared', 'lookalike_in', 'lookalike_out')
         QUALIFY row_number() OVER (
             PARTITION BY kind

@@ -46,7 +46,7 @@ __all__ = [
     "stage_shards",
 ]
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
 
 

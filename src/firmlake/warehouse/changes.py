@@ -27,7 +27,7 @@ class Kind(NamedTuple):
 
     Attributes:
         meaning: What happened.
-        query: Finds the events, as columns of the table `changes`.
+        query: Finds the events, as columns of the table `company_changes`.
         compares_rows: Whether the query compares rows before and after. Without such rows it finds nothing.
     """
 
@@ -380,11 +380,12 @@ _NAMES = """
 """
 
 _NONE_YET = """
-    CREATE OR REPLACE TEMP TABLE events AS SELECT * EXCLUDE (run_id, position), 0 AS kind_number FROM changes LIMIT 0
+    CREATE OR REPLACE TEMP TABLE events AS
+    SELECT * EXCLUDE (run_id, position), 0 AS kind_number FROM company_changes LIMIT 0
 """
 
 _RECORD = """
-    INSERT INTO changes BY NAME
+    INSERT INTO company_changes BY NAME
     SELECT * EXCLUDE (kind_number), ? AS run_id,
            row_number() OVER (
                PARTITION BY country, company_number

@@ -100,7 +100,7 @@ def load_run(
     free_memory(connection)
     counts["list_members"] = load_members(connection, run, number)
     free_memory(connection)
-    counts["changes"] = record_changes(connection, run.plan, number)
+    counts["company_changes"] = record_changes(connection, run.plan, number)
     counts |= _replace_rows_of_run(connection, run.run_id)
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
     _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))

@@ -2,9 +2,9 @@
 -- example: cagr(3)
 -- Compound annual growth rates of each company over a number of years, up to its newest period. The first period is the
 -- one that ended nearest to that many years earlier, at most 183 days off, and that ended before the newest began
--- (seven days may overlap); periods whose figures are not comparable are passed over, see quality. A company without such a period, or whose newest figures are not comparable, has no row.
--- Amounts that build up over a period are annualised. A rate is null if a figure is missing or not above zero in either
--- period.
+-- (seven days may overlap); periods whose figures are not comparable are passed over, see quality. A company without
+-- such a period, or whose newest figures are not comparable, has no row. Amounts that build up over a period are
+-- annualised.
 --
 -- base_end_date: Last day of the first period
 -- base_period_days: Length of the first period in days

@@ -1,8 +1,8 @@
 -- table doubtful_periods
 -- One row for each financial period whose figures are not comparable with those of other periods: its amounts are
--- presumably in another unit, it ends before it begins, it covers less than 90 days, it ends after the last answer in the
--- warehouse, a figure that cannot be negative is below zero, or several amounts leap by about a thousand. Growth, medians,
--- ranks and sums leave these periods out. A table made at load, because every query about growth needs it.
+-- presumably in another unit, it ends before it begins, it covers less than 90 days, it ends after the last answer in
+-- the warehouse, a figure that cannot be negative is below zero, or several amounts leap by about a thousand. Growth,
+-- medians, ranks and sums leave these periods out.
 --
 -- incomparable_because: Why the figures are not comparable; the first reason, if there are several
 SELECT country, company_number, start_date, end_date, arg_min(reason, gravity) AS incomparable_because

@@ -3,7 +3,7 @@
 -- All groups of companies at once, in a compact form for further queries; groups has one row for each head and member.
 -- A branch is an ultimate parent, or a company with several owners, together with all companies that it holds through a
 -- single owner each, so all members of a branch have the same heads. A row names either a head of a branch (head_id) or
--- a member (id); join them by branch_no. The pairs of head and member can be a hundred times as many as these rows.
+-- a member (id); join them by branch_no.
 --
 -- branch_no: Number of the branch
 -- head_id: Id of a head of the branch: an ultimate parent, as in groups. Null: the row names a member

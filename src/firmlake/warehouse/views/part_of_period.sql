@@ -1,6 +1,11 @@
 -- function part_of_period(amount, day_count, period_days)
--- The part of an amount that falls on some days of its period, to cents; the amount itself if these are all days.
+-- The part of an amount that falls on some days of its period, to whole cents: exact, half a cent away from zero. The amount
+-- itself if these are all days.
 CASE
     WHEN day_count = period_days THEN amount::DECIMAL(28, 2)
-    ELSE round(amount::DECIMAL(28, 2) * day_count / period_days, 2)::DECIMAL(28, 2)
+    ELSE (
+        -- In twice the cents, because DuckDB divides decimals as floats.
+        ((2 * day_count * (amount * 100)::HUGEINT + sign(amount)::INTEGER * period_days) // (2 * period_days))::DECIMAL(36, 0)
+        * 0.01
+    )::DECIMAL(28, 2)
 END

@@ -1,7 +1,7 @@
 -- table peer_groups
 -- One row for each company with accounts: its peer group, which is the narrowest group of peer_levels that has at least
--- 10 companies, itself included. If a narrower group is too small, is_widened is true. A table made at load from all
--- companies: in a query limited to a list the groups stay the same, but ranks count only the companies of the list.
+-- 10 companies, itself included. If a narrower group is too small, is_widened is true. The groups are those of all
+-- companies: in a query limited to a list they stay the same, but ranks count only the companies of the list.
 --
 -- peer_company_count: Number of companies in the peer group, this one included
 -- is_widened: Whether a narrower group exists but has fewer than 10 companies

@@ -1,7 +1,7 @@
 -- table peer_levels
 -- One row for each company and each group of companies that it can be compared with, the narrowest first, according to
 -- its newest accounts. If a company names several joint committees, the first counts; if accounts were filed more than
--- once, the filing received last counts. A table made at load.
+-- once, the filing received last counts.
 --
 -- committee: First joint committee of the newest accounts, without leading zeros. Null: the accounts have none
 -- size_band: Size of the company: micro, small, medium or large, see the function size_band. Null: neither employees

@@ -1,8 +1,7 @@
 -- macro place_by_year(of_country, of_number, of_measure)
 -- example: place_by_year('BE', '0403227515', 'equity_fraction')
 -- One row for each year in which accounts of a company end that have the measure: its value, and its rank among the
--- values of the company's peers in that year. The peer group follows from the newest accounts, as in percentiles. Of
--- several periods of a company that end in one year, the last that has the measure counts, as in percentiles.
+-- values of the company's peers in that year. Peer groups and periods are chosen as in percentiles.
 --
 -- fiscal_year: Year in which the accounts end
 -- end_date: Last day of the company's accounts in that year

@@ -1,7 +1,6 @@
 -- table portfolio
 -- One row for each company with accounts: the main figures and ratios of its newest period, and their growth since the
--- previous period, as in trend, ratios and altman. A table made at load, because comparing companies needs these
--- figures of all of them.
+-- previous period, as in trend, ratios and altman.
 --
 -- is_comparable: Whether there is no reason against comparing the figures of the newest period with those of others, see
 -- doubtful_periods

@@ -1,10 +1,9 @@
 -- macro prospects(seed_table, n := 20, known_table := 'nobody', without_hubs := false)
 -- example: prospects('companies', 20)
 -- The n companies most similar to a set of customers, the seeds. Candidates are the lookalikes of the seeds, ordered by
--- the sum of their scores over all seeds that name them; seeds and known companies are left out. The tables of seeds
--- and of known companies need the columns country and company_number; they may be your own tables, tables of an
--- attached database, or temporary tables. Hubs, which resemble everybody, come first by the sum; without_hubs := true orders
--- by weighted_score instead.
+-- the sum of their scores over all seeds that name them; seeds and known companies are left out. seed_table and
+-- known_table need the columns country and company_number; they may be your own, attached or temporary tables. Hubs,
+-- which resemble everybody, come first by the sum; without_hubs := true orders by weighted_score instead.
 --
 -- prospect_rank: 1 for the most similar
 -- country: Country of the prospect

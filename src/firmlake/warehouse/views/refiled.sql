@@ -1,6 +1,6 @@
 -- table refiled
 -- One row for each period that was filed more than once: how often, and which filing is in the view accounts (the one
--- received last). A table made at load, because every query about accounts needs it.
+-- received last).
 --
 -- filing_count: Number of filings of the period in the answer
 -- dup_no: Number of the filing received last, as dup_no in financials

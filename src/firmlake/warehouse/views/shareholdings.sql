@@ -1,7 +1,7 @@
 -- table shareholdings
 -- One row for each stake that connects companies to a group: relationships called SHAREHOLDER with a known stake above
 -- zero. Other kinds of relationships are in ownership, but their meaning is not specified. A stake above 1 counts as 1,
--- and findings reports it. A table made at load, because every query about owners and groups follows stakes.
+-- and findings reports it.
 --
 -- parent_no: Number of the owner, as no in parties
 -- child_no: Number of the owned company, as no in parties

@@ -8,8 +8,9 @@
 -- not count as partners (art. 3(2)), public bodies, and whether a limit was passed in two years running (art. 4(2)).
 -- Companies without comparable accounts count as missing. Amounts are taken to be in euro.
 --
--- company_number: Company number in normal form
 -- country: Country of the company: BE, NL or FR
+-- company_number: Company number in normal form, digits only: 10 for BE, 8 for NL (KVK), 9 for FR (SIREN). Personal data if
+-- the company is a sole trader
 -- name: Name of the company. Null: no run found it
 -- status: micro, small, medium or large, from what is known. Null: employees, or revenue and total assets, are not stated
 -- own_status: The same for the company alone. Null: as in status

@@ -1,17 +1,17 @@
 -- table unit_errors
 -- One row for each period whose amounts as a whole are presumably in another unit than those of the company's other
--- periods, such as accounts filed in thousands. Ten amounts of each period are compared with the period before, after the
--- company's usual growth is removed. A leap is a change of more than half of them in one direction, by a factor of 25 or
--- more, unless the capital stayed: capital changes seldom, so then the company changed and not the unit (if the factor is
--- within 2 of a thousand, it is the unit all the same). A leap is one of
--- units if it is about a thousand or a million (within a factor of eight), or if the amounts changed evenly, by the same
--- factor within 1.4. Leaps split the periods of a company into units. One of these is right: the one with the most periods,
--- or with equal numbers the one with the larger amounts; but of units with a third of the periods each, one in which total
--- assets and revenue are below 1,000 for each employee is wrong. The periods in the others are listed, if with the presumed unit they come within a factor of four of
--- their neighbours on average; of only two periods, if an amount reaches 1,000,000 or employees decide. A company whose
--- accounts are all in thousands is not found. A single amount that leaps is not a unit error, see leaps. Nothing is
--- corrected: the amounts stay as the service states them, and the columns that end in presumed have them in the unit of the
--- other periods. A table made at load, because growth and queries about one company need it.
+-- periods, such as accounts filed in thousands. Ten amounts of each period are compared with the period before, after
+-- the company's usual growth is removed. A leap is a change of more than half of them in one direction, by a factor of
+-- 25 or more, unless the capital stayed: capital changes seldom, so then the company changed and not the unit (if the
+-- factor is within 2 of a thousand, it is the unit all the same). A leap is one of units if it is about a thousand or a
+-- million (within a factor of eight), or if the amounts changed evenly, by the same factor within 1.4. Leaps split the
+-- periods of a company into units. One of these is right: the one with the most periods, or with equal numbers the one
+-- with the larger amounts; but of units with a third of the periods each, one in which total assets and revenue are
+-- below 1,000 for each employee is wrong. The periods in the others are listed, if with the presumed unit they come
+-- within a factor of four of their neighbours on average; of only two periods, if an amount reaches 1,000,000 or
+-- employees decide. A company whose accounts are all in thousands is not found. A single amount that leaps is not a
+-- unit error, see leaps. Nothing is corrected; the columns that end in presumed have the amounts in the unit of the
+-- other periods.
 --
 -- presumed_unit: Presumed unit of the amounts: 1000 for accounts filed in thousands, 0.001 if the amounts are a
 -- thousand times too large. Null: the factor is none of a unit, such as 100 or 40.3399 (Belgian francs for one euro)

@@ -1,8 +1,7 @@
 -- macro watched_figures(on_date)
 -- example: watched_figures(DATE '2026-01-01')
 -- One row for each company that a run planned to fetch, as of a day: its newest accounts beside the previous ones, how
--- late the next ones are, and what changed among its owners. Alert rules compare these columns. Growth, and columns
--- that end in before, are null if the figures of one of the two periods are not comparable, see quality.
+-- late the next ones are, and what changed among its owners. Alert rules compare these columns.
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
@@ -12,11 +11,6 @@
 -- accounts
 -- incomparable_because: Why the newest figures are not comparable with those of other periods. Null: they are
 -- comparable
--- revenue_growth: Growth of annualised revenue since the previous accounts, 0.1 is 10 %, as in trend. Null: a figure is
--- missing or not comparable, or the earlier one is not above zero
--- total_assets_growth: Growth of total assets since the previous accounts, 0.1 is 10 %. Null: as in revenue_growth
--- employee_growth: Growth of the number of employees since the previous accounts, 0.1 is 10 %. Null: as in
--- revenue_growth
 -- revenue_before: Revenue in the previous accounts. Null: it is missing, or there are no comparable previous accounts
 -- ebitda_before: EBITDA in the previous accounts. Null: as in revenue_before
 -- net_profit_before: Net profit in the previous accounts. Null: as in revenue_before
@@ -26,7 +20,6 @@
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- z_before: Altman's Z'' of the previous accounts. Null: a part is missing, or there are no comparable previous
 -- accounts
--- zone: safe, grey or distress, see altman. Null: there is no score
 -- zone_before: Zone of the previous accounts: safe, grey or distress. Null: there is no z_before
 -- overdue_days: Days by which the next accounts are overdue on the day, as in overdue. Null: they are not overdue
 -- owner_change_stake: Largest stake, before or after the change, among the owners (SHAREHOLDER) that came, went or
@@ -83,7 +76,7 @@ LEFT JOIN (
         )) AS owner_change_stake,
         max(r.finished_at)::DATE AS owner_change_on
     FROM asked
-    CROSS JOIN changes e
+    CROSS JOIN company_changes e
     JOIN runs r USING (run_id)
     WHERE e.kind IN ('parent_in', 'parent_out', 'stake_changed') AND e.direction = 'parent'
         AND list_contains(string_split(e."function", ', '), 'SHAREHOLDER')

@@ -6,9 +6,9 @@
 --
 -- from_zone: Zone on the first day: safe, grey, distress, no score (a part is missing) or no accounts
 -- company_count: Number of companies in that zone on the first day
--- safe: Number of these companies that are in zone safe on the second day
--- grey: Number of these companies that are in zone grey on the second day
--- distress: Number of these companies that are in zone distress on the second day
+-- safe: Of these, companies in zone safe on the second day
+-- grey: Of these, companies in zone grey on the second day
+-- distress: Of these, companies in zone distress on the second day
 -- no_score: Number of these companies whose accounts give no score on the second day
 SELECT
     from_zone,
