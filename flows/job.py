@@ -5,10 +5,13 @@ Prefect reads its environment when it is imported, so functions here import it o
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import logging
 import os
+import re
 import select
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -17,6 +20,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from firmlake.core.child import without_token
 from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError, in_our_words
 from firmlake.core.folders import Folders
 from firmlake.core.redaction import redact
@@ -40,6 +44,7 @@ __all__ = [
     "is_cancelled",
     "is_deployed",
     "name_damaged",
+    "plain",
     "read_job",
     "read_settings",
     "record",
@@ -176,6 +181,7 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if is_deployed():
             _outlive_worker()
+            _start_watch()
         try:
             with in_our_words():
                 ended = function(*args, **kwargs)
@@ -185,7 +191,7 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
             _label(error.exit_code)
             state = Crashed if isinstance(error, InterruptedRunError) else Failed
             # Prefect keeps states until the process ends, and a traceback would keep everything its frames refer to.
-            return state(message=str(error), data=error.with_traceback(None))  # type: ignore[return-value]
+            return state(message=plain(str(error)), data=error.with_traceback(None))  # type: ignore[return-value]
         _label(EXIT_DONE)  # a retried run still has the label of its first try
         return ended
 
@@ -212,6 +218,26 @@ def _outlive_worker() -> None:
             os.dup2(nowhere, number)
 
     threading.Thread(target=wait, name="worker is gone", daemon=True).start()
+
+
+@cache
+def _start_watch() -> None:
+    """Start a process that reports the end of this run if this process is ended before it can; see `watch.py`."""
+    from prefect.runtime import flow_run
+
+    command = [sys.executable, str(Path(__file__).with_name("watch.py")), str(flow_run.id)]
+    nowhere, environment = subprocess.DEVNULL, without_token(os.environ)
+    watch = subprocess.Popen(  # noqa: S603 - this interpreter, our file
+        command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=environment, start_new_session=True
+    )
+
+    def end_by_itself() -> None:
+        assert watch.stdin
+        with suppress(OSError):
+            watch.stdin.write(b".")
+            watch.stdin.close()
+
+    atexit.register(end_by_itself)
 
 
 class _OneLine(logging.Filter):
@@ -303,7 +329,19 @@ def end(result: R, message: str) -> R:
     """End a flow or task with a message that Prefect shows, and its result."""
     from prefect.states import Completed
 
-    return Completed(message=shown(redact(message)), data=result)  # type: ignore[return-value]
+    return Completed(message=plain(shown(redact(message))), data=result)  # type: ignore[return-value]
+
+
+_MARKUP = re.compile(r"<(?=[!@#]|[A-Za-z][\w+.-]*:)|(?<=\])(?=\()|(?<!\w)@(?=(?:all|channel|everyone|here)\b)")
+_PLAIN = {"<": "\u2039", "": " ", "@": "\uff20"}
+
+
+def plain(text: str) -> str:
+    """Take from a text what chat programs read as a link, an image or a call to everybody.
+
+    Notices hold names and reasons from outside. Slack reads `<!channel>` and `<https:...|text>`, others `[text](...)`.
+    """
+    return _MARKUP.sub(lambda found: _PLAIN[found[0]], text)
 
 
 def tell(line: str) -> None:

@@ -11,6 +11,7 @@ from prefect.events import emit_event
 
 from firmlake.enrich.observer import Published
 from firmlake.report.alerts import describe_counts, describe_evidence, read_alerts
+from job import plain
 
 __all__ = ["alert_rows", "announce"]
 
@@ -34,7 +35,7 @@ def announce(published: Published, alerts: Sequence[Mapping[str, str]] = ()) -> 
     if summary.alerts and summary.alerts.opened:
         opened = [alert for alert in alerts if alert["alert"] == "opened"][:_ALERTS_TOLD]
         lines = [
-            f"{each['what']}: {each['name']} ({each['country']} {each['company_number']}): {each['evidence']}"
+            plain(f"{each['what']}: {each['name']} ({each['country']} {each['company_number']}): {each['evidence']}")
             for each in opened
         ]
         text = "\n".join([describe_counts(summary.alerts), *lines])

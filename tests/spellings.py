@@ -25,6 +25,10 @@ SPELLINGS = {
     "html, all, without semicolons": lambda t: "".join(f"&#{ord(c)}" for c in t),
     "html, all, hex, without semicolons": lambda t: "".join(f"&#x{ord(c):x}" for c in t),
     "literal": lambda t: "".join(f"\\x{ord(c):02x}" for c in t),
+    "octal": lambda t: "".join(f"\\{ord(c):03o}" for c in t),
+    "braces": lambda t: "".join(f"\\u{{{ord(c):x}}}" for c in t),
+    "eight digits": lambda t: "".join(f"\\U{ord(c):08x}" for c in t),
+    "escape()": lambda t: "".join(f"%u{ord(c):04X}" for c in t),
     "hex": lambda t: t.encode().hex(),
     "hex, capitals": lambda t: t.encode().hex().upper(),
     "hex with colons": lambda t: t.encode().hex(":"),
@@ -50,6 +54,8 @@ def decodings(text: str) -> set[str]:
                 each.replace("\\/", "/"),
                 re.sub(r"\\(.)", r"\1", each),
                 re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), each),
+                re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), each),
+                re.sub(r"(?:%u|\\U0000|\\u\{)(00)?([0-9a-fA-F]{2})\}?", lambda found: chr(int(found[2], 16)), each),
             }
             for run in re.findall(r"[0-9a-fA-F]{24,}", each.replace(":", "")):
                 made |= {bytes.fromhex(run[at : at + len(run[at:]) // 2 * 2]).decode("latin-1") for at in (0, 1)}

@@ -995,6 +995,13 @@ def test_what_changed_from_one_week_to_the_next_is_told(call: Call, sandbox: fir
     assert call("verify").code == 0
 
 
+def test_config_show_hides_passwords(call: Call):
+    address = "api.base_url=https://user:planted-secret@host.example/v1"
+    for shown in (call("config", "show", "--set", address).out, call("config", "show", "--json", "--set", address).out):
+        assert "[hidden]@host.example/v1" in shown
+        assert "planted-secret" not in shown
+
+
 def test_config_show_tells_where_a_value_comes_from(call: Call):
     assert "# FIRMLAKE_API__REQUESTS_PER_MINUTE" in call("config", "show").out
     assert call("config", "check").code == 0

@@ -70,7 +70,7 @@ def test_a_port_that_is_taken_is_named(folders: Folders):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"Port {port} of {HOST} is taken"):
-            serve(folders, port, lambda _: None, lambda _: None)
+            serve(folders, port, lambda _: None, lambda _: None, lambda _: None)
 
 
 def test_without_a_warehouse_the_command_says_what_makes_one(tmp_path, capsys):

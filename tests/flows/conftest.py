@@ -164,7 +164,7 @@ def real_server(by_hand: ByHand) -> Iterator[str]:
         yield api
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(90)
 
 
 def _look_up(api: str, state: Any) -> FlowRun:

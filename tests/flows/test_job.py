@@ -6,7 +6,9 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -192,3 +194,58 @@ def test_a_run_goes_on_when_the_worker_that_reads_its_lines_is_gone(tmp_path: Pa
         process.stdin.flush()
         assert process.wait(60) == 0
     assert done.read_text() == "went on"
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("ACME <!channel>", "ACME \u2039!channel>"),
+        ("<https://evil.example|sign in>", "\u2039https://evil.example|sign in>"),
+        ("[sign in](https://evil.example)", "[sign in] (https://evil.example)"),
+        ("@everyone look", "\uff20everyone look"),
+        ("a < b & [1] (2) jan@here.be", "a < b & [1] (2) jan@here.be"),
+    ],
+)
+def test_names_in_a_notice_call_nobody_and_are_no_links(text: str, read: str):
+    from job import plain
+
+    assert plain(text) == read
+
+
+class _Client:
+    """A server that knows one run, whose states it gives one after the other."""
+
+    def __init__(self, *states: object) -> None:
+        self.states, self.given = list(states), list[object]()
+
+    def read_flow_run(self, _run_id: object) -> object:
+        return SimpleNamespace(state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
+
+    def set_flow_run_state(self, _run_id: object, state: object, *, force: bool) -> None:
+        assert force
+        self.given.append(state)
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [
+        (["Running"], ["CRASHED"]),
+        (["Pending"], ["CRASHED"]),
+        (["Cancelling"], ["CANCELLED"]),  # its worker died too
+        (["Cancelling", "Cancelled"], []),
+        (["Completed"], []),
+        (["AwaitingRetry"], []),
+    ],
+)
+def test_a_run_that_was_ended_from_outside_gets_its_last_state_from_us_unless_it_has_one(
+    made: list[str], given: list[str]
+):
+    from prefect import states
+
+    from watch import report_end
+
+    client = _Client(*(getattr(states, name)() for name in made))
+    waits: list[float] = []
+    report_end(client, uuid4(), waits.append)
+    assert [state.type.value for state in client.given] == given
+    assert all(state.message for state in client.given)

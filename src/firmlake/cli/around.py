@@ -12,7 +12,7 @@ from firmlake.cli.call import Call, command
 from firmlake.core.child import without_token
 from firmlake.core.settings import Settings
 from firmlake.core.settings_keys import changed_keys
-from firmlake.core.settings_toml import render_toml
+from firmlake.core.settings_toml import render_toml, without_passwords
 from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["config", "sandbox"]
@@ -41,6 +41,7 @@ def show(call: Call, defaults: bool) -> None:
     The origin is the default, a settings file, an environment variable or an option.
     """
     settings, origins = (Settings(), {}) if defaults else call.settings_with_origins()
+    settings = without_passwords(settings)
     call.answer(settings, lambda: echo_data(render_toml(settings, origins)))
 
 

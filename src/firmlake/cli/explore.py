@@ -22,11 +22,13 @@ def explore(call: Call, port: int, no_browser: bool) -> None:
     shows a new generation as soon as that is published. Needs the extra `explore`.
     """
     import webbrowser
+    from functools import partial
 
     from firmlake.core.child import hidden_token
     from firmlake.core.folders import Folders
     from firmlake.explore.server import serve
+    from firmlake.terminal.echo import echo
 
     open_page = (lambda address: None) if no_browser else webbrowser.open
     with hidden_token():  # a browser and the kernels of the application inherit the environment
-        serve(Folders.existing(call.settings()), port, call.say, open_page)
+        serve(Folders.existing(call.settings()), port, call.say, partial(echo, err=True), open_page)

@@ -120,20 +120,22 @@ def _base64_core(secret: bytes, before: int) -> bytes:
 
 
 _ENCODED = re.compile(
-    rb"""\\(?:u00|x)(?P<json>[2-7][0-9A-Fa-f]) # JSON and the literals of most languages: any character
+    rb"""\\(?:u(?:00|\{0{0,4})|x|U000000)(?P<json>[2-7][0-9A-Fa-f])\}? # JSON and most languages: any character
+    |    \\(?P<octal>[01][0-7]{2})           # shells, C and Python
     |    \\(?P<quoted>[!-/:-@\[-`{-~])       # JSON: \/ and \"; quoted strings of headers: any character
-    |    %(?P<address>[2-7][0-9A-Fa-f])      # addresses
+    |    %(?:u00)?(?P<address>[2-7][0-9A-Fa-f]) # addresses, and those that JavaScript's escape() wrote
     |    &\#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f])(?![0-9A-Fa-f]);? # HTML, which browsers read without ; too
     |    &\#0{0,4}(?P<decimal>[0-9]{2,3})(?![0-9]);?
     |    &(?P<name>amp|quot|apos|lt|gt);""",
     re.VERBOSE,
 )
 _MARKS = {
-    b"\\": re.compile(rb"\\(?:(?:u00|x)[2-7]|[!-/:-@\[-`{-~])"),
-    b"%": re.compile(rb"%[2-7][0-9A-Fa-f]"),
+    b"\\": re.compile(rb"\\(?:(?:u(?:00|\{0{0,4})|x|U000000)[2-7]|[01][0-7]{2}|[!-/:-@\[-`{-~])"),
+    b"%": re.compile(rb"%(?:u00)?[2-7][0-9A-Fa-f]"),
     b"&": re.compile(rb"&[#aqlg]"),
 }
 """The beginnings of encoded characters, by the byte that each begins with: most bodies hold few of these."""
+_BASES = {"decimal": 10, "octal": 8}
 _NAMED = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
 
 
@@ -188,7 +190,7 @@ class _Decoded(dict[bytes, bytes]):
         elif kind == "name":
             character = _NAMED[text]
         else:
-            character = bytes([int(text, 10 if kind == "decimal" else 16) % 256])
+            character = bytes([int(text, _BASES.get(str(kind), 16)) % 256])
         return self.setdefault(spelling, character)
 
 

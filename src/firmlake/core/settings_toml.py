@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,9 @@ from msgspec import Struct
 from firmlake.core.settings import Settings
 from firmlake.core.settings_keys import SECTIONS, description_of
 
-__all__ = ["render_changes", "render_toml"]
+__all__ = ["render_changes", "render_toml", "without_passwords"]
+
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/\s]*(?=@)")
 
 
 def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) -> str:
@@ -19,6 +22,21 @@ def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) ->
     lines: list[str] = []
     _render_section(settings, "", origins, lines)
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def without_passwords(value: Any) -> Any:
+    """Return settings in which the passwords of addresses (`scheme://user:password@host`) are hidden."""
+    match value:
+        case Struct():
+            fields = {name: without_passwords(getattr(value, name)) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **fields)
+        case str():
+            return _PASSWORD.sub("[hidden]", value)
+        case tuple():
+            return tuple(map(without_passwords, value))
+        case dict():
+            return {name: without_passwords(each) for name, each in value.items()}
+    return value
 
 
 def render_changes(changes: Mapping[str, Any], reasons: Mapping[str, str]) -> str:

@@ -45,13 +45,20 @@ _HEADERS = (
 )
 
 
-def serve(folders: Folders, port: int, tell: Callable[[str], object], open_page: Callable[[str], object]) -> None:
+def serve(
+    folders: Folders,
+    port: int,
+    tell: Callable[[str], object],
+    show: Callable[[str], object],
+    open_page: Callable[[str], object],
+) -> None:
     """Serve the application until the process is interrupted, and end the process.
 
     Args:
         folders: The data folder.
         port: The port; 0 takes a free one.
-        tell: Called with lines for a person.
+        tell: Called with lines for a person, which may be logged.
+        show: Called with the address, which holds the token of the application and must not be logged.
         open_page: Called once it answers, with the address of a file that only this account can read. The file leads
             the browser to the application, whose token must not be in the process list.
 
@@ -65,7 +72,7 @@ def serve(folders: Folders, port: int, tell: Callable[[str], object], open_page:
         port = listening.getsockname()[1]
         config = uvicorn.Config(make_application(token, port), log_level="warning", timeout_graceful_shutdown=1)
         address = f"http://{HOST}:{port}/?access_token={token}"
-        tell(f"Explore at {address}; Ctrl-C ends it")
+        show(f"Explore at {address}; Ctrl-C ends it")
 
         class Server(uvicorn.Server):
             async def startup(self, sockets: Any = None) -> None:
