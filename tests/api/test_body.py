@@ -66,6 +66,11 @@ def test_an_encoding_nobody_asked_for_is_kept_as_it_came():
     assert body.content() == b"packed"
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "UTF8", "iso-8859-1"])
+def test_a_charset_in_the_header_for_compression_does_no_harm(charset):
+    assert receive([b"[]"], charset) == b"[]"
+
+
 def test_a_body_that_declares_too_much_is_not_begun():
     def chunks():
         raise AssertionError("read")

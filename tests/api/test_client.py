@@ -157,15 +157,18 @@ def token_file(tmp_path):
     return file
 
 
-def accepts_new(request):
-    return OK if request.headers["Authorization"] == "Bearer new" else refusal(401)
+def accepts_new(request, status=401):
+    return OK if request.headers["Authorization"] == "Bearer new" else refusal(status)
 
 
-def test_a_token_that_was_replaced_is_read_again(make_client, landed, token_file):
-    client = make_client(accepts_new, token=read_token({"FIRMLAKE_API_TOKEN_FILE": str(token_file)}))
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_token_that_was_replaced_is_read_again(make_client, landed, token_file, status):
+    """Some services answer 403 to a token that has expired."""
+    answers = partial(accepts_new, status=status)
+    client = make_client(answers, token=read_token({"FIRMLAKE_API_TOKEN_FILE": str(token_file)}))
     token_file.write_text("new")
     assert client.send(REQUEST).status == 200
-    assert [answer.status for answer in landed] == [401, 200]
+    assert [answer.status for answer in landed] == [status, 200]
 
 
 @pytest.mark.parametrize("content", ["old", "other", ""])

@@ -8,7 +8,8 @@ from collections import Counter
 import msgspec
 import pytest
 
-from firmlake.core.errors import RequestRefusedError, Stopped, UsageError
+from firmlake.api.connection import Connection
+from firmlake.core.errors import RequestRefusedError, ServiceError, Stopped, UsageError
 from firmlake.landing.segments import SegmentWriter
 from firmlake.report.status import read_status
 from firmlake.service_lists.additions import list_applied, merge_standings, open_applied
@@ -221,6 +222,20 @@ def test_where_no_answer_can_be_read_it_is_not_asked_of_each_contact_alone(desk:
     )
     assert desk.apply(desk.plan(contacts_of(40))).counts()["unknown"] == 40
     assert desk.sent() < 20
+
+
+def test_where_the_service_answers_without_a_body_nothing_is_sent_a_second_time(desk: Desk, monkeypatch):
+    exchange = Connection.exchange
+
+    def without_body(self, request, attempt):
+        answer = exchange(self, request, attempt)
+        return msgspec.structs.replace(answer, status=204, body=b"") if request.method == "PUT" else answer
+
+    monkeypatch.setattr(Connection, "exchange", without_body)
+    with pytest.raises(ServiceError, match="answers 204") as caught:
+        desk.apply(desk.plan(contacts_of(40)))
+    assert "Look at list 1002" in caught.value.next_step
+    assert desk.sent() == 1
 
 
 def test_progress_counts_contacts_that_are_settled_whatever_is_sent_for_them(desk: Desk):

@@ -71,7 +71,7 @@ class Body:
             self._take(chunk)
         if self._inflate and self.wire_bytes and not self._inflate.eof:
             raise BodyError("compressed body is cut")
-        if not self._inflate and self._encoding not in ("", "identity"):
+        if not (self._inflate or self._encoding in ("", "identity") or _is_charset(self._encoding)):
             raise BodyError(f"is in the encoding {one_line(self._encoding, _NAME_MAX)}, which was not asked for")
 
     def content(self) -> bytes:
@@ -119,6 +119,13 @@ def in_utf8(content: bytes, charset: str | None) -> bytes:
         if charset and (name := codecs.lookup(charset).name) in _CHARSETS and not _is_utf8(content):
             return content.decode(name).encode()
     return content
+
+
+def _is_charset(encoding: str) -> bool:
+    """Tell whether a service names its charset in the wrong header: Content-Encoding: utf-8."""
+    with contextlib.suppress(LookupError, ValueError):
+        return codecs.lookup(encoding).name in {*_CHARSETS, "utf-8", "ascii"}
+    return False
 
 
 def _is_utf8(content: bytes) -> bool:

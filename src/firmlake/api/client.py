@@ -216,7 +216,8 @@ class Client:
         breaker.enter(partial(self._pause, breaker, request), probe)
         version = self._token.version
         answer = self._ask(request, next(attempts), on_answer)
-        if answer.status == 401 and self._token.reread() != version:
+        may_have_expired = answer.status in (401, 403) and not answer.is_throttled
+        if may_have_expired and self._token.reread() != version:
             answer = self._ask(request, next(attempts), on_answer)
         try:
             judge(answer, check, self._api.retry_wait_max_seconds)

@@ -31,9 +31,13 @@ def is_about(api: ApiSettings, company: Company, said: str) -> bool:
 
 
 def says_unknown(names: NameSettings, company: Company, said: str) -> bool:
-    """Return whether a message is the one for unknown companies, which may name the company."""
-    usual = names.not_found_message.casefold()
-    return said.casefold() == usual or ("{number}" in usual and wording(company, said).casefold() == usual)
+    """Return whether a message is the one for unknown companies, which may name the company.
+
+    The specification's own words count beside those of the settings, since a service may answer in another language.
+    """
+    usual = {names.not_found_message.casefold(), NameSettings().not_found_message.casefold()}
+    general = wording(company, said) if "{number}" in names.not_found_message else said
+    return not usual.isdisjoint({said.casefold(), general.casefold()})
 
 
 def wording(company: Company, said: str) -> str:

@@ -20,7 +20,7 @@ from firmlake.api.service import stamp_service
 from firmlake.api.unknown import is_about
 from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
+from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError, UsageError
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -46,6 +46,7 @@ from firmlake.service_lists.load import lists_loaded_at, publish_lists, read_lis
 from firmlake.service_lists.overview import Overview, take_overview
 from firmlake.warehouse.generations import LINK, open_warehouse
 
+NO_CONTENT = 204
 _REFUSALS_MAX = 3
 """If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
 _LIST_GONE = "Run `firmlake service-lists --type STATIC` to see the existing lists, and plan for one of them"
@@ -205,10 +206,20 @@ class _Sender:
             self._land(header, self._clean(answer.body))
             self._settled_count += before - len(self._unclear(contacts))
             self._on_answer(answer, self._settled_count)
+            statuses.append(answer.status)
 
+        def check(body: bytes) -> None:
+            if statuses[-1] == NO_CONTENT:  # sending the contacts again would not make the service say more
+                raise ServiceError(
+                    "The service does not say which contacts it added: it answers 204, without a body",
+                    f"Look whether list {self._progress.plan.list_id} at the service holds the contacts",
+                )
+            read_addition(body)
+
+        statuses: list[int | None] = []
         grouped = {Company(one.country, one.company_number): one.contacts for one in as_entries(contacts)}
         request = requests.add_contacts(self._api, self._progress.plan.list_id, grouped)
-        self._client.send(request, read_addition, tries=tries, on_answer=land)
+        self._client.send(request, check, tries=tries, on_answer=land)
 
     def _blames(self, error: FirmlakeError, contacts: Sequence[Contact]) -> bool:
         """Return whether a refusal is about a contact or its company, not about the list."""

@@ -73,6 +73,10 @@ def test_nonsense_is_as_if_it_were_not_there(value):
             },
             Allowance(60, 0, 20),
         ),
+        (
+            {"ratelimit-policy": '"bytes";q=9;w=1;qu="content-bytes", "default";q=100;w=60;qu="requests"'},
+            Allowance(100, None, None),
+        ),
         ({"ratelimit-policy": '"day";q=5000;w=86400'}, Allowance(None, None, None)),
         ({"x-ratelimit-limit": "5000", "x-ratelimit-reset": "1800"}, Allowance(None, None, 1800)),
         ({"ratelimit-limit": "0", "ratelimit-remaining": "many"}, Allowance(None, None, None)),

@@ -29,6 +29,8 @@ _WINDOW_MAX_SECONDS = 300
 """Ignore quotas over longer windows: they do not set a pace, because a run may use an hourly quota within minutes."""
 
 _LEADING = re.compile(r"\s*([0-9]{1,12})(?:\.[0-9]*)?\s*(?:[,;].*)?")
+_OTHER_UNIT = re.compile(r'\bqu\s*=\s*"?(?!requests\b)[a-z]', re.IGNORECASE)
+"""A quota of something else than requests, such as bytes or connections (drafts from 08)."""
 _PARAMETER = re.compile(r"\b([a-z]+)\s*=\s*([0-9]{1,12})")
 
 
@@ -76,6 +78,7 @@ def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
     if reset is not None and reset >= _EPOCH_FROM:
         reset = max(0, reset - int((_served_at(headers) or now).timestamp()))
     policies = (headers.get("ratelimit-policy") or _either(headers, "limit") or modern.get("limit", "")).split(",")
+    policies = [policy for policy in policies if not _OTHER_UNIT.search(policy)]
     policies = [policy for policy in policies if "w=" in policy] or policies  # drafts up to 06 repeat one before them
     paces = [pace for pace in (_pace(policy, reset) for policy in policies) if pace]
     return Allowance(min(paces, default=None), remaining, reset)
