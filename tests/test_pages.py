@@ -60,6 +60,11 @@ def test_the_dictionary_is_made_from_schema_and_views():
     assert script.DICTIONARY.read_text("utf-8") == script.make_dictionary(), "run docs/make_dictionary.py"
 
 
+def test_llms_txt_is_made_from_the_pages():
+    script = load_script("make_llms")
+    assert script.LLMS.read_text("utf-8") == script.make_llms(), "run docs/make_llms.py"
+
+
 def test_the_dictionary_says_each_meaning_once():
     """A page that nobody can read through would be searched, not read."""
     text = load_script("make_dictionary").DICTIONARY.read_text("utf-8")

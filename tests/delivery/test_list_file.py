@@ -107,7 +107,7 @@ def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_que
     cells = [{"crm_id": "00123", "turnover": "12.5", "note": "=1+1"}, {"crm_id": "7", "turnover": "-3", "note": "-2"}]
     publish_lines(folders, [ACME, None], cells)
     book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
-    assert book.sheet_names == ["customers", "Columns", "Refused lines"]
+    assert book.sheet_names == ["customers", "Columns", "Refused lines", "Incomplete"]
     rows = book.load_sheet("customers").to_polars()
     assert rows.select("crm_id", "turnover", "note").rows() == [("00123", 12.5, "=1+1"), ("7", -3.0, "-2")]
     explained = book.load_sheet("Columns").to_polars()

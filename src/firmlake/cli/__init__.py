@@ -27,6 +27,7 @@ from firmlake.cli.forget import forget
 from firmlake.cli.load import load
 from firmlake.cli.look import company, query, report, status
 from firmlake.cli.match import match
+from firmlake.cli.mcp import mcp
 from firmlake.cli.prune import prune
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
@@ -103,6 +104,7 @@ _GROUPS: dict[str, dict[click.Command, str]] = {
         alerts: "Show the companies that meet an alert rule",
         report: "Write a report as one HTML file",
         explore: "Show the warehouse in a browser",
+        mcp: "Serve the warehouse to an assistant, read-only",
     },
     "Lists": {
         match: "Find the company numbers for names in a register",

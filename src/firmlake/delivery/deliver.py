@@ -54,6 +54,7 @@ from firmlake.privacy.tombstones import key_path
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.exported import LastExport, lock_name, made_at, record_export
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.incomplete import read_incomplete, to_hand_on, to_json
 from firmlake.warehouse.loads import has_loaded, loaded_runs
 
 
@@ -342,6 +343,7 @@ def _deliver(
             record, is_new = held, False
         else:
             record = _start(folders, request, mode, newest, held, target)
+            record = msgspec.structs.replace(record, incomplete=to_hand_on(read_incomplete(connection)))
             record = msgspec.structs.replace(
                 record, tables=tuple(_put_tables(connection, folders, request, target, record, tell))
             )
@@ -470,7 +472,9 @@ def _put_tables(
                 tell(f"{name}: staged by an earlier attempt")
             yield delivered[name]
             continue
-        source = Source(connection, mask_columns(connection, selected, request.mask, key), scratch, request.file_bytes)
+        masked = mask_columns(connection, selected, request.mask, key)
+        completeness = to_json(record.incomplete)
+        source = Source(connection, masked, scratch, request.file_bytes, completeness=completeness)
         with translated(name, no_room):
             make_folder(scratch)
             table = target.put(record, source)

@@ -37,6 +37,7 @@ from firmlake.delivery.destination import Destination, StoredFile
 from firmlake.delivery.record import DeliveredFile, DeliveredTable, Record, describe_table
 from firmlake.delivery.selection import CHANGE, Selected, arrow_schema
 from firmlake.tables.schemas import Table
+from firmlake.warehouse.incomplete import COMPLETENESS
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class Source(NamedTuple):
         scratch: Folder for unfinished files. They have no name there, so that a kill leaves nothing behind.
         file_bytes: Approximate size of a Parquet file.
         batch_rows: Rows written at once.
+        completeness: JSON for the metadata of Parquet files: whether the generation is complete, and if not why.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -74,6 +76,7 @@ class Source(NamedTuple):
     scratch: Path
     file_bytes: int
     batch_rows: int = _BATCH_ROWS
+    completeness: bytes = b"{}"
 
     @property
     def table(self) -> Table:
@@ -283,7 +286,10 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
     group = next(groups, None)
     while group or part == 0:
         part, count = part + 1, 0
-        with source.scratch_file() as file, _parquet_writer(file, table, group.num_rows if group else 1) as writer:
+        with (
+            source.scratch_file() as file,
+            _parquet_writer(file, table, group.num_rows if group else 1, source.completeness) as writer,
+        ):
             while group:
                 writer.write_table(group)
                 count += group.num_rows
@@ -295,17 +301,19 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
         yield TableFile(f"{folder}/part-{part:05}.parquet", file, count, country)
 
 
-def _parquet_writer(file: IO[bytes], table: Table, row_count: int) -> pq.ParquetWriter:
+def _parquet_writer(file: IO[bytes], table: Table, row_count: int, completeness: bytes) -> pq.ParquetWriter:
     """Open a writer that declares the order of the rows, and writes Bloom filters of other numbers of companies.
 
     A reader that looks for a company skips the other row groups by their ranges. Numbers of lookalikes and related
     companies are in no order: with filters, DuckDB finds one of 1.2 million in 8 ms of CPU time instead of 50.
     """
     names = [column.name for column in table.columns]
+    schema = arrow_schema(table)
+    schema = schema.with_metadata({**(schema.metadata or {}), COMPLETENESS: completeness})
     unordered_numbers = [name for name in names if name.endswith(_NUMBER) and name not in table.key]
     return pq.ParquetWriter(
         file,
-        arrow_schema(table),
+        schema,
         compression="zstd",
         sorting_columns=[pq.SortingColumn(names.index(name)) for name in table.key if name in names] or None,
         bloom_filter_options={name: {"ndv": row_count, "fpp": 0.01} for name in unordered_numbers} or None,

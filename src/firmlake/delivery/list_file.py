@@ -29,6 +29,7 @@ from firmlake.delivery.files import guarded
 from firmlake.delivery.list_columns import AddedColumn, choose_added, find_earlier, given_names, line_columns
 from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.incomplete import COMPLETENESS, Incomplete, read_incomplete, to_hand_on, to_json
 from firmlake.warehouse.list_names import find_named_list
 
 _UNREAD: Final = AddedColumn(
@@ -75,6 +76,7 @@ class ListBack(NamedTuple):
         refused: Selects line, given and reason of the refused lines.
         delimiter: The delimiter of the list; a comma if it was not delimited text.
         formats: Number formats of columns of an XLSX list, as in `TextTable.formats`.
+        incomplete: Why the list is not complete; empty if it is.
     """
 
     name: str
@@ -89,6 +91,7 @@ class ListBack(NamedTuple):
     refused: str
     delimiter: str
     formats: dict[str, dict[str, str | int]]
+    incomplete: list[Incomplete]
 
 
 def gather_list(
@@ -146,6 +149,7 @@ def gather_list(
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
         (plan.list_delimiter if plan else "") or ",",
         plan.list_formats if plan else {},
+        read_incomplete(connection, listed.name),
     )
 
 
@@ -305,6 +309,9 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
         try:
             back = gather_list(connection, folders, name, choose_added(wanted.columns))
             write_file(wanted.path, make)
+            if wanted.path.suffix.lower() == ".csv":
+                beside = wanted.path.with_name(f"{wanted.path.name}.json")
+                write_file(beside, lambda aside: aside.write_bytes(to_json(to_hand_on(back.incomplete))))
             refused = connection.execute(f"SELECT count(*) FROM ({back.refused})").fetchall()[0][0]
         except duckdb.OutOfMemoryException as error:
             raise FirmlakeError(
@@ -328,12 +335,12 @@ def _batches(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pa.R
 
 
 def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
-    """Add the meaning of each added column as metadata."""
+    """Add the meaning of each added column as metadata, and whether the list is complete."""
     fields = [
         field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
         for field in schema
     ]
-    return pa.schema(fields)
+    return pa.schema(fields, metadata={COMPLETENESS: to_json(to_hand_on(back.incomplete))})
 
 
 def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
@@ -354,7 +361,7 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
     kinds = _kinds(connection, back)
     meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
     return write_workbook(
-        path, back.name, _batches(connection, back.cell_query), kinds, meanings, refused, back.formats
+        path, back.name, _batches(connection, back.cell_query), kinds, meanings, refused, back.formats, back.incomplete
     )
 
 

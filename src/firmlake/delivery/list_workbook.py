@@ -19,6 +19,7 @@ from xlsxwriter import Workbook
 
 from firmlake.core.guard import is_risky
 from firmlake.core.open_workbook import open_workbook
+from firmlake.warehouse.incomplete import Incomplete
 
 SHEET_ROWS: Final = 1_048_575
 """Lines that a sheet holds below its header."""
@@ -67,6 +68,7 @@ def write_workbook(
     meanings: Meanings,
     refused: Sequence[tuple[int, str | None, str]],
     formats: Mapping[str, Mapping[str, str | int]],
+    incomplete: Sequence[Incomplete] = (),
 ) -> int:
     """Write a list as a workbook, line by line, in constant memory.
 
@@ -80,6 +82,7 @@ def write_workbook(
         meanings: The added columns.
         refused: Line, its text, and the reason.
         formats: Number formats of own columns by kind of cell.
+        incomplete: Why the list is not complete; the last sheet says that, or that it is.
 
     Returns:
         The number of texts that were cut to the length limit of a cell.
@@ -106,6 +109,11 @@ def write_workbook(
             for each in refused:
                 sheet.line(each, ["#,##0", "text", "text"])
             sheet.finish(widest=90)
+        sheet = _Sheet(book, "Complete" if not incomplete else "Incomplete")
+        sheet.head(["because of", "dataset", "companies"], 3)
+        for lack in incomplete:
+            sheet.line((lack.cause, lack.dataset or "all", lack.company_count), ["text", "text", "#,##0"])
+        sheet.finish()
     return lines.cut_count
 
 

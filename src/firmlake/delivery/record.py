@@ -93,6 +93,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         made_at: Time and size of that generation's file, which `firmlake forget` may rebuild under the same number.
         previous: The delivery that `changes` apply to, and its generation; empty and null for the other modes.
         mask: Columns that were dropped or hashed, by pattern.
+        incomplete: Why the generation is not complete: list (null: all companies), dataset, cause, company_count.
     """
 
     delivery_id: str = msgspec.field(name="export_id")
@@ -107,6 +108,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     previous: str = ""
     base_generation: int | None = None
     mask: dict[str, str] = {}
+    incomplete: list[dict[str, str | int | None]] = []
     tables: tuple[DeliveredTable, ...] = ()
 
     @property

@@ -43,6 +43,11 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
         for state, count in states.items()
     ]
     yield "companies", "Companies by dataset and latest status", counts
+    lacking = [
+        ({"list": each.list_name or "", "dataset": each.dataset or "", "cause": each.cause}, float(each.company_count))
+        for each in status.incomplete
+    ]
+    yield "incomplete_companies", "Companies that lack a dataset, by list (empty: all) and cause", lacking
     for name, moment in (("oldest", status.oldest_answer_at), ("newest", status.newest_answer_at)):
         if moment:
             yield f"{name}_answer_timestamp_seconds", f"The {name} answer held", [({}, _seconds(moment))]

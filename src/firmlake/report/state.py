@@ -13,6 +13,7 @@ from firmlake.core.failure import LastFailure
 from firmlake.report.bill import Bill
 from firmlake.report.summary import RunSummary
 from firmlake.warehouse.exported import LastExport
+from firmlake.warehouse.incomplete import Incomplete
 from firmlake.warehouse.unchanged import Unchanged
 
 __all__ = ["ListStatus", "Status"]
@@ -99,6 +100,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         landed_at: When an answer last landed for the newest unfinished run, UTC.
         parked: Companies that lack something, most first: (failed, forbidden, unavailable, waiting or rejected records;
             reason; number of companies and datasets).
+        incomplete: For each list, and without a list for all companies: dataset, cause, and companies that lack it.
         open_contacts: The newest plan of contacts that is not settled: its file, its list, and its open contacts.
         companies: Companies by dataset and status, over all runs.
         oldest_answer_at: When the oldest answer held was received, UTC.
@@ -127,6 +129,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     damaged: list[tuple[str, str, str]]
     landed_at: datetime | None
     parked: list[tuple[str, str, int]]
+    incomplete: list[Incomplete]
     open_contacts: tuple[Path, int, int] | None
     companies: dict[str, dict[str, int]]
     oldest_answer_at: datetime | None

@@ -30,6 +30,7 @@ from firmlake.service_lists.additions import SETTLED, merge_standings, read_appl
 from firmlake.tables.underway import Underway, is_recent, read_underway
 from firmlake.warehouse.exported import last_exports
 from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
+from firmlake.warehouse.incomplete import read_incomplete
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import check_version, loaded_runs
 from firmlake.warehouse.unchanged import read_unchanged
@@ -133,6 +134,7 @@ _NOTHING: dict[str, Any] = {
     "last_run": None,
     "list_runs": {},
     "parked": [],
+    "incomplete": [],
     "companies": {},
     "oldest_answer_at": None,
     "newest_answer_at": None,
@@ -154,6 +156,7 @@ def _read_warehouse(
     return {
         **(_last_runs(connection, folders, loaded[-1]) if loaded else {"last_run": None, "list_runs": {}}),
         "parked": _parked(connection, runs),
+        "incomplete": read_incomplete(connection),
         "companies": companies,
         "oldest_answer_at": _utc(oldest),
         "newest_answer_at": _utc(latest),

@@ -45,6 +45,14 @@ def show_status(status: Status, now: datetime) -> None:
     if status.credits_remaining is not None:
         echo(f"Credits left: {status.credits_remaining:,}, as of {moment(status.credits_told_at)}")
     _show_bill(status)
+    show_rows(
+        ("incomplete list", "because of", "dataset", "companies"),
+        [
+            (each.list_name, each.cause, each.dataset, each.company_count)
+            for each in status.incomplete
+            if each.list_name
+        ],
+    )
     show_rows(("parked", "because", "companies and datasets"), status.parked)
     for each in status.undelivered:
         echo(

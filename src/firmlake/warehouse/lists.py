@@ -12,6 +12,7 @@ import duckdb
 from firmlake.core.run import Run
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.incomplete import describe_incomplete, read_incomplete
 from firmlake.warehouse.list_names import current_name, read_name_changes
 from firmlake.warehouse.versions import supersede, versions_of
 
@@ -74,7 +75,8 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
         view = f"lists.{quote_name(name)}"
         connection.execute(f"CREATE VIEW {view} AS {_VIEW.format(name=quote_text(name))}")
         meaning = (
-            f"One row for each line of the list {name} ({file_name}), in its order, with the figures of its company"
+            f"One row for each line of the list {name} ({file_name}), in its order, with the figures of its company. "
+            f"{describe_incomplete(read_incomplete(connection, name))}"
         )
         connection.execute(f"COMMENT ON VIEW {view} IS {quote_text(meaning)}")
     found = " ".join(

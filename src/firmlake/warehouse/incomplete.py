@@ -1,0 +1,60 @@
+"""Why a generation is not complete for its lists: the view `incomplete`, for everything that hands its data on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+
+import duckdb
+import msgspec
+
+from firmlake.core.text import count_of
+
+__all__ = ["COMPLETENESS", "Incomplete", "describe_incomplete", "read_incomplete", "to_hand_on", "to_json"]
+
+COMPLETENESS = "firmlake.completeness"
+"""The key in the metadata of Parquet files."""
+
+
+class Incomplete(msgspec.Struct, frozen=True):
+    """How many companies lack a dataset for one cause; the view `incomplete` explains the columns."""
+
+    list_name: str | None
+    dataset: str | None
+    cause: str
+    company_count: int
+    example: str
+
+
+def read_incomplete(connection: duckdb.DuckDBPyConnection, list_name: str | None = None) -> list[Incomplete]:
+    """Read the causes for one list or, without a name, for all companies and each list, most companies first."""
+    where = "list_name IS NOT DISTINCT FROM $name" if list_name else "true OR $name IS NULL"
+    with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
+        rows = connection.execute(f"FROM incomplete WHERE {where} {_ORDER}", {"name": list_name}).fetchall()
+        return [Incomplete(*row) for row in rows]
+    return []
+
+
+def describe_incomplete(rows: Iterable[Incomplete]) -> str:
+    """Say in one line whether data is complete, and if not why: `Incomplete because of budget: financials of ...`."""
+    said = [
+        f"{each.cause} ({each.dataset or 'all datasets'}: {count_of(each.company_count, 'company')})" for each in rows
+    ]
+    return f"Incomplete because of {', '.join(said)}" if said else "Complete"
+
+
+def to_hand_on(rows: Iterable[Incomplete]) -> list[dict[str, str | int | None]]:
+    """Return the causes as plain values for files, without the example, which `firmlake forget` would have to clean."""
+    return [
+        {"list": each.list_name, "dataset": each.dataset, "cause": each.cause, "company_count": each.company_count}
+        for each in rows
+    ]
+
+
+def to_json(handed_on: list[dict[str, str | int | None]]) -> bytes:
+    """Return as JSON whether data is complete, and if not why and how much is missing."""
+    return json.dumps({"is_complete": not handed_on, "incomplete": handed_on}).encode()
+
+
+_ORDER = "ORDER BY list_name NULLS FIRST, company_count DESC, cause, dataset"

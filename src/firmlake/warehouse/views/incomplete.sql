@@ -1,0 +1,42 @@
+-- view incomplete
+-- One row for each list of companies, dataset and cause for which data is missing: how many companies lack it. Rows
+-- without a list count all companies. A list without a row is complete.
+--
+-- list_name: Name of the company list. Null: the row counts all companies
+-- dataset: Dataset that is missing: financials, lookalikes or relationships. Null: no dataset was ever requested
+-- cause: Cause: budget (a budget of ours left the companies out), credits (the service's credits ran out), outage (the
+-- service did not answer), forbidden (the token may not ask), gave_up (no usable answer after all attempts), rejected
+-- (records do not fit) or not_asked (not requested yet, as after a sample)
+-- company_count: Number of companies that lack the dataset for this cause
+-- example: Country and number of the first of these companies. Personal data if the company is a sole trader
+SELECT list_name, dataset, cause, count(*) AS company_count, min(country || ' ' || company_number) AS example
+FROM (
+    SELECT
+        m.list_name, m.country, m.company_number, s.dataset,
+        CASE
+            WHEN s.status IS NULL THEN 'not_asked'
+            WHEN s.status = 'waiting' AND r.is_out_of_credits THEN 'credits'
+            WHEN s.status = 'waiting' AND r.is_unanswered THEN 'outage'
+            WHEN s.status = 'waiting' THEN 'budget'
+            WHEN s.status = 'unavailable' THEN 'outage'
+            WHEN s.status = 'forbidden' THEN 'forbidden'
+            WHEN s.status = 'failed' THEN 'gave_up'
+            WHEN s.reject_count > 0 THEN 'rejected'
+        END AS cause
+    FROM (
+        SELECT DISTINCT list_name, country, company_number FROM list_members WHERE company_number IS NOT NULL
+        UNION ALL
+        SELECT NULL, country, company_number FROM companies
+    ) m
+    LEFT JOIN company_state s USING (country, company_number)
+    LEFT JOIN (
+        SELECT
+            run_id,
+            bool_or(status = 402) OR coalesce(arg_max(credits_remaining, fetched_at), 1) = 0 AS is_out_of_credits,
+            coalesce(arg_max(coalesce(status, 0), fetched_at) NOT BETWEEN 200 AND 299, false) AS is_unanswered
+        FROM requests
+        GROUP BY run_id
+    ) r ON r.run_id = s.run_id
+)
+WHERE cause IS NOT NULL
+GROUP BY ALL

@@ -1,0 +1,82 @@
+"""`firmlake mcp`, with the SDK's own client: the newest generation, read-only and bounded, and never a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+
+import pytest
+
+from enrich.desk import Desk
+
+pytest.importorskip("mcp")
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+
+@pytest.fixture
+def desk(sandbox, tmp_path):
+    desk = Desk(tmp_path, sandbox)
+    desk.environment["FIRMLAKE_API_TOKEN"] = sandbox.token
+    assert desk.run()[0] == 0
+    return desk
+
+
+def talk(desk, work):
+    """Start the command as an assistant does, and let a client work with it."""
+    environment = {**os.environ, **desk.environment}
+    parameters = StdioServerParameters(command=sys.executable, args=["-m", "firmlake", "mcp"], env=environment)
+
+    async def run():
+        async with Client(stdio_client(parameters)) as client:
+            return await work(client)
+
+    return asyncio.run(asyncio.wait_for(run(), 100))
+
+
+async def call(client, tool, **arguments):
+    result = await client.call_tool(tool, arguments)
+    return result.is_error, result.content[0].text
+
+
+def test_an_assistant_reads_the_warehouse_and_nothing_else(desk, sandbox, tmp_path):
+    before = sandbox.ledger()["summary"]
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+
+    async def work(client):
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"query", "describe", "company", "changes"}
+        failed, text = await call(client, "query", sql="SELECT count(*) AS companies FROM companies")
+        assert (failed, json.loads(text)) == (False, {"rows": [{"companies": 30}], "has_more": False})
+        failed, text = await call(client, "query", sql="FROM range(5000)")
+        assert (len(json.loads(text)["rows"]), json.loads(text)["has_more"]) == (1000, True)
+        failed, text = await call(client, "query", sql="SELECT repeat('x', 1000) AS x FROM range(900)")
+        assert (len(text) <= 200_100, json.loads(text)["has_more"]) == (True, True)
+        for sql in (f"FROM '{secret}'", "COPY companies TO '/tmp/stolen.csv'", "SET threads = 1", "FROM glob('/*')",
+                    "DELETE FROM companies", "SELECT getenv('FIRMLAKE_API_TOKEN')", "INSTALL httpfs"):  # fmt: skip
+            failed, text = await call(client, "query", sql=sql)
+            assert failed, f"{sql}: {text}"
+        failed, text = await call(client, "describe")
+        assert {"companies", "incomplete", 'lists."list"'} <= {row["name"] for row in json.loads(text)["rows"]}
+        failed, text = await call(client, "describe", name="financials")
+        assert "revenue" in {row["name"] for row in json.loads(text)["rows"]}
+        failed, text = await call(client, "company", number="BE 0200.000.043")
+        assert {row["table"] for row in json.loads(text)["rows"]} >= {"companies", "portfolio", "financials"}
+        failed, text = await call(client, "company", number="BE 0403227515")
+        assert failed, text
+        failed, text = await call(client, "changes", since="2020-01-01")
+        assert (failed, "rows" in json.loads(text)) == (False, True)
+        assert (await call(client, "changes", since="soon"))[0]
+        resource = await client.read_resource("dictionary://companies")
+        assert "company_number" in resource.contents[0].text
+
+    talk(desk, work)
+    assert sandbox.ledger()["summary"] == before
+
+
+def test_without_the_extra_the_command_says_what_to_install(desk, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    code, _, said = desk.call("mcp")
+    assert (code, "firmlake[mcp]" in said) == (2, True)

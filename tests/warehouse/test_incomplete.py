@@ -1,0 +1,89 @@
+"""Each generation says whether it is complete for its lists and, if not, why and how much, wherever its data goes."""
+
+from __future__ import annotations
+
+import json
+
+import openpyxl
+import pyarrow.parquet as pq
+import pytest
+
+from enrich.desk import Desk
+from firmlake_sandbox import Sandbox
+from other_service import start_other_service
+from support import DATASETS, query, slow
+
+
+def causes(desk):
+    rows = query(desk.folders, "SELECT DISTINCT cause, dataset, company_count FROM incomplete WHERE list_name = 'list'")
+    return set(rows)
+
+
+@pytest.fixture
+def desk(sandbox, tmp_path):
+    desk = Desk(tmp_path, sandbox)
+    desk.environment["FIRMLAKE_API_TOKEN"] = sandbox.token
+    return desk
+
+
+def test_a_sample_and_a_budget_leave_out_companies_and_the_whole_run_none(desk):
+    desk.run("--sample", "10")
+    assert causes(desk) == {("not_asked", None, 20)}
+    desk.run("--max-credits", "5")
+    assert causes(desk) == {("budget", dataset, 15) for dataset in DATASETS}
+    assert desk.run()[0] == 0
+    assert causes(desk) == set()
+
+
+def test_credits_that_run_out_are_the_services(desk, sandbox: Sandbox):
+    sandbox.set_options(credits=12)
+    assert desk.run()[0] == 4
+    sandbox.set_options(credits=1_000_000)
+    assert causes(desk) == {("credits", dataset, 18) for dataset in DATASETS}
+
+
+@pytest.mark.parametrize(("broken", "cause"), [(403, "forbidden"), *slow((500, "outage"))])
+def test_a_dataset_that_is_forbidden_or_down(tmp_path, monkeypatch, broken, cause):
+    monkeypatch.setattr("firmlake.api.breaker.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    with start_other_service() as service:
+        desk = Desk(tmp_path, service)
+        service.broken["lookalikes"] = broken
+        assert desk.run()[0] == 3
+        assert causes(desk) == {(cause, "lookalikes", 30)}
+
+
+def test_everything_that_hands_data_on_says_so(desk, tmp_path):
+    desk.run("--max-credits", "5")
+    for name in ("back.csv", "back.xlsx", "back.parquet"):
+        assert desk.call("list", "export", "list", str(tmp_path / name))[0] in (0, None)
+    assert desk.call("export", str(tmp_path / "exported"))[0] in (0, None)
+    lacking = [
+        {"list": "list", "dataset": dataset, "cause": "budget", "company_count": 25} for dataset in sorted(DATASETS)
+    ]
+    completeness = {"is_complete": False, "incomplete": lacking}
+    assert json.loads((tmp_path / "back.csv.json").read_text()) == completeness
+    metadata = pq.read_schema(tmp_path / "back.parquet").metadata
+    assert json.loads(metadata[b"firmlake.completeness"]) == completeness
+    sheet = openpyxl.load_workbook(tmp_path / "back.xlsx").worksheets[-1]
+    assert (sheet.title, [cell.value for cell in sheet[2]]) == ("Incomplete", ["budget", "financials", 25])
+    [manifest] = (tmp_path / "exported").glob("exports/*/manifest.json")
+    in_manifest = json.loads(manifest.read_text())["incomplete"]
+    assert [each for each in in_manifest if each["list"]] == lacking
+    for file in manifest.parent.glob("companies/*/*.parquet"):
+        assert json.loads(pq.read_schema(file).metadata[b"firmlake.completeness"])["incomplete"] == in_manifest
+    [(comment,)] = query(desk.folders, "SELECT comment FROM duckdb_views() WHERE view_name = 'list'")
+    assert "Incomplete because of budget (financials: 25 companies)" in comment
+    status = json.loads(desk.call("status", "--json")[1])["incomplete"]
+    assert [(each["cause"], each["company_count"]) for each in status if each["list_name"]] == [("budget", 25)] * 3
+    assert "incomplete list" in desk.call("status")[1]
+    metrics = tmp_path / "metrics.prom"
+    desk.call("status", "--metrics", str(metrics))
+    line = 'firmlake_incomplete_companies{list="list",dataset="financials",cause="budget"} 25'
+    assert line in metrics.read_text()
+
+
+def test_a_complete_list_says_that_too(desk, tmp_path):
+    assert desk.run("--out", str(tmp_path / "back.csv"))[0] == 0
+    assert json.loads((tmp_path / "back.csv.json").read_text()) == {"is_complete": True, "incomplete": []}
+    [(comment,)] = query(desk.folders, "SELECT comment FROM duckdb_views() WHERE view_name = 'list'")
+    assert comment.endswith(". Complete")
