@@ -1,14 +1,12 @@
 -- view incomplete
--- One row for each list of companies, dataset and cause for which data is missing: how many companies lack it. Rows
--- without a list count all companies. A list without a row is complete.
+-- One row for each list of companies, dataset and cause of missing data. A list without a row is complete.
 --
 -- list_name: Name of the company list. Null: the row counts all companies
--- dataset: Dataset that is missing: financials, lookalikes or relationships. Null: no dataset was ever requested
--- cause: Cause: budget (a budget of ours left the companies out), credits (the service's credits ran out), outage (the
--- service did not answer), forbidden (the token may not ask), gave_up (no usable answer after all attempts), rejected
--- (records do not fit) or not_asked (not requested yet, as after a sample)
--- company_count: Number of companies that lack the dataset for this cause
--- example: Country and number of the first of these companies. Personal data if the company is a sole trader
+-- dataset: Missing dataset. Null: none was ever requested
+-- cause: budget (ours), credits (the service's ran out), outage, forbidden, gave_up (after all attempts), rejected
+-- (records do not fit) or not_asked
+-- company_count: Number of companies that lack it
+-- example: The first of them. Personal data if the company is a sole trader
 SELECT list_name, dataset, cause, count(*) AS company_count, min(country || ' ' || company_number) AS example
 FROM (
     SELECT
