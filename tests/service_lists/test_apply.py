@@ -234,7 +234,7 @@ def test_where_the_service_answers_without_a_body_nothing_is_sent_a_second_time(
     monkeypatch.setattr(Connection, "exchange", without_body)
     with pytest.raises(ServiceError, match="answers 204") as caught:
         desk.apply(desk.plan(contacts_of(40)))
-    assert "Look at list 1002" in caught.value.next_step
+    assert "whether list 1002" in caught.value.next_step
     assert desk.sent() == 1
 
 
