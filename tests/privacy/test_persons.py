@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from firmlake.core.settings import PrivacySettings
+from firmlake.core.settings import ContractSettings, PrivacySettings
 from firmlake.privacy.persons import answer_filter
 from support import ACME, BOLT, CIRC, body, found, party
 
 
 def masked(folders, persons, *elements):
-    return json.loads(answer_filter(PrivacySettings(persons=persons), folders)(body(*elements)))
+    return json.loads(answer_filter(PrivacySettings(persons=persons), folders, ContractSettings())(body(*elements)))
 
 
 JAN = party(None, name="Jan Peeters", percentage=0.6)
@@ -20,7 +20,7 @@ JAN = party(None, name="Jan Peeters", percentage=0.6)
 
 def test_kept_names_land_byte_for_byte(folders):
     content = body(found(ACME, "relationships", JAN))
-    assert answer_filter(PrivacySettings(), folders)(content) is content
+    assert answer_filter(PrivacySettings(), folders, ContractSettings())(content) is content
     assert not folders.state.exists()
 
 
@@ -34,7 +34,7 @@ def test_a_hash_is_the_same_for_a_person_everywhere_and_needs_the_key(folders, t
     key = tmp_path / "other.key"
     key.write_text("k" * 64)
     [again] = json.loads(
-        answer_filter(PrivacySettings(persons="hash", key_file=str(key)), folders)(
+        answer_filter(PrivacySettings(persons="hash", key_file=str(key)), folders, ContractSettings())(
             body(found(ACME, "relationships", JAN))
         )
     )
@@ -93,4 +93,13 @@ def test_a_name_in_parts_is_masked_in_all_of_them(folders):
 def test_an_answer_that_was_cut_and_may_name_a_person_is_emptied(folders):
     content = body(found(ACME, "relationships", JAN))
     cut = content[: content.index(b"Peeters") + 4]
-    assert answer_filter(PrivacySettings(persons="drop"), folders)(cut) == b""
+    assert answer_filter(PrivacySettings(persons="drop"), folders, ContractSettings())(cut) == b""
+
+
+def test_a_name_under_a_key_that_the_settings_rename_is_masked(folders):
+    holder = party(None, percentage=0.6)
+    holder["holder"] = holder.pop("name", None) or "Jan Peeters"
+    contract = ContractSettings(rename={"relationships.holder": "name"})
+    clean = answer_filter(PrivacySettings(persons="drop"), folders, contract)
+    (element,) = json.loads(clean(body(found(ACME, "relationships", holder))))
+    assert element["data"]["parents"][0]["holder"] is None

@@ -218,3 +218,89 @@ def test_a_pattern_that_names_no_field_is_refused(contract):
 def test_what_identifies_a_record_takes_it_along_whatever_the_settings_say():
     leaves = leaves_of("financials", ContractSettings(values={"*": "discard_value"}))
     assert {leaf.name for leaf in leaves if leaf.mode == "discard_record"} == {"start_date", "end_date"}
+
+
+# --- renamed and absent fields ---------------------------------------------------------------------------------------
+
+NET_RESULT = {"financials.profitability.netResult": "profitability.netProfit"}
+NET_PROFITS = "SELECT net_profit, extra_json FROM financials ORDER BY end_date"
+
+
+def with_key(record, group, theirs, ours):
+    """The record with a key of one of its objects under another name."""
+    part = {theirs if key == ours else key: value for key, value in record[group].items()}
+    return record | {group: part}
+
+
+def years(count, group="profitability", theirs="netResult", ours="netProfit"):
+    return [with_key(period(1900 + number), group, theirs, ours) for number in range(count)]
+
+
+def in_profit(record):
+    return {"profit" if key == "profitability" else key: value for key, value in record.items()}
+
+
+def outcome_of(folders, *records, at=NOON, **contract):
+    settings = Settings(contract=ContractSettings(**contract))
+    run = make_run(folders, [ACME], ["financials"], at=at)
+    land(run, answer("financials", found(ACME, "financials", *records), offset=0, at=at))
+    run = run.read_by(settings.contract)
+    return decide_outcome(settings, run, stage(run), "", at)
+
+
+def test_a_field_that_no_record_has_is_named_with_what_all_records_have_instead(folders):
+    outcome = outcome_of(folders, *years(100))
+    assert outcome.outcome == "some_failed"
+    assert outcome.reason == (
+        "financials: profitability.netProfit is in none of 100 records, and profitability.netResult is in all"
+    )
+    assert outcome.next_step.startswith(
+        'If they are the same, set contract.rename = {"financials.profitability.netResult" = "profitability.netProfit"}'
+    )
+
+
+def test_an_object_that_no_record_has_is_named_once(folders):
+    records = [in_profit(period(1900 + number)) for number in range(100)]
+    outcome = outcome_of(folders, *records)
+    assert outcome.reason == "financials: profitability is in none of 100 records, and profit is in all"
+
+
+@pytest.mark.parametrize(
+    ("records", "contract"),
+    [
+        (years(99), {}),
+        ([*years(100), period(2020)], {}),
+        ([*years(100), period(2020, profitability__netProfit=None)], {}),
+        (years(100), {"values": {"financials.net_profit": "discard_value"}}),
+        (years(100), {"rename": NET_RESULT}),
+    ],
+    ids=["few records", "one has it", "one has it as null", "known to be absent", "renamed"],
+)
+def test_nothing_is_said_of_a_field_that_is_there_or_explained(folders, records, contract):
+    assert outcome_of(folders, *records, **contract).outcome == "done"
+
+
+def test_a_renamed_field_is_read_from_the_records_before_and_after_it(folders):
+    run_of(folders, "financials", *years(3), period(2020))
+    before = query(folders, NET_PROFITS)
+    usual = Decimal(str(period(2020)["profitability"]["netProfit"]))
+    assert [value for value, _ in before] == [None, None, None, usual]
+    contract = ContractSettings(rename=NET_RESULT)
+    replay(folders, lambda: NOON, contract=contract, keep=5, **LIMITS)
+    expected = [period(1900 + number)["profitability"]["netProfit"] for number in range(3)]
+    after = query(folders, NET_PROFITS)
+    assert [value for value, _ in after][:3] == [Decimal(str(value)) for value in expected]
+    assert after[3][0] == before[3][0]
+    assert {kept for _, kept in after} == {None}
+
+
+def test_a_renamed_object_brings_all_its_fields(folders):
+    run_of(folders, "financials", in_profit(period(2023)), rename={"financials.profit": "profitability"})
+    revenue = period(2023)["profitability"]["revenue"]
+    assert query(folders, "SELECT revenue, extra_json FROM financials") == [(Decimal(str(revenue)), None)]
+
+
+@pytest.mark.parametrize("ours", ["profitability.netProfits", "", "people.netProfit"])
+def test_a_rename_to_no_field_is_a_mistake(ours):
+    with pytest.raises(SettingsError, match=r"contract\.rename: 'financials\.netResult' = .* names no field"):
+        check_contract(ContractSettings(rename={"financials.netResult": ours}))

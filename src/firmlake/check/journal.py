@@ -35,7 +35,7 @@ class Journal:
 
     def __init__(self, settings: Settings, plan: Callable[[], Planned], now: Callable[[], datetime]) -> None:
         self._settings, self._plan, self._now = settings, plan, now
-        self._clean = answer_filter(settings.privacy, Folders.of(settings))
+        self._clean = answer_filter(settings.privacy, Folders.of(settings), settings.contract)
         self._answers: list[Answer] = []
         self._writer: SegmentWriter | None = None
         self._run: Run | None = None

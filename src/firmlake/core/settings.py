@@ -282,6 +282,13 @@ class ContractSettings(SettingsSection, frozen=True):
             '{"relationships.stake_fraction" = 100}'
         ),
     ] = field(default_factory=dict)
+    rename: Annotated[
+        dict[Pattern, str],
+        Meta(
+            description="fields or objects of records that the service has under another name, and ours: "
+            '{"financials.profitability.netResult" = "profitability.netProfit"}'
+        ),
+    ] = field(default_factory=dict)
     decimal_mark: Annotated[
         Literal["", ".", ","],
         Meta(

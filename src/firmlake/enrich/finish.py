@@ -22,9 +22,10 @@ from firmlake.core.run import Outcome, Run, RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.enrich.plan import tell_before
+from firmlake.landing.progress import read_landed
 from firmlake.report.doubts import count_read, step_for
 from firmlake.report.next_step import REJECTED
-from firmlake.tables.leaves import setting_of
+from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.doubtful_fields import Vanished
@@ -63,6 +64,7 @@ def decide_outcome(
     causes = [*find_causes(settings, run.plan, states, letters, rejects), *find_cut(drift)]
     causes += find_lost(settings, run)
     causes += find_unread(settings, run.plan, lambda table: _staged(run, manifest, table))
+    causes += find_absent(run, lambda table: _staged(run, manifest, table))
     kind = "some_failed" if causes else "done"
     if stopped:
         kind, causes = "stopped", [Cause(stopped.message, (stopped.next_step,)), *causes]
@@ -457,3 +459,68 @@ def _columns(dataset: str, path: str) -> list[str]:
     """Return the column of a field, or the columns of all fields inside an object."""
     fields = DATASETS[dataset].fields
     return [name for name, field in fields.items() if field.path == path or field.path.startswith(f"{path}.")]
+
+
+_ABSENT_MIN = 100
+"""Fewer records, as of a lookup or a small list, may all lack a field by chance."""
+_NAMED_MAX = 3
+
+
+def find_absent(run: Run, staged: Callable[[str], pl.LazyFrame]) -> list[Cause]:
+    """Find documented fields whose key is in none of the records of a run, at least 100: they may have another name.
+
+    A field that is null in all of them is present. One that `contract.values` names is known to be absent. Related
+    parties are left out, because their shape is open.
+
+    Args:
+        run: The run, with its landed answers.
+        staged: Returns the staged rows of a table.
+    """
+    causes = []
+    for dataset in run.plan.datasets:
+        if any(group.is_open for group in DATASETS[dataset].groups.values()):
+            continue
+        leaves = {
+            leaf.name: leaf.path
+            for leaf in leaves_of(dataset, run.plan.contract)
+            if leaf.kind != "codes" and setting_of(run.plan.contract.values, dataset, leaf.name, leaf.path) is None
+        }
+        counted = staged(dataset).select(pl.len().alias("row_count"), *(pl.col(name).count() for name in leaves))
+        counts = counted.collect().row(0, named=True)
+        empty = [path for name, path in leaves.items() if not counts[name]]
+        if counts["row_count"] >= _ABSENT_MIN and (absent := _never_sent(run, dataset, empty)):
+            causes.append(_describe_absent(dataset, absent, counts["row_count"], leaves.values(), staged("drift")))
+    return causes
+
+
+def _never_sent(run: Run, dataset: str, paths: list[str]) -> list[str]:
+    """Return the paths of which a key is missing from each landed answer."""
+    for shard in run.shards() if paths else ():
+        for landed in read_landed(run, shard):
+            if landed.header.dataset == dataset and landed.header.is_success:
+                body = landed.body
+                paths = [path for path in paths if any(b'"%b"' % key.encode() not in body for key in path.split("."))]
+            if not paths:
+                return []
+    return paths
+
+
+def _describe_absent(dataset: str, absent: list[str], count: int, known: Iterable[str], drift: pl.LazyFrame) -> Cause:
+    """Name the absent fields, or the object of which all are absent, and the unknown fields that all records have."""
+    objects = {path.rpartition(".")[0] for path in absent if "." in path}
+    whole = {name for name in objects if {path for path in known if path.startswith(f"{name}.")} <= set(absent)}
+    names = sorted(whole) + [path for path in absent if path.rpartition(".")[0] not in whole]
+    is_new = (pl.col("dataset") == dataset) & (pl.col("kind") == "new_field") & (pl.col("record_count") >= count)
+    others = drift.filter(is_new).select("path").unique().sort("path").collect()["path"].to_list()
+    text = f"{dataset}: {_listed(names)} is in none of {count:,} records"
+    keep = f'contract.values = {{"{dataset}.{names[0]}{".*" * (names[0] in whole)}" = "discard_value"}}'
+    if not others:
+        return Cause(text, (f"Ask the service for it; if it has no such field, {keep} says so",))
+    rename = f'contract.rename = {{"{dataset}.{others[0]}" = "{names[0]}"}}'
+    step = f"If they are the same, set {rename}, then `firmlake replay`; if not, {keep} says so"
+    return Cause(f"{text}, and {_listed(others)} is in all", (step,))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more

@@ -74,7 +74,7 @@ class Fetcher:
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         self._standing = Standing(run, settings.api, on_works, on_advice)
         self._account = Account(run, settings)
-        clean = answer_filter(settings.privacy, run.folders)
+        clean = answer_filter(settings.privacy, run.folders, settings.contract)
         self._sender = Sender(client, settings.api, on_answer, clean)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from firmlake.core.folders import Folders
-from firmlake.core.settings import PrivacySettings
+from firmlake.core.settings import ContractSettings, PrivacySettings
 from firmlake.privacy.cleaning import PARTIES, clean_json, identity
 from firmlake.privacy.document import Number, Place, looks_like_json, objects_in, read, rewrite, write
 from firmlake.privacy.forgotten import open_forgotten
@@ -38,19 +38,24 @@ _KNOWN = {"identifier", "data", "pagination", "message", "function", "percentage
 Mask = Callable[[str], str | None]
 
 
-def answer_filter(settings: PrivacySettings, folders: Folders) -> Callable[[bytes], bytes]:
+def answer_filter(settings: PrivacySettings, folders: Folders, contract: ContractSettings) -> Callable[[bytes], bytes]:
     """Return a function that masks persons and removes forgotten subjects in an answer before it lands.
+
+    Names are also looked for under the keys that `contract.rename` gives.
 
     Raises:
         SettingsError: The key cannot be read or made, or does not fit the tombstones. Restore it.
         DamagedError: The tombstones cannot be read. Restore them.
     """
     forgotten, masked = open_forgotten(settings, folders), mask(settings, folders)
+    renamed = frozenset(
+        theirs.rpartition(".")[2] for theirs, ours in contract.rename.items() if ours.rpartition(".")[2] == "name"
+    )
 
     def clean(body: bytes) -> bytes:
         if forgotten:
             body = clean_json(body, forgotten)
-        return _mask_persons(body, masked) if masked else body
+        return _mask_persons(body, masked, renamed) if masked else body
 
     return clean
 
@@ -90,7 +95,7 @@ def words_of(key: str) -> set[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _mask_persons(body: bytes, masked: Mask) -> bytes:
+def _mask_persons(body: bytes, masked: Mask, renamed: frozenset[str]) -> bytes:
     """Mask the names of persons in an answer; one that was cut off and may hold some is emptied."""
     keys = {_read_key(key) for key in set(_KEYS.findall(body))}
     if not (keys & set(PARTIES) or any(map(speaks_of_person, keys - _KNOWN))):
@@ -103,7 +108,7 @@ def _mask_persons(body: bytes, masked: Mask) -> bytes:
     def change(place: Place) -> Any:
         text = place.value
         is_text = isinstance(text, str) and not isinstance(text, Number) and text.strip() != ""
-        return masked(text) if is_text and (_has_person_key(place) or _is_name_of_party(place)) else text
+        return masked(text) if is_text and (_has_person_key(place) or _is_name_of_party(place, renamed)) else text
 
     changed = rewrite(document, change)
     return body if changed == document else write(changed)
@@ -121,9 +126,9 @@ def _has_person_key(place: Place) -> bool:
     return any(speaks_of_person(key) for key in place.keys if key not in _KNOWN)
 
 
-def _is_name_of_party(place: Place) -> bool:
+def _is_name_of_party(place: Place, renamed: frozenset[str]) -> bool:
     """Tell whether a text is the name of a related party whose record holds no company number."""
-    if "name" not in words_of(place.key or ""):
+    if "name" not in words_of(place.key or "") and place.key not in renamed:
         return False
     parties = (each.value for each in place.outwards() if each.outer is not None and each.outer.key in PARTIES)
     party = next(parties, None)

@@ -130,7 +130,7 @@ class _Sender:
         on_answer: Callable[[Answer, int], object],
         settled_count: int,
     ) -> None:
-        self._clean = answer_filter(settings.privacy, Folders.of(settings))
+        self._clean = answer_filter(settings.privacy, Folders.of(settings), settings.contract)
         self._client = client
         self._api = settings.api
         self._progress = progress

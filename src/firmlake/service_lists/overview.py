@@ -109,7 +109,7 @@ def take_overview(
         FirmlakeError: As `Client.send`.
         ServiceError: The service states more lists than its pages hold. Run again later.
     """
-    conceal, clean = concealer(settings.lists, folders), answer_filter(settings.privacy, folders)
+    conceal, clean = concealer(settings.lists, folders), answer_filter(settings.privacy, folders, settings.contract)
     began = now()
     plan = OverviewPlan(
         overview_id=new_run_id(began),

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar, get_args
 
+import msgspec
+
 from firmlake.api.contract import DATASETS, Field, FieldKind
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.number_texts import MARKS
-
-__all__ = ["AS_IT_IS", "Leaf", "check_contract", "leaves_of", "setting_of"]
 
 T = TypeVar("T")
 
@@ -71,6 +71,18 @@ def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None
     return found
 
 
+def without_renames(dataset: str, contract: ContractSettings) -> ContractSettings:
+    """Return the settings for records of a dataset from before the service renamed fields."""
+    kept = {theirs: ours for theirs, ours in contract.rename.items() if not theirs.startswith(f"{dataset}.")}
+    return msgspec.structs.replace(contract, rename=kept)
+
+
+def renamed_keys(dataset: str, contract: ContractSettings) -> tuple[bytes, ...]:
+    """Return how the keys that the service uses instead of ours stand in records of a dataset."""
+    paths = (theirs for theirs in contract.rename if theirs.startswith(f"{dataset}."))
+    return tuple(msgspec.json.encode(path.rpartition(".")[2]) for path in paths)
+
+
 def check_contract(contract: ContractSettings) -> None:
     """Check that every pattern names a field to which it can apply.
 
@@ -89,6 +101,15 @@ def check_contract(contract: ContractSettings) -> None:
                     f"contract.{name}: {pattern!r} names no field to which this setting can apply",
                     "Name it as dataset.column, such as financials.employee_count; docs/data_dictionary.md lists them",
                 )
+    for theirs, ours in contract.rename.items():
+        dataset, _, path = theirs.partition(".")
+        paths = [field.path for field in DATASETS[dataset].fields.values()] if dataset in DATASETS else []
+        if not path or not any(each == ours or each.startswith(f"{ours}.") for each in paths):
+            raise SettingsError(
+                f"contract.rename: {theirs!r} = {ours!r} names no field of a record",
+                'Name the dataset and the service\'s path, and then ours: {"financials.profitability.netResult" = '
+                '"profitability.netProfit"}',
+            )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -106,4 +127,21 @@ def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> 
     mode = "discard_record" if field.required else setting("values") or "discard_value"
     shift = len(str(scale)) - 1 if scale else 0
     marks = contract.decimal_mark or MARKS
-    return Leaf(name, field.path, kind, field.required, shift, mode, field.is_company_number, marks)
+    return Leaf(
+        name,
+        _their_path(dataset, field.path, contract),
+        kind,
+        field.required,
+        shift,
+        mode,
+        field.is_company_number,
+        marks,
+    )
+
+
+def _their_path(dataset: str, path: str, contract: ContractSettings) -> str:
+    """Return where the service has a field, by the longest name of `contract.rename` that leads to it."""
+    for theirs, ours in sorted(contract.rename.items(), key=lambda pair: -len(pair[1])):
+        if theirs.startswith(f"{dataset}.") and (path == ours or path.startswith(f"{ours}.")):
+            return theirs.removeprefix(f"{dataset}.") + path.removeprefix(ours)
+    return path

@@ -20,7 +20,7 @@ import duckdb
 from firmlake.api.contract import DATASETS
 from firmlake.core.reasons import make_reason
 from firmlake.core.settings import ContractSettings
-from firmlake.tables.leaves import setting_of
+from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import COMPANY_TABLES
 from firmlake.warehouse.versions import count_rows, versions_of
 
@@ -134,9 +134,9 @@ def note_vanished(connection: duckdb.DuckDBPyConnection, run_id: str, found: lis
 def _shares(dataset: str, contract: ContractSettings) -> dict[str, str]:
     """Return the path of each share of a whole by its column, without those that have a scale."""
     return {
-        column: field.path
-        for column, field in DATASETS[dataset].fields.items()
-        if field.kind == "fraction" and setting_of(contract.scales, dataset, column, field.path) is None
+        leaf.name: leaf.path
+        for leaf in leaves_of(dataset, contract)
+        if leaf.kind == "fraction" and setting_of(contract.scales, dataset, leaf.name, leaf.path) is None
     }
 
 
