@@ -41,12 +41,12 @@ SELECT
     n.employee_count,
     n.health_indicator,
     -- As in portfolio of firmlake's own warehouse: a doubtful period does not compare.
-    CASE
+    CAST(CASE
         WHEN p.revenue_annual > 0 AND NOT n.is_doubtful AND NOT p.is_doubtful
             THEN round(n.revenue_annual / p.revenue_annual - 1, 6)
-    END AS revenue_growth,
-    coalesce(r.parent_count, 0) AS parent_count,
-    coalesce(r.child_count, 0) AS child_count
+    END AS double precision) AS revenue_growth,
+    CAST(coalesce(r.parent_count, 0) AS bigint) AS parent_count,
+    CAST(coalesce(r.child_count, 0) AS bigint) AS child_count
 FROM {{ ref("stg_companies") }} AS c
 LEFT JOIN periods AS n ON n.company = c.company AND n.period_rank = 1
 LEFT JOIN previous AS p ON p.company = c.company AND p.place = 1
