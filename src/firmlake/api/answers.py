@@ -5,6 +5,7 @@ Records stay bytes: fetching needs only their number, and `firmlake.tables` read
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -45,6 +46,7 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
 
 _ENCODE = msgspec.json.Encoder().encode
 _ARRAY = msgspec.json.Decoder(list[Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 def _data_type(dataset: str) -> Any:
@@ -89,8 +91,9 @@ _STRICT = {dataset: _strict_decoder(dataset) for dataset in DATASETS}
 
 def _read_one_by_one(dataset: str, body: bytes) -> list[Element]:
     """Read a body that the strict decoder rejects, element by element."""
-    if body.lstrip().startswith(b"{") and b'"identifier"' in body:
-        body = b"[%b]" % body  # the answer about a single company, to a GET, is one element
+    with contextlib.suppress(*UNREADABLE):
+        if "identifier" in _OBJECT.decode(body):  # the answer to a GET for one company is one element
+            return [read_element(dataset, Raw(body))]
     try:
         parts = _ARRAY.decode(body)
     except UNREADABLE as error:
