@@ -27,9 +27,9 @@ from firmlake import __version__
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.run import new_run_id
 from firmlake.delivery.destination import Destination, open_destination
 from firmlake.forget.forget import clean_merged
+from firmlake.landing.run import new_run_id
 from firmlake.rebuild.archive import StagedShard, list_shards, replay_archive, stage_archived
 from job import end, in_one_line, name_damaged, read_settings, step, tell
 from names import run_name

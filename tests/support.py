@@ -20,11 +20,11 @@ import pytest
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
-from firmlake.core.run import Outcome, Run, RunPlan, freeze_again, freeze_run
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import quote_text
 from firmlake.enrich.held import Held, read_held
 from firmlake.intake.key import names_of
+from firmlake.landing.run import Outcome, Run, RunPlan, freeze_again, freeze_run, open_run
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
@@ -157,6 +157,11 @@ def _changed(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 # --- landed runs -----------------------------------------------------------------------------------------------------
+
+
+def log_of(folders: Folders, run_id: str, kind: str) -> Path:
+    """The segment with the newest record of a kind in the log of a run: begun, ended or pruned."""
+    return open_run(folders, run_id).log()[kind].path
 
 
 def make_run(

@@ -13,14 +13,14 @@ import pytest
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.run import list_runs
+from firmlake.landing.run import list_runs
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.report.metrics import render_metrics
 from firmlake.report.status import read_status
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import ask, open_warehouse
-from support import edit_warehouse, publish_landed, query, slow
+from support import NOON, edit_warehouse, publish_landed, query, slow
 
 KEPT = {int(path.name.partition(".")[0]): path for path in (Path(__file__).parent / "fixtures").glob("*.tar.xz")}
 """Data folders by the version of their tables' shape; tests/fixtures/make.py says what is in them."""
@@ -57,13 +57,13 @@ def test_what_is_written_now_is_kept_for_later_versions():
 @pytest.mark.parametrize("version", [min(KEPT), *slow(*sorted(KEPT)[1:])])
 def test_kept_state_opens_and_goes_on(kept, version):
     folders = kept(version)
-    published, landed = list_runs(folders)
-    now = landed.plan.started_at + timedelta(hours=1)
     if version != SCHEMA_VERSION:
         with pytest.raises(FirmlakeError, match="earlier version") as refused, open_warehouse(folders):
             pass
         assert "firmlake replay" in refused.value.next_step
-        replay(folders, lambda: now, memory_limit="256MB", keep=9)
+        replay(folders, lambda: NOON, memory_limit="256MB", keep=9)
+    published, landed = list_runs(folders)
+    now = landed.plan.started_at + timedelta(hours=1)
     status = read_status(folders)
     assert (status.last_run.run_id, status.last_run.outcome) == (published.run_id, "done")
     assert [run_id for run_id, *_ in status.unfinished] == [landed.run_id]

@@ -24,7 +24,6 @@ from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import guard
-from firmlake.core.run import freeze_again
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.settings_layers import load_settings
 from firmlake.delivery import list_file
@@ -33,6 +32,7 @@ from firmlake.delivery.list_file import FileBack, check_file_back, write_csv, wr
 from firmlake.enrich.run import enrich
 from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
+from firmlake.landing.run import freeze_again
 from support import ACME, BOLT, publish_list, slow, with_views
 
 

@@ -230,7 +230,7 @@ def test_a_data_folder_stays_the_same_after_a_prune_a_replay_and_in_a_restored_c
     folders = weeks(1)
     deliver(folders, place)
     removable, _ = find_removable(folders, NOON + 30 * DAY, keep_generations=1, landed_days=28)
-    prune(folders, removable)
+    prune(folders, removable, NOON + 30 * DAY)
     replay(folders, now, memory_limit="256MB", keep=1)
     assert deliver(folders, place).is_new
     restored = Folders(tmp_path / "restored")

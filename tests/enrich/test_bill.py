@@ -14,11 +14,11 @@ from firmlake.check.finding import Finding
 from firmlake.core.company import Company
 from firmlake.core.errors import DriftError, FirmlakeError, ServiceError, Stopped, UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.run import list_runs
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.plan import forecast, plan
 from firmlake.enrich.run import enrich, shortfall
 from firmlake.intake.company_list import read_company_list
+from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.plan import describe_plan

@@ -10,7 +10,7 @@ import pytest
 from firmlake.core.company import Company
 from firmlake.core.errors import AuthorizationError, DamagedError
 from firmlake.core.lock import lock
-from firmlake.core.run import list_runs
+from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise
 from firmlake.terminal.status import show_status
@@ -27,6 +27,7 @@ from support import (
     header,
     held_at,
     land,
+    log_of,
     lookalike,
     make_run,
     named,
@@ -196,10 +197,10 @@ def test_status_tells_how_work_failed_until_a_run_is_published(folders):
     assert read_status(folders).failure is None
 
 
-@pytest.mark.parametrize("name", ["plan.json", "outcome.json"])
-def test_status_and_planning_go_on_where_a_published_run_is_damaged(folders, held, name):
-    path = folders.run("20260105T120000Z-0001") / name
-    path.write_bytes(b"{")
+@pytest.mark.parametrize("kind", ["begun", "ended"])
+def test_status_and_planning_go_on_where_a_published_run_is_damaged(folders, held, kind):
+    path = log_of(folders, "20260105T120000Z-0001", kind)
+    path.write_bytes(path.read_bytes()[::-1])
     status = read_status(folders)
     [(run_id, line, next_step)] = status.damaged
     assert (run_id, str(path) in line) == (status.last_run.run_id, True)

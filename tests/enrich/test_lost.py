@@ -6,9 +6,9 @@ import msgspec
 
 import firmlake_sandbox
 from firmlake.core.company import Company
-from firmlake.core.run import freeze_again
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.finish import find_lost
+from firmlake.landing.run import freeze_again
 from support import ACME, BOLT, CIRC, publish_list
 
 

@@ -24,7 +24,7 @@ from firmlake.core.errors import (
 )
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import list_runs
+from firmlake.landing.run import list_runs
 from firmlake.warehouse.generations import ask, newest
 from firmlake_sandbox import Sandbox
 

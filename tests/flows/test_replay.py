@@ -69,7 +69,7 @@ def test_two_workers_of_which_one_is_killed_give_what_one_process_gives(lake: Fo
 def test_a_damaged_run_is_left_out_and_named_and_the_other_is_published(lake: Folders, tmp_path: Path):
     target, union = open_destination(str(tmp_path / "archive")), Folders(tmp_path / "union")
     archive(lake, target)
-    segment = min((tmp_path / "archive" / "landing").rglob("*.zst"))
+    segment = min((tmp_path / "archive" / "landing").rglob("shard=*/*.zst"))
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     command = (str(tmp_path / "archive"), "--name", "one")

@@ -116,7 +116,7 @@ def test_history_is_that_of_a_warehouse_that_never_knew_the_name(folders, tmp_pa
 @pytest.mark.slow
 def test_a_run_whose_answers_were_pruned_is_cleaned_in_its_staged_tables(folders):
     removable, _ = find_removable(folders, now(), keep_generations=9, landed_days=0)
-    prune(folders, removable)
+    prune(folders, removable, now())
     structure = query(folders, _STRUCTURE)
     forget(settings_of(folders), [Subject("person", NAME)], now)
     assert places_of(folders.data, *SPELLED) == set()

@@ -13,7 +13,6 @@ from firmlake.cli import firmlake
 from firmlake.core.company import Company
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
-from firmlake.core.run import list_runs
 from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.destination import Folder
 from firmlake.enrich.lookup import fetch_company
@@ -21,6 +20,7 @@ from firmlake.enrich.run import enrich
 from firmlake.forget.forget import clean_merged, clean_restored, forget
 from firmlake.forget.retention import is_lookup
 from firmlake.forget.subjects import read_subjects
+from firmlake.landing.run import list_runs
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.prune import find_removable

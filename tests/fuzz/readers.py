@@ -22,9 +22,9 @@ from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import read_json
 from firmlake.core.redaction import redact, redact_whole
-from firmlake.core.run import Outcome, RunPlan
 from firmlake.core.settings_layers import load_settings
 from firmlake.intake.company_list import read_company_list
+from firmlake.landing.run import Outcome, RunPlan
 from firmlake.landing.segments import Header, SegmentWriter, read_segment
 from firmlake.service_lists.contact_plan import ContactPlan, Entry
 from firmlake.service_lists.contact_planning import read_plan

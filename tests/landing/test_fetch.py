@@ -183,10 +183,10 @@ def test_several_shards_are_fetched_each_into_its_own_folder(folders, fetch):
 def test_what_has_landed_is_not_asked_for_again(sandbox, folders, fetch):
     run = make_run(folders, COMPANIES[:120])
     fetch(run)
-    before, files = requests(sandbox), sorted(folders.data.rglob("*.zst"))
+    before, files = requests(sandbox), sorted(folders.data.rglob("shard=*/*.zst"))
     assert fetch(run)[0].counts["pending"] == 0
     assert requests(sandbox) == before
-    assert sorted(folders.data.rglob("*.zst")) == files
+    assert sorted(folders.data.rglob("shard=*/*.zst")) == files
 
 
 @pytest.mark.parametrize("stop_after", [2, *slow(0, 1, 5, 9)])

@@ -121,7 +121,7 @@ def test_what_a_killed_worker_left_is_completed_and_its_shard_is_staged_once(por
 def test_an_archive_that_was_interrupted_is_gone_on_with_and_not_read_before(portfolios, target, folders):
     archive(portfolios[0], target)
     whole = target.sizes("")
-    (target.path / "runs" / FIRST / "outcome.json").unlink()
+    (target.path / "landing" / f"run={FIRST}" / "log" / "00002.zst").unlink()
     (target.path / "runs" / FIRST / "targets.parquet").unlink()
     with pytest.raises(UsageError, match="holds no run"):
         fetch_runs(target, folders)
@@ -130,14 +130,14 @@ def test_an_archive_that_was_interrupted_is_gone_on_with_and_not_read_before(por
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["plan.json", "targets.parquet"])
+@pytest.mark.parametrize("name", [f"landing/run={FIRST}/log/00001.zst", f"runs/{FIRST}/targets.parquet"])
 def test_another_file_of_the_same_name_is_never_replaced(name, portfolios, target):
     archive(portfolios[0], target)
-    (target.path / "runs" / FIRST / "outcome.json").unlink()
-    (target.path / "runs" / FIRST / name).write_bytes(b"another")
+    (target.path / "landing" / f"run={FIRST}" / "log" / "00002.zst").unlink()
+    (target.path / name).write_bytes(b"another")
     done = archive(portfolios[0], target)
     assert done.runs == []
-    assert f"runs/{FIRST}/{name} differs from the file of the same name" in done.damaged[FIRST].message
+    assert f"{name} differs from the file of the same name" in done.damaged[FIRST].message
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_a_run_that_was_not_published_waits(folders, target):
 # --- a damaged run ---------------------------------------------------------------------------------------------------
 
 DAMAGED = [
-    pytest.param(f"runs/{FIRST}/plan.json", marks=pytest.mark.slow),
+    pytest.param(f"landing/run={FIRST}/log/00001.zst", marks=pytest.mark.slow),
     pytest.param(f"runs/{FIRST}/targets.parquet", marks=pytest.mark.slow),
     f"landing/run={FIRST}/shard=00001/00001.zst",
 ]
@@ -195,7 +195,7 @@ def test_a_damaged_run_is_not_archived_but_named_and_the_others_are(name, togeth
     assert done.runs == [SECOND]
     assert name in done.damaged[FIRST].message
     assert done.damaged[FIRST].next_step
-    assert f"runs/{FIRST}/outcome.json" not in target.sizes("runs")
+    assert f"landing/run={FIRST}/log/00002.zst" not in target.sizes("landing")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import newest, open_warehouse
-from support import ACME, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed
+from support import ACME, DAY, MINUTE, NOON, answer, found, land, log_of, lookalike, make_run, publish_landed
 
 RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
 NOW = NOON + 30 * DAY
@@ -62,7 +62,7 @@ def test_without_ages_only_generations_beyond_the_kept_ones_go(three):
     found = removable(three, keep_generations=2)
     assert names(found) == [("generation", "gen_000001.duckdb")]
     assert found[0].byte_count == found[0].path.stat().st_size
-    prune(three, found)
+    prune(three, found, NOW)
     assert [path.name for path in sorted(three.warehouse.glob("gen_*"))] == ["gen_000002.duckdb", "gen_000003.duckdb"]
 
 
@@ -94,8 +94,8 @@ def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
     expected = hashes(three)
     found = removable(three, **{f"{kind}_days": OLD})
     assert names(found) == [(kind, f"run={RUNS[0]}"), (kind, f"run={RUNS[1]}")]
-    prune(three, found)
-    assert not any(each.path.exists() for each in found)
+    prune(three, found, NOW)
+    assert not any(list(each.path.glob("shard=*")) if each.kind == "landed" else each.path.exists() for each in found)
     assert names(removable(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
     runs = []
     assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB", on_run=runs.append))
@@ -105,7 +105,7 @@ def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
 
 
 def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
-    prune(three, removable(three, landed_days=OLD))
+    prune(three, removable(three, landed_days=OLD), NOW)
     next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
     with pytest.raises(DamagedError, match=RUNS[0]):
         replay(three, lambda: NOW, memory_limit="256MB", keep=9)
@@ -124,7 +124,7 @@ def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
 @pytest.mark.parametrize(
     ("harmed", "limit"),
     [
-        pytest.param(f"runs/{RUNS[0]}/plan.json", "staged_days", marks=pytest.mark.slow),
+        pytest.param(f"landing/run={RUNS[0]}/log/00001.zst", "staged_days", marks=pytest.mark.slow),
         (f"landing/run={RUNS[0]}/shard=00001/00001.zst", "staged_days"),
         (f"staged/run={RUNS[0]}/lookalikes/shard=00001.parquet", "landed_days"),
         (f"runs/{RUNS[0]}/targets.parquet", "landed_days"),
@@ -141,7 +141,7 @@ def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, h
 
 
 def test_a_run_without_its_plan_is_named(three):
-    (three.run(RUNS[0]) / "plan.json").unlink()
+    log_of(three, RUNS[0], "begun").unlink()
     found, damaged = find_removable(three, NOW, keep_generations=9, landed_days=OLD)
     assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
     assert damaged.keys() == {RUNS[0]}
@@ -157,8 +157,8 @@ def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", dies)
         with pytest.raises(KeyboardInterrupt):
-            prune(three, found)
-    prune(three, removable(three, keep_generations=1, landed_days=OLD))
+            prune(three, found, NOW)
+    prune(three, removable(three, keep_generations=1, landed_days=OLD), NOW)
     assert removable(three, keep_generations=1, landed_days=OLD) == []
     assert not list(three.data.glob("*/.going-*"))
     assert newest(three).exists()
@@ -173,5 +173,5 @@ def test_an_old_copy_of_a_list_goes_unless_an_unfinished_run_has_its_name(three)
         os.utime(three.inputs / folder / name, (NOON.timestamp(), NOON.timestamp()))
     assert ("list", "a") not in names(removable(three))
     assert [each for each in names(removable(three, staged_days=OLD)) if each[0] == "list"] == [("list", "a")]
-    prune(three, removable(three, staged_days=OLD))
+    prune(three, removable(three, staged_days=OLD), NOW)
     assert [path.name for path in three.inputs.iterdir()] == ["b"]

@@ -14,7 +14,7 @@ from firmlake.core.alert_rule import AlertRule
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import sha256_of, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
+from firmlake.landing.run import Run
 from firmlake.rebuild import verify as verify_module
 from firmlake.rebuild.replay import finished_runs
 from firmlake.rebuild.replay import replay as _replay
@@ -36,6 +36,7 @@ from support import (
     found,
     header,
     land,
+    log_of,
     lookalike,
     make_run,
     not_found,
@@ -338,28 +339,15 @@ def test_verify_names_a_run_whose_manifest_is_gone(two_runs, harm):
     assert all(check.agrees for check in verified(two_runs))
 
 
-@pytest.mark.parametrize("name", ["plan.json", "outcome.json"])
-def test_verify_names_a_loaded_run_that_is_no_longer_known(two_runs, name):
-    (two_runs.run(FIRST) / name).unlink()
-    with pytest.raises(DamagedError, match=str(two_runs.run(FIRST))):
+@pytest.mark.parametrize("kind", ["begun", "ended"])
+def test_verify_names_a_loaded_run_that_is_no_longer_known(two_runs, kind):
+    log_of(two_runs, FIRST, kind).unlink()
+    with pytest.raises(DamagedError, match=str(two_runs.log(FIRST))):
         verified(two_runs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("harm", [pytest.param("remove", marks=pytest.mark.slow), "damage"])
-def test_replay_takes_from_the_warehouse_how_a_run_ended(two_runs, harm):
-    before, path = content(two_runs), two_runs.run(FIRST) / "outcome.json"
-    path.unlink() if harm == "remove" else path.write_bytes(b"{")
-    with pytest.raises(DamagedError, match=str(path)) as caught:
-        verified(two_runs)
-    assert "replay" in caught.value.next_step
-    replay(two_runs)
-    assert content(two_runs) == before
-    assert path.exists()
 
 
 def test_one_can_do_without_a_lost_run_on_purpose(two_runs):
-    (two_runs.run(SECOND) / "plan.json").write_bytes(b"")
+    log_of(two_runs, SECOND, "begun").write_bytes(b"")
     with pytest.raises(DamagedError) as caught:
         replay(two_runs)
     for folder in (two_runs.run(SECOND), two_runs.landing(SECOND), two_runs.warehouse):
@@ -373,7 +361,7 @@ def test_one_can_do_without_a_lost_run_on_purpose(two_runs):
 @pytest.mark.parametrize("harm", ["remove", "cut a record", *slow("flip", "swap")])
 def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_runs, harm, check):
     """Neither may look like answers that never came, or a replay would make the loss the truth."""
-    segments = sorted((two_runs.data / "landing").rglob("*.zst"))
+    segments = sorted((two_runs.data / "landing").rglob("shard=*/*.zst"))
     path, other = segments[1], segments[2]
     content = bytearray(path.read_bytes())
     match harm:
@@ -397,7 +385,7 @@ def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_ru
 @pytest.mark.parametrize("check", [verified, pytest.param(replay, marks=pytest.mark.slow)])
 def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
     """By the steps that the error names, whichever command finds it."""
-    path = min((two_runs.data / "landing").rglob("*.zst"))
+    path = min((two_runs.data / "landing").rglob("shard=*/*.zst"))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)

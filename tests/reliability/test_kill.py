@@ -85,9 +85,9 @@ def _stage(lake: Lake) -> str:
     """How far the run had come."""
     for stage, pattern in (
         ("publish", "warehouse/gen_*"),
-        ("load", "runs/*/outcome.json"),
+        ("load", "landing/*/log/00002.zst"),
         ("flatten and stage", "staged/*"),
-        ("fetch", "landing/*"),
+        ("fetch", "landing/*/shard=*"),
     ):
         if any(lake.data.glob(pattern)):
             return stage

@@ -14,14 +14,13 @@ COUNT = 60
 EACH = 10
 """Mutations of one test."""
 KINDS = {
-    "landed": "landing/*/*/*.zst",
+    "landed": "landing/*/shard=*/*.zst",
     "staged": "staged/*/*/*.parquet",
     "marker": "staged/*/shard=*.json",
     "manifest": "staged/*/manifest.json",
     "generation": "warehouse/gen_*.duckdb",
-    "plan": "runs/*/plan.json",
+    "log": "landing/*/log/*.zst",
     "frozen": "runs/*/*.parquet",
-    "outcome": "runs/*/outcome.json",
 }
 MADE = ("staged", "marker", "manifest", "generation")
 """What replay makes again from the landed answers."""

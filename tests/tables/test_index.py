@@ -22,6 +22,7 @@ from support import (
     header,
     held_at,
     land,
+    log_of,
     make_run,
     period,
     publish_landed,
@@ -56,7 +57,7 @@ def test_what_any_run_paid_for_counts_and_what_a_published_one_said(folders):
     two_runs(folders)
     folders.state.mkdir(exist_ok=True)
     state, paid, spent = told(folders)
-    assert [row[1:] for row in state] == [
+    assert [row[1:8] for row in state] == [
         ("financials", True, False, False, False, False, 1),
         ("financials", False, False, False, True, False, None),
     ]
@@ -140,10 +141,11 @@ def test_a_published_run_that_is_lost_counts_as_long_as_the_index_has_read_it(fo
     two_runs(folders)
     folders.state.mkdir(exist_ok=True)
     before = told(folders)
-    (folders.run("20260105T120000Z-0001") / "plan.json").write_bytes(b"{")
+    path = log_of(folders, "20260105T120000Z-0001", "begun")
+    path.write_bytes(path.read_bytes()[::-1])
     assert told(folders) == before
     file_of(folders).unlink()
-    with pytest.raises(DamagedError, match=r"plan\.json"):
+    with pytest.raises(DamagedError, match=str(path)):
         told(folders)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, sha256_of, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
+from firmlake.landing.run import Run
 from firmlake.tables import stage as stage_module
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema

@@ -9,7 +9,7 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
+from firmlake.landing.run import Run
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.changes import KINDS
 from support import (

@@ -11,10 +11,10 @@ import msgspec
 
 from firmlake.api.exchange import Answer
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, freeze_again, remove_run
 from firmlake.core.settings import Settings
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.run import start_or_resume
+from firmlake.landing.run import Run, freeze_again, remove_run
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.persons import answer_filter
 from firmlake.tables.underway import read_underway

@@ -57,7 +57,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
         pinned = find_pinned(folders, keep_generations=settings.run.keep_generations)
         expired = find_expired(folders, days, now)
         if not dry_run:
-            remove(folders, removable)
+            remove(folders, removable, now)
             apply_retention(folders, days, settings.run, now)
     content = {
         "removed": not dry_run,

@@ -13,7 +13,7 @@ from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, UsageErro
 from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
-    from firmlake.core.run import Run
+    from firmlake.landing.run import Run
 
 __all__ = ["replay", "verify"]
 

@@ -87,11 +87,11 @@ class Folders(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> Path:
-        """One folder for each run, with its plan and outcome."""
+        """One folder for each run, with its list and targets."""
         return self.data / "runs"
 
     def run(self, run_id: str) -> Path:
-        """The plan, targets, refused lines and outcome of a run."""
+        """The list and the targets of a run."""
         return self.runs / run_id
 
     @property
@@ -103,6 +103,10 @@ class Folders(msgspec.Struct, frozen=True):
         """The segments of a shard; without a number, the folder with those of all shards."""
         folder = self.landed / f"run={run_id}"
         return folder if shard is None else folder / f"shard={shard:05}"
+
+    def log(self, run_id: str) -> Path:
+        """The segments that say how a run began and ended."""
+        return self.landing(run_id) / "log"
 
     @property
     def overviews(self) -> Path:

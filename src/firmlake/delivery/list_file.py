@@ -21,13 +21,13 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.guard import RISKY
-from firmlake.core.run import Run, RunPlan, open_run
 from firmlake.core.sql import quote_name
 from firmlake.core.sql import quote_name as quoted
 from firmlake.core.sql import quote_text as _text
 from firmlake.delivery.files import guarded
 from firmlake.delivery.list_columns import AddedColumn, choose_added, find_earlier, given_names, line_columns
 from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
+from firmlake.landing.run import Run, RunPlan, open_run
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.incomplete import COMPLETENESS, Incomplete, read_incomplete, to_hand_on, to_json
 from firmlake.warehouse.list_names import find_named_list

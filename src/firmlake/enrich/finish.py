@@ -18,11 +18,11 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.core.errors import DriftError, Stopped
 from firmlake.core.memory import give_back
-from firmlake.core.run import Outcome, Run, RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.enrich.plan import tell_before
 from firmlake.landing.progress import read_landed
+from firmlake.landing.run import Outcome, Run, RunPlan
 from firmlake.report.doubts import count_read, step_for
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.leaves import leaves_of, setting_of

@@ -18,12 +18,12 @@ from firmlake.api.contract import DATASETS
 from firmlake.api.service import is_service
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, list_runs, unfinished_runs
 from firmlake.core.settings import Settings
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.key import company_key, names_of
 from firmlake.intake.lines import list_name_of
 from firmlake.landing.charged import with_refresh_off
+from firmlake.landing.run import Run, list_runs, unfinished_runs
 from firmlake.report.bill import month_start
 from firmlake.tables.index import AHEAD, micros, open_index
 from firmlake.tables.underway import Underway, is_recent, read_underway

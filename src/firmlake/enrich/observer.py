@@ -10,10 +10,10 @@ from firmlake.core.steps import at_once
 
 if TYPE_CHECKING:
     from firmlake.api.exchange import Answer
-    from firmlake.core.run import Outcome, Run
     from firmlake.core.settings import ApiSettings
     from firmlake.delivery.list_file import Written
     from firmlake.enrich.plan import Planned
+    from firmlake.landing.run import Outcome, Run
     from firmlake.report.summary import FailureGroup, RunSummary
 
 __all__ = ["Observer", "Published"]

@@ -15,7 +15,6 @@ from firmlake.api.throttle.forecast import Forecast
 from firmlake.core.company import Company
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
-from firmlake.core.run import REDRIVE, Run
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.held import (
     Held,
@@ -32,6 +31,7 @@ from firmlake.intake.company_list import CompanyList, choose_from, known_compani
 from firmlake.intake.key import KEY_SQL, company_key, names_of
 from firmlake.intake.lines import Members, list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
+from firmlake.landing.run import REDRIVE, Run
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 from firmlake.report.bill import Bill, read_bill

@@ -26,7 +26,6 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
-from firmlake.core.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
 from firmlake.core.settings import Settings
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
@@ -39,6 +38,7 @@ from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies, together
 from firmlake.intake.company_list import CompanyList, open_members
 from firmlake.intake.lines import list_name_of, write_members
+from firmlake.landing.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards

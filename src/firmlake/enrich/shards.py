@@ -23,12 +23,12 @@ from firmlake.api.client import Answer, Client
 from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedError, Stopped
 from firmlake.core.failure import record_failure
 from firmlake.core.memory import collecting_rarely
-from firmlake.core.run import Run, remove_run
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.enrich.observer import Observer
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.progress import Progress, read_landed
+from firmlake.landing.run import Run, remove_run
 from firmlake.tables.stage import Manifest, stage_shard
 
 T = TypeVar("T")

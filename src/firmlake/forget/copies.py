@@ -26,7 +26,6 @@ __all__ = ["clean_archive", "clean_export", "drop_archive", "has_hashes", "known
 
 _ARCHIVED = ("runs", "landing", "state")
 _MANIFEST = "/manifest.json"
-_PLANS_LAST = ("plan.json", "outcome.json")
 
 
 def known_archives(folders: Folders) -> list[str]:
@@ -52,7 +51,7 @@ def _archives_record(folders: Folders) -> Path:
 
 
 def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool) -> list[Place]:
-    """Clean an archive: download it, clean it like a data folder, and upload the changed files, with plans last.
+    """Clean an archive: download it, clean it like a data folder, and upload what changed, logs and plans last.
 
     Args:
         destination: The archive.
@@ -87,7 +86,7 @@ def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool
         gone = [path for path in before if path not in after]
         if write and (changed or gone):
             destination.clear("staged")  # these tables hold the old values; the next replay makes them again
-            for path in sorted(changed, key=lambda path: path.endswith(_PLANS_LAST)):
+            for path in sorted(changed, key=lambda path: "/log/" in path or path.endswith("/plan.json")):
                 destination.put(path, io.BytesIO((folders.data / path).read_bytes()))
             for path in gone:
                 destination.remove(path)

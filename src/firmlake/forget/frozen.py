@@ -1,4 +1,4 @@
-"""Clean frozen files: plans and lists of runs, plans of contacts, and records of the last failure and of exports."""
+"""Clean frozen files: logs and lists of runs, plans of contacts, and records of the last failure and of exports."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import polars as pl
 
 from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, RunPlan, freeze_again, list_runs, remove_rests
+from firmlake.forget.landed import clean_segments
 from firmlake.forget.packed import decode_line, may_name
 from firmlake.forget.place import Place, count_changed
 from firmlake.intake.company_list import identity_of
+from firmlake.landing.run import Run, RunPlan, freeze_again, list_runs, remove_rests
+from firmlake.landing.segments import list_segments
 from firmlake.privacy.cleaning import clean_record
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
@@ -22,7 +24,7 @@ from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 __all__ = ["clean_documents", "clean_inputs", "clean_runs", "documents", "list_addresses", "remove_parts"]
 
 _DOCUMENTS = (
-    "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
+    "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
     "state/*.json", "state/exports/*.json", "state/failed_work/*.json", "state/failures/*.json",
 )  # fmt: skip
 _ADDRESSES = ("archives.json", "exports/*.json")
@@ -31,21 +33,22 @@ _INPUTS = ("state/inputs/**/*", "lists/*", "*.log", "*.jsonl", "*.prom", "logs/*
 
 
 def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean the plan and the frozen tables of each run. After a crash, either all old or all new files are in use.
+    """Clean the log and the frozen tables of each run. After a crash, either all old or all new files are in use.
 
     Yields:
-        A place for each table or plan that names a forgotten subject.
+        A place for each table or record of a log that names a forgotten subject.
 
     Raises:
         DamagedError: The contents of a table or plan do not match its checksum. Restore the file.
     """
     for run in list_runs(folders):
         places, plan, tables = _clean_run(run, forgotten)
-        if write and (places or tables):
+        if write and tables:
             run = freeze_again(run, plan, tables)
         if write:
             remove_rests(run)
         yield from places
+        yield from clean_segments(list_segments(folders.log(run.run_id)), forgotten, "record", write=write)
 
 
 def documents(folders: Folders) -> list[Path]:
@@ -126,10 +129,7 @@ def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, di
         targets = frames["targets"]
         if targets["held_hash"].null_count() < targets.height:  # without a key, anybody could test a guess
             tables["targets"] = targets.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
-    content = msgspec.json.encode(run.plan)
-    plan = msgspec.json.decode(cleaned := clean_record(content, forgotten), type=RunPlan)
-    if cleaned != content:
-        places.append(Place(run.folder / "plan.json", "plan", 1))
+    plan = run.plan
     if "companies" in tables:
         plan, tables["refused_lines"] = _recount(run, plan, frames)
     return places, plan, tables

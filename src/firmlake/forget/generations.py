@@ -11,9 +11,9 @@ import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import RunSettings
 from firmlake.forget.place import Place, count_changed
+from firmlake.landing.run import Outcome, Run, run_ids
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
 from firmlake.rebuild.replay import finished_runs, read_pruned
@@ -140,7 +140,7 @@ def _nearest(clean: list[tuple[Path, list[Load]]], loads: list[Load]) -> tuple[P
 
 def _find_steps(folders: Folders, names: list[str]) -> dict[str, Step]:
     """Return functions that load each of these runs and overviews, after staging runs that are not staged."""
-    known = {path.parent.name for path in folders.runs.glob("*/plan.json")}
+    known = set(run_ids(folders))
     loaded = [name for name in names if name in known]
     steps = {
         run.run_id: _run_step(run, outcome) for run, outcome in finished_runs(folders, loaded) if run.run_id in loaded

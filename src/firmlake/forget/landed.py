@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -10,8 +10,9 @@ import msgspec
 from firmlake.core.folders import Folders
 from firmlake.forget.place import Place
 from firmlake.landing.pages import Page, request_id
+from firmlake.landing.run import LOG
 from firmlake.landing.segments import Header, read_segment, rewrite_segment
-from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.cleaning import clean_json, clean_record
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.service_lists import apply
 
@@ -34,12 +35,18 @@ def clean_landing(folders: Folders, forgotten: Forgotten, *, write: bool) -> Ite
     Raises:
         DamagedError: The contents of a segment do not match its checksum. Restore the segment.
     """
-    for path in segments(folders):
+    answers = (path for path in segments(folders) if path.parent.name != "log")
+    yield from clean_segments(answers, forgotten, "answers", write=write)
+
+
+def clean_segments(paths: Iterable[Path], forgotten: Forgotten, what: str, *, write: bool) -> Iterator[Place]:
+    """Clean segments, and yield a place for each that names a forgotten subject."""
+    for path in paths:
         records, count = clean_segment(path, forgotten)
         if count:
             if write:
                 rewrite_segment(path, records)
-            yield Place(path, "answers", count)
+            yield Place(path, what, count)
 
 
 def segments(folders: Folders) -> list[Path]:
@@ -65,7 +72,7 @@ def clean_segment(path: Path, forgotten: Forgotten) -> tuple[list[Record], int]:
 
 def _clean(header: Header, body: bytes, forgotten: Forgotten, renamed: dict[str, str]) -> Record:
     """Clean an answer. The id of a request is a hash of its companies or contacts, so it changes with them."""
-    content = clean_json(body, forgotten) if body else body
+    content = (clean_record if header.kind in LOG else clean_json)(body, forgotten) if body else body
     companies = tuple(company for company in header.companies if not forgotten.has_company(company))
     if header.dataset == "contacts":
         if header.kind == "sending" and content != body:

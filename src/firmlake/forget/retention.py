@@ -14,11 +14,11 @@ import polars as pl
 
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, freeze_again, read_runs
 from firmlake.core.settings import KeepDaysSettings, RunSettings
 from firmlake.forget.generations import clean_generations
 from firmlake.forget.place import Place
 from firmlake.forget.staged import replace_staged, stage_again
+from firmlake.landing.run import Run, freeze_again, read_runs
 from firmlake.rebuild.replay import read_pruned
 from firmlake.service_lists.contact_plan import ContactPlan
 from firmlake.warehouse.generations import connect_to

@@ -8,10 +8,10 @@ import msgspec
 
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import list_runs
 from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, documents
 from firmlake.forget.landed import clean_landing, segments
 from firmlake.forget.place import Place
+from firmlake.landing.run import list_runs
 from firmlake.landing.segments import read_segment
 from firmlake.privacy.forgotten import Forgotten
 

@@ -11,8 +11,8 @@ import polars as pl
 
 from firmlake.core.files import sha256_of, write_json, write_parquet
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, list_runs
 from firmlake.forget.place import Place, count_changed
+from firmlake.landing.run import Run, list_runs
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
 from firmlake.tables.stage import Manifest, StagedFile, finish_stage, read_manifest, stage_shards

@@ -12,8 +12,8 @@ import msgspec
 from firmlake.core.errors import OutOfCreditsError, Stopped
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
 from firmlake.core.settings import RunSettings, Settings
+from firmlake.landing.run import Run
 from firmlake.landing.segments import Header, credits_in
 
 __all__ = ["Account", "refresh_off", "with_refresh_off"]

@@ -31,11 +31,11 @@ from firmlake.core.errors import (
 )
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.reasons import make_reason, reason_of
-from firmlake.core.run import Run
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, Wanted, accompany, plan_pages
 from firmlake.landing.progress import Progress
+from firmlake.landing.run import Run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.landing.shard import TRIES_ALONE, Ask, Sender, Sent, Shard, halve
 from firmlake.landing.standing import Probe, Scope, Standing

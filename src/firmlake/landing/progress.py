@@ -23,8 +23,8 @@ from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.reasons import Reason, make_reason, reason_of
-from firmlake.core.run import Run
 from firmlake.core.settings import NameSettings
+from firmlake.landing.run import Run
 from firmlake.landing.segments import ENDS, PROVEN, Header, Landed, credits_in, list_segments, read_segment
 
 MISSES_MAX = 3

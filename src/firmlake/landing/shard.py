@@ -33,11 +33,11 @@ from firmlake.core.errors import (
 )
 from firmlake.core.log import log
 from firmlake.core.reasons import Reason, reason_of
-from firmlake.core.run import Run
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.progress import MISSES_MAX, Track, check_answer, load_progress
+from firmlake.landing.run import Run
 from firmlake.landing.segments import LIMITS, PROVEN, Header, SegmentWriter, answered
 from firmlake.landing.standing import Scope, Standing
 

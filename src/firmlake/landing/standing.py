@@ -35,8 +35,8 @@ from firmlake.core.errors import (
     UnavailableError,
 )
 from firmlake.core.reasons import make_reason
-from firmlake.core.run import REDRIVE, Run
 from firmlake.core.settings import ApiSettings
+from firmlake.landing.run import REDRIVE, Run
 from firmlake.landing.segments import Header
 
 __all__ = ["Probe", "Scope", "Standing"]

@@ -21,9 +21,9 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Run, list_runs, open_run, read_runs
 from firmlake.core.settings import Settings
 from firmlake.delivery.destination import Destination, open_destination
+from firmlake.landing.run import BEGUN, ENDED, Run, list_runs, open_run, read_runs
 from firmlake.rebuild.replay import load_staged, read_finished
 from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse
@@ -32,7 +32,7 @@ from firmlake.warehouse.loads import loaded_runs
 
 LISTS = ("landing/service_lists", "landing/contacts")
 LIST_NAMES = "state/list_names"
-WRITTEN_LAST = "outcome.json"
+LOG_FOLDER = "log"
 
 
 class Archived(NamedTuple):
@@ -67,7 +67,7 @@ def archive(folders: Folders, destination: Destination, tell: Callable[[str], ob
     runs: list[str] = []
     sizes: list[int] = []
     published = _published(folders)
-    due = {run_id for run_id in published if f"runs/{run_id}/{WRITTEN_LAST}" not in there}
+    due = {run_id for run_id in published if _name_of_end(folders, run_id) not in there}
     finished, unreadable = read_finished(folders, published)
     damaged = {run_id: error for run_id, error in unreadable.items() if run_id in due}
     for run in (run for run, _ in finished if run.run_id in due):
@@ -105,10 +105,21 @@ def _check(run: Run) -> None:
 
 
 def _files_of(run: Run) -> Iterator[Path]:
-    yield run.folder / "plan.json"
-    yield from _files_below(run.folders.landing(run.run_id))
+    """Yield the files of a run: first how it began, which reserves its name; last how it ended, which completes it."""
+    log = run.log()
+    yield log[BEGUN].path
+    for shard in sorted(run.folders.landing(run.run_id).glob("shard=*")):
+        yield from _files_below(shard)
     yield from map(run.checked, sorted(run.plan.sha256))
-    yield run.folder / WRITTEN_LAST
+    yield log[ENDED].path
+
+
+def _name_of_end(folders: Folders, run_id: str) -> str:
+    """Return the name of the last object of a run in an archive; empty if the run cannot be read."""
+    try:
+        return open_run(folders, run_id).log()[ENDED].path.relative_to(folders.data).as_posix()
+    except (DamagedError, KeyError):
+        return ""
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -130,7 +141,7 @@ def _add(
     for path in paths:
         name = path.relative_to(folders.data).as_posix()
         size = path.stat().st_size
-        if path.name != "plan.json" and name in there:
+        if path.parent.name != LOG_FOLDER and name in there:
             if there[name] != size:
                 raise object_differs(destination, name)
             continue
@@ -162,27 +173,28 @@ def object_differs(destination: Destination, name: str) -> DamagedError:
 
 
 def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Fetch everything but staged tables that a load into the warehouse needs: plans, outcomes, answers about lists.
+    """Fetch everything but staged tables that a load into the warehouse needs: logs, lists, answers about lists.
 
     Args:
         destination: The archive.
         folders: A data folder for this purpose only. Its runs count as pruned, because the archive has their answers.
 
     Returns:
-        The runs, oldest first; and, by name, the runs whose plan, outcome or targets were changed in the archive. A
-        damaged run leaves nothing in the data folder.
+        The runs, oldest first; and, by name, the runs whose log, list or targets were changed in the archive. A damaged
+        run leaves nothing in the data folder.
 
     Raises:
         UsageError: The data folder has its own runs, or the archive has no run or runs of several services. The message
             says which, and what to do.
     """
-    if own := next(folders.landed.glob("run=*"), None):
+    if own := next(folders.landed.glob("run=*/shard=*"), None):
         raise UsageError(
             f"{own}: this data folder already has its own runs", "Name an empty folder for the replay in paths.data"
         )
-    there = destination.sizes("runs")
-    for name in {path.split("/")[1] for path in there if path.endswith(f"/{WRITTEN_LAST}")}:
-        _fetch(destination, folders, [path for path in there if path.startswith(f"runs/{name}/")], last=WRITTEN_LAST)
+    there = [*destination.sizes("runs"), *destination.sizes("landing")]
+    _fetch(destination, folders, [path for path in there if f"/{LOG_FOLDER}/" in path])
+    ended = {run.run_id for run in read_runs(folders)[0] if run.outcome()}
+    _fetch(destination, folders, [path for path in there if path.split("/")[1] in ended])
     for folder in LISTS:
         _fetch(destination, folders, list(destination.sizes(folder)))
     write_name_changes(folders, (_name_change(destination, path) for path in destination.sizes(LIST_NAMES)))
@@ -193,8 +205,8 @@ def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], d
         raise UsageError(
             f"{destination.url} holds answers of {' and '.join(services)}", "Keep an archive for each service"
         )
-    for run in runs:
-        run.mark_pruned()
+    for run in (run for run in runs if not run.is_pruned):
+        run.mark_pruned(utc_now())
     return runs, damaged
 
 
@@ -248,7 +260,10 @@ def collect_staged(destination: Destination, replay: str, run: Run, shards: Sequ
 
 def _read_fetched(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
     """Read the fetched runs. The folder of a damaged run is removed, so that the run is fetched again once restored."""
-    runs, damaged = read_runs(folders)
+    begun, damaged = read_runs(folders)
+    runs = [run for run in begun if run.outcome()]
+    for run in (run for run in begun if run not in runs):  # the archive does not hold all of it yet
+        rmtree(folders.landing(run.run_id))
     for run in runs:
         try:
             for name in run.plan.sha256:
@@ -257,12 +272,13 @@ def _read_fetched(destination: Destination, folders: Folders) -> tuple[list[Run]
             damaged[run.run_id] = error
     for run_id in damaged:
         damaged[run_id] = _in_archive(destination, folders, damaged[run_id])
-        rmtree(folders.run(run_id))
+        rmtree(folders.run(run_id), ignore_errors=True)
+        rmtree(folders.landing(run_id))
     return [run for run in runs if run.run_id not in damaged], damaged
 
 
-def _fetch(destination: Destination, folders: Folders, names: list[str], last: str = "") -> None:
-    for name in sorted(names, key=lambda name: name.endswith(f"/{last}")):
+def _fetch(destination: Destination, folders: Folders, names: Iterable[str]) -> None:
+    for name in names:
         path = folders.data / name
         if not path.exists():  # an existing file is complete, since files are renamed into place
             _write(path, read_object(destination, name))
@@ -292,11 +308,11 @@ def _fetched(destination: Destination, run_id: str, shard: int) -> Iterator[Run]
 
 @cache
 def _fetch_run(address: str, run_id: str) -> Run:
-    """Fetch the plan and targets of a run, once for all shards that this process works on."""
+    """Fetch the log and targets of a run, once for all shards that this process works on."""
     folders = Folders(Path(tempfile.mkdtemp(prefix="firmlake-")))
     atexit.register(rmtree, folders.data, ignore_errors=True)
     destination = open_destination(address)
-    _fetch(destination, folders, [f"runs/{run_id}/plan.json"])
+    _fetch(destination, folders, destination.sizes(folders.log(run_id).relative_to(folders.data).as_posix()))
     run = open_run(folders, run_id)
     _fetch(destination, folders, [f"runs/{run_id}/{run.plan.files.get('targets', 'targets.parquet')}"])
     return run

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sync_folder
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, open_run, read_runs
+from firmlake.landing.run import Run, open_run, read_runs
 from firmlake.tables.stage import check_landed, check_staged, read_manifest
 from firmlake.warehouse.exported import export_record, exported_generations, last_exports
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
@@ -110,10 +110,6 @@ def find_removable(
     unfinished = {run.plan.list_name for run in runs if run.outcome() is None}
     found += _lists(folders, now, staged_days, unfinished)
     damaged = {run_id: error for run_id, error in unreadable.items() if run_id in loaded}
-    for run_id in loaded - unreadable.keys() - {run.run_id for run in runs}:
-        if (landed := folders.landing(run_id)).exists():
-            plan = folders.run(run_id) / "plan.json"
-            damaged[run_id] = DamagedError(f"{plan} is missing, so {landed} cannot be read", "Restore it from a copy")
     for run in runs:
         outcome = run.outcome()
         if run.run_id in loaded and outcome:
@@ -127,19 +123,24 @@ def find_removable(
     return found, damaged
 
 
-def prune(folders: Folders, removable: Iterable[Removable]) -> None:
+def prune(folders: Folders, removable: Iterable[Removable], now: datetime) -> None:
     """Remove what `find_removable` found. If the process is killed, the next prune finishes half-removed folders."""
     for each in removable:
         if each.kind == "landed":
-            open_run(folders, each.path.name.removeprefix("run=")).mark_pruned()
-        if each.path.is_dir():
-            going = each.path if each.kind == "rest" else each.path.with_name(_GOING + each.path.name)
-            if going != each.path:
-                each.path.rename(going)
-                sync_folder(going.parent)
-            shutil.rmtree(going)
+            open_run(folders, each.path.name.removeprefix("run=")).mark_pruned(now)
+            for shard in each.path.glob("shard=*"):
+                _remove_folder(shard)
+        elif each.path.is_dir():
+            _remove_folder(each.path)
         else:
             each.path.unlink()
+
+
+def _remove_folder(path: Path) -> None:
+    if not path.name.startswith((_GOING, ".verify-")):
+        path = path.rename(path.with_name(_GOING + path.name))
+        sync_folder(path.parent)
+    shutil.rmtree(path)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -165,8 +166,8 @@ def _lists(folders: Folders, now: datetime, days: int | None, unfinished: Collec
 
 def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bool) -> Iterator[Removable]:
     landed, staged = run.folders.landing(run.run_id), run.folders.staged(run.run_id)
-    if run.is_pruned or not landed.exists():
-        if run.is_pruned and landed.exists():  # a prune was killed after its mark
+    if run.is_pruned or not run.has_landed:
+        if run.has_landed:  # a prune was killed after its mark
             yield _measured("landed", landed, ended_at)
         return
     manifest = read_manifest(run)
@@ -183,6 +184,7 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
 def _rests(folders: Folders) -> Iterator[Path]:
     """List the remains of killed prunes and verifications."""
     yield from folders.data.glob(f"*/{_GOING}*")
+    yield from folders.landed.glob(f"run=*/{_GOING}*")
     yield from folders.data.glob(".verify-*")
 
 

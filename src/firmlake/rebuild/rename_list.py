@@ -9,8 +9,8 @@ import duckdb
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.run import new_run_id
 from firmlake.core.settings import RunSettings
+from firmlake.landing.run import new_run_id
 from firmlake.service_lists.load import publish_lists
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import NameChange, find_named_list, list_names, log_name_change

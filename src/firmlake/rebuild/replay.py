@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,8 @@ import duckdb
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.parts import fetch_dicts
-from firmlake.core.run import OUTCOME_LOST, Outcome, Run, plan_lost, read_runs, restore_outcome
 from firmlake.core.settings import ContractSettings
+from firmlake.landing.run import Outcome, Run, log_lost, read_runs, record_earlier
 from firmlake.service_lists.load import load_additions, load_overview, newest_applied
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.index import drop_index
@@ -54,23 +52,12 @@ def read_finished(
 ) -> tuple[list[tuple[Run, Outcome]], dict[str, DamagedError]]:
     """List the runs as `finished_runs` does, but return errors of damaged runs by name instead of raising them."""
     runs, unreadable = read_runs(folders)
-    landed = {path.name.removeprefix("run=") for path in folders.landed.glob("run=*")}
-    damaged: dict[str, DamagedError] = {}
-    for run_id in sorted(landed | set(loaded)):
-        needed = {"plan.json": plan_lost(folders, run_id)}
-        if run_id in loaded:
-            needed["outcome.json"] = OUTCOME_LOST
-        for name, next_step in needed.items():
-            if not (path := folders.run(run_id) / name).exists():
-                damaged.setdefault(run_id, DamagedError(f"{path} is missing", next_step))
-    ended = [
-        (run, outcome)
-        for run in runs
-        if run.run_id not in damaged and (outcome := run.outcome()) and not outcome.is_refused
-    ]
+    ended = [(run, outcome) for run in runs if (outcome := run.outcome()) and not outcome.is_refused]
+    readable = {run.run_id for run, _ in ended}
+    lost = {name: log_lost(folders, name) for name in loaded if name not in readable}
     order = {run_id: position for position, run_id in enumerate(loaded)}
     ended.sort(key=lambda pair: (order.get(pair[0].run_id, len(order)), pair[1].finished_at, pair[0].run_id))
-    return ended, damaged | unreadable
+    return ended, lost | unreadable
 
 
 def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:
@@ -111,7 +98,7 @@ def read_pruned(run: Run) -> Manifest:
     if recorded is None or recorded.schema_version != SCHEMA_VERSION:
         raise DamagedError(
             f"Run {run.run_id} cannot be staged again, because its landed answers were pruned",
-            f"Restore {run.folders.landed} from a copy and remove {run.folder / 'pruned.json'}",
+            f"Restore {run.folders.landing(run.run_id)} from a copy that was made before",
         )
     check_staged(run, recorded)
     return recorded
@@ -255,7 +242,7 @@ def replay(
         DamagedError: A landed answer was changed. Nothing was published. Restore the file that the message names.
     """
     drop_index(folders)  # the settings of reading may differ
-    _restore_outcomes(folders)
+    record_earlier(folders)
     loaded, loads = _loaded(folders)
     runs = [
         (run if contract is None or run.is_pruned else run.read_by(contract), outcome)
@@ -278,17 +265,3 @@ def _loaded(folders: Folders) -> tuple[list[str], list[Load]]:
             return loaded_runs(connection), read_loads(connection)
     except (FirmlakeError, duckdb.Error):
         return [], []
-
-
-def _restore_outcomes(folders: Folders) -> None:
-    """Restore lost outcomes of published runs from the warehouse."""
-    with suppress(FirmlakeError, duckdb.Error), open_warehouse(folders, of_any_version=True) as connection:
-        for row in fetch_dicts(connection.execute("FROM runs")):
-            known = Outcome(
-                run_id=row["run_id"],
-                outcome=row["outcome"],
-                reason=row.get("reason") or "",  # missing in schema version 2
-                next_step=row.get("next_step") or "",
-                finished_at=row["finished_at"].replace(tzinfo=UTC),
-            )
-            restore_outcome(folders, known)

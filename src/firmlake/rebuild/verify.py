@@ -17,7 +17,7 @@ import polars as pl
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable, read_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run
+from firmlake.landing.run import Run
 from firmlake.landing.segments import read_segment
 from firmlake.rebuild.replay import NEVER, Content, find_overviews, finished_runs, publish_content, read_pruned, restage
 from firmlake.service_lists.load import lists_loaded_at

@@ -6,7 +6,7 @@ from shlex import quote
 
 from firmlake.core.errors import EXITS_OF_SIGNALS
 from firmlake.core.failure import LastFailure
-from firmlake.core.run import Outcome, Run
+from firmlake.landing.run import Outcome, Run
 from firmlake.report.state import Status
 
 __all__ = ["REJECTED", "UNLISTED", "choose_next_step"]

@@ -18,9 +18,9 @@ from firmlake.core.failure import LastFailure, failed_deliveries, failed_work
 from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
 from firmlake.core.parts import fetch_dicts
-from firmlake.core.run import Outcome, Run, read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
 from firmlake.landing.charged import refresh_off, with_refresh_off
+from firmlake.landing.run import Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import UNLISTED, choose_next_step
@@ -305,7 +305,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _landed_at(folders: Folders, run_id: str) -> datetime | None:
-    files = folders.landing(run_id).glob("*/*")
+    files = folders.landing(run_id).glob("shard=*/*")
     newest_at = max((path.stat().st_mtime for path in files), default=None)
     return None if newest_at is None else datetime.fromtimestamp(newest_at, UTC)
 

@@ -15,9 +15,9 @@ from firmlake.api.service import service_name
 from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.core.text import one_line
+from firmlake.landing.run import new_run_id
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.service_lists.additions import Applied, ContactStatus, added_to, list_applied, merge_standings
 from firmlake.service_lists.contact_plan import Contact, ContactList, ContactPlan, Entry, Refused, as_entries

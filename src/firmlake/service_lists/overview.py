@@ -28,8 +28,8 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import RequestRefusedError, ServiceError, UnusableAnswerError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import new_run_id
 from firmlake.core.settings import ListSettings, Settings
+from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.privacy.document import Number, Object, Place, looks_like_json, read, rewrite, write
 from firmlake.privacy.key import read_key

@@ -12,8 +12,8 @@ from xxhash import xxh3_128_hexdigest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import COUNTRIES, NUMBER_LENGTH, normal_form
-from firmlake.core.run import Run
 from firmlake.landing.progress import Part, Progress, load_progress
+from firmlake.landing.run import Run
 from firmlake.tables.answered import Gathered, gather, merge_drift
 from firmlake.tables.leaves import AS_IT_IS
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema

@@ -28,9 +28,9 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, open_run
 from firmlake.intake.key import company_key
 from firmlake.landing.progress import load_progress
+from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest, read_staged_shard
@@ -304,7 +304,7 @@ def _whole_facts(run: Run) -> Facts:
             folder = run.folders.staged(run.run_id)
             tables = ({file.table: _read(folder / file.path)} for file in manifest.files if file.table in _TABLES)
             return _facts(tables)
-    if not run.folders.landing(run.run_id).exists() and run.plan.target_count:
+    if not run.has_landed and run.plan.target_count:
         raise DamagedError(f"{run.folders.landing(run.run_id)} is missing", answers_lost(run))
     return _facts({name: frame} for shard in run.shards() for name, frame in flatten_shard(run, shard))
 

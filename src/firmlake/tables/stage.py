@@ -25,9 +25,9 @@ from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.core.folders import Folders
 from firmlake.core.memory import collecting_rarely
-from firmlake.core.run import Run
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Progress
+from firmlake.landing.run import Run
 from firmlake.landing.segments import list_segments
 from firmlake.tables.flatten import flatten_shard, shape_table
 

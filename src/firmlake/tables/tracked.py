@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from firmlake.core.run import Run
 from firmlake.landing.progress import Progress, Track
+from firmlake.landing.run import Run
 from firmlake.landing.segments import DECISIONS, GIVEN_UP, Header, credits_in
 from firmlake.tables.answered import DRIFT, moments
 from firmlake.tables.schemas import TABLES, polars_schema

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.core.run import Run, RunPlan
 from firmlake.core.settings import RunSettings
 from firmlake.landing.progress import Progress, load_progress
+from firmlake.landing.run import Run, RunPlan
 from firmlake.landing.segments import list_segments
 from firmlake.tables.stage import read_staged_shard
 from firmlake.tables.tracked import companies, list_tracks, requests

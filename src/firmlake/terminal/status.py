@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from firmlake.core.run import Run
 from firmlake.core.text import count_of
 from firmlake.forget.retention import Expired
+from firmlake.landing.run import Run
 from firmlake.rebuild.prune import Pinned, Removable
 from firmlake.rebuild.verify import TableCheck, Unchanged
 from firmlake.report.alerts import describe_counts

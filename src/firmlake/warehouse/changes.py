@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from firmlake.core.run import RunPlan
+from firmlake.landing.run import RunPlan
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.versions import count_rows, run_of
 

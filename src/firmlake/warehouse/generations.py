@@ -25,9 +25,9 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_
 from firmlake.core.files import is_writable, make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
 from firmlake.core.log import log
-from firmlake.core.run import read_runs
 from firmlake.core.sql import lock
 from firmlake.core.text import one_line
+from firmlake.landing.run import read_runs
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.list_names import restrict
 from firmlake.warehouse.loads import check_version

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import duckdb
 
-from firmlake.core.run import Run
 from firmlake.core.sql import quote_name, quote_text
+from firmlake.landing.run import Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.incomplete import describe_incomplete, read_incomplete
 from firmlake.warehouse.list_names import current_name, read_name_changes

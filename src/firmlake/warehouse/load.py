@@ -16,8 +16,8 @@ from typing import Final
 import duckdb
 
 from firmlake.core.errors import DamagedError
-from firmlake.core.run import Outcome, Run
 from firmlake.core.sql import quote_text
+from firmlake.landing.run import Outcome, Run
 from firmlake.tables.index import AHEAD
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.tables.stage import Manifest

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import duckdb
 
 from firmlake.api.contract import DATASETS
-from firmlake.core.run import Run
 from firmlake.core.sql import quote_text
+from firmlake.landing.run import Run
 from firmlake.tables.leaves import leaves_of
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Column, Table, comment_of, duckdb_type
 from firmlake.warehouse.loads import check_version

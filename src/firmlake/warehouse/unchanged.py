@@ -17,7 +17,7 @@ import msgspec
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.run import Run, RunPlan, open_run
+from firmlake.landing.run import Run, RunPlan, open_run
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import loaded_runs
@@ -45,8 +45,7 @@ def find_same_run(run: Run) -> Run | None:
     Args:
         run: A frozen run. One that asks for anything, or has answers, is never the same.
     """
-    has_answers = run.folders.landing(run.run_id).exists()
-    if run.shards() or has_answers or run.outcome() or newest(run.folders) is None:
+    if run.shards() or run.has_landed or run.outcome() or newest(run.folders) is None:
         return None
     with open_warehouse(run.folders) as connection:
         name = held_name(run)

@@ -1,4 +1,11 @@
-"""The runs of a data folder: their frozen plans and targets, how they ended, and which of them are unfinished."""
+"""The runs of a data folder: how each began and ended, which are unfinished, and the tables that they ask from.
+
+    landing/run=<id>/log/00001.zst    what happened to the run, one record in each segment, see `LOG`
+    runs/<id>/*.parquet               the list and the targets, whose checksums the record `begun` has
+
+The log is made of segments like those of answers (`landing.segments`): checksummed, written durably, and after a kill
+complete or not there. The newest record of a kind counts.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +24,22 @@ import polars as pl
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
-from firmlake.core.files import read_json, sha256_of, write_file, write_json, write_parquet
+from firmlake.core.files import read_json, sha256_of, write_file, write_parquet
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings, NameSettings
+from firmlake.landing.segments import Header, Landed, SegmentWriter, list_segments, read_segment
+
+BEGUN, ENDED, PRUNED = "begun", "ended", "pruned"
+LOG = frozenset([BEGUN, ENDED, PRUNED])
+"""Kinds of records of a run's log. Their bodies are JSON: `RunPlan`, `Outcome` and null. A run that was taken up or
+forgotten from begins again; a run that was refused may end again; the answers of a pruned run were removed."""
 
 REDRIVE = "redrive"
 """The list name of a run that asks again for companies that failed."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run asks for, and under which settings; frozen before its first request."""
+    """What a run asks for, and under which settings; recorded before its first request."""
 
     run_id: str
     started_at: datetime
@@ -92,7 +105,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How fetching ended; written before anything is published.
+    """How fetching ended; recorded before anything is published.
 
     Attributes:
         outcome: "done", "some_failed" or "stopped" if nothing more will land; "refused" if drift keeps the run from
@@ -116,7 +129,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run: its folders and its frozen plan."""
+    """A run: its folders and what it asks for."""
 
     folders: Folders
     plan: RunPlan
@@ -132,8 +145,21 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """The run's own folder."""
+        """The folder of the run's tables."""
         return self.folders.run(self.run_id)
+
+    def log(self) -> dict[str, Landed]:
+        """Read the newest record of each kind in the run's log.
+
+        Raises:
+            DamagedError: A record does not match its checksum. Restore the file from a copy.
+        """
+        return _read_log(self.folders, self.run_id)
+
+    @property
+    def has_landed(self) -> bool:
+        """Whether there is a folder of answers; those of a pruned run are gone."""
+        return any(self.folders.landing(self.run_id).glob("shard=*"))
 
     def scan_targets(self) -> pl.LazyFrame:
         """Scan the run's targets, of which there may be millions.
@@ -177,10 +203,10 @@ class Run(msgspec.Struct, frozen=True):
         """Read how fetching ended; None while it has not ended.
 
         Raises:
-            DamagedError: The file does not match its checksum.
+            DamagedError: The log does not match its checksums.
         """
-        path = self.folder / "outcome.json"
-        return read_json(path, Outcome, OUTCOME_LOST) if path.exists() else None
+        ended = self.log().get(ENDED)
+        return msgspec.json.decode(ended.body, type=Outcome) if ended else None
 
     @property
     def is_fetched(self) -> bool:
@@ -191,17 +217,22 @@ class Run(msgspec.Struct, frozen=True):
     def finish(self, outcome: str, reason: str, now: datetime, **further: Any) -> Outcome:
         """Record how fetching ended; `further` are other fields of `Outcome`."""
         result = Outcome(run_id=self.run_id, finished_at=now, outcome=outcome, reason=reason, **further)
-        write_json(self.folder / "outcome.json", result)
+        self._note(ENDED, result, now)
         return result
 
     @property
     def is_pruned(self) -> bool:
         """Whether the landed answers were pruned, so that only the staged tables remain."""
-        return (self.folder / "pruned.json").exists()
+        return PRUNED in self.log()
 
-    def mark_pruned(self) -> None:
+    def mark_pruned(self, now: datetime) -> None:
         """Record that the landed answers will be removed; call this before you remove them."""
-        write_json(self.folder / "pruned.json", {"landed": True})
+        self._note(PRUNED, None, now)
+
+    def _note(self, kind: str, content: object, now: datetime) -> None:
+        header = Header(kind=kind, run_id=self.run_id, shard=0, dataset="", companies=(), fetched_at=now)
+        with SegmentWriter(self.folders.log(self.run_id)) as log:
+            log.append(header, msgspec.json.encode(content))
 
     def checked(self, name: str) -> Path:
         """Return the path of a frozen table after checking its checksum.
@@ -237,18 +268,49 @@ def open_run(folders: Folders, run_id: str) -> Run:
     Raises:
         DamagedError: The plan cannot be read.
     """
-    return Run(folders, read_json(folders.run(run_id) / "plan.json", RunPlan, plan_lost(folders, run_id)))
+    log = _read_log(folders, run_id)
+    if BEGUN not in log:
+        raise log_lost(folders, run_id)
+    try:
+        return Run(folders, msgspec.json.decode(log[BEGUN].body, type=RunPlan))
+    except msgspec.DecodeError as error:
+        raise DamagedError(f"{log[BEGUN].path} cannot be read: {error}", plan_lost(folders, run_id)) from None
 
 
-OUTCOME_LOST = (
-    "Restore it from a copy. If the run was published, `firmlake replay` writes it again from the warehouse; "
-    "otherwise remove it and run the list again"
-)
-"""The next step for a lost outcome."""
+def _read_log(folders: Folders, run_id: str) -> dict[str, Landed]:
+    try:
+        records = (landed for path in list_segments(folders.log(run_id)) for landed in read_segment(path))
+        return {landed.header.kind: landed for landed in records}
+    except DamagedError as error:
+        raise DamagedError(error.message, plan_lost(folders, run_id)) from None
+
+
+def log_lost(folders: Folders, run_id: str) -> DamagedError:
+    """Return the error for a run whose log does not say how it began, or how it ended although it was loaded."""
+    return DamagedError(f"{folders.log(run_id)} lacks a record of the run", plan_lost(folders, run_id))
+
+
+def record_earlier(folders: Folders) -> None:
+    """Write the logs of runs that a development version described by files beside their tables.
+
+    Raises:
+        DamagedError: Such a file cannot be read. Restore it from a copy.
+    """
+    for path in sorted(folders.runs.glob("*/plan.json")):
+        run = Run(folders, read_json(path, RunPlan, plan_lost(folders, path.parent.name)))
+        ended, pruned = path.with_name("outcome.json"), path.with_name("pruned.json")
+        outcome = read_json(ended, Outcome) if ended.exists() else None
+        now = outcome.finished_at if outcome else run.plan.started_at
+        records = {BEGUN: run.plan, ENDED: outcome, PRUNED: pruned.exists() or None}
+        for kind, content in records.items():
+            if content is not None and kind not in run.log():
+                run._note(kind, content, now)
+        for file in (ended, pruned, path):
+            file.unlink(missing_ok=True)
 
 
 def plan_lost(folders: Folders, run_id: str) -> str:
-    """Return the next step for a lost plan or lost targets, without which landed answers cannot be read."""
+    """Return the next step for a lost log or lost targets, without which landed answers cannot be read."""
     return (
         "Restore it from a copy. If the run was not published and there is no copy, move "
         f"{_own(folders, run_id)} elsewhere and run its list again: the service charges no company twice inside its "
@@ -280,7 +342,7 @@ def _own(folders: Folders, run_id: str) -> str:
 
 
 def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
-    """List the runs with a frozen plan, oldest first.
+    """List the runs that began, oldest first.
 
     Args:
         folders: The data folder.
@@ -297,26 +359,22 @@ def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
 
 
 def read_runs(folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Return the runs with a frozen plan, oldest first, and the errors of those that cannot be read, by name."""
+    """Return the runs that began, oldest first, and the errors of those that cannot be read, by name."""
     runs, damaged = [], {}
-    for path in sorted(folders.runs.glob("*/plan.json")):
+    for run_id in run_ids(folders):
         try:
-            run = open_run(folders, path.parent.name)
+            run = open_run(folders, run_id)
             run.outcome()
             runs.append(run)
         except DamagedError as error:
-            damaged[path.parent.name] = error
+            damaged[run_id] = error
     return sorted(runs, key=lambda run: run.plan.started_at), damaged  # names hold whole seconds only
 
 
-def restore_outcome(folders: Folders, known: Outcome) -> None:
-    """Write a known outcome again if the run's folder exists and its outcome cannot be read."""
-    path = folders.run(known.run_id) / "outcome.json"
-    try:
-        read_json(path, Outcome)
-    except DamagedError:
-        if path.parent.exists():
-            write_json(path, known)
+def run_ids(folders: Folders) -> list[str]:
+    """List the names of the runs that began or have landed answers, in order."""
+    segments = (*folders.landed.glob("run=*/log/*.zst"), *folders.landed.glob("run=*/shard=*/*.zst"))
+    return sorted({path.parent.parent.name.removeprefix("run=") for path in segments if path.stat().st_size})
 
 
 def unfinished_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
@@ -341,13 +399,13 @@ Frozen = pl.DataFrame | Callable[[Path], object]
 
 
 def freeze_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
-    """Freeze a plan and its tables; `plan.json` is written last, so a run is complete or does not exist."""
+    """Freeze the tables of a run and record that it began; that comes last, so a run is complete or does not exist."""
     _remove_never_started(folders)
-    return _freeze(Run(folders, plan), {**tables, "targets": targets})
+    return _freeze(Run(folders, plan), {**tables, "targets": targets}, plan.started_at)
 
 
 def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
-    """Replace some frozen tables of a run.
+    """Replace some frozen tables of a run, and record that it begins again.
 
     New tables get new file names, so after a crash the run is complete with either the old tables or the new ones.
 
@@ -358,13 +416,18 @@ def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
     """
     mark = secrets.token_hex(3)
     files = {name: f"{name}-{mark}.parquet" for name in tables}
-    again = _freeze(Run(run.folders, msgspec.structs.replace(plan, files={**run.plan.files, **files})), tables)
+    again = Run(run.folders, msgspec.structs.replace(plan, files={**run.plan.files, **files}))
+    again = _freeze(again, tables, plan.started_at)
     remove_rests(again)
     return again
 
 
 def remove_rests(run: Run) -> None:
-    """Remove frozen tables that the plan does not name: replaced ones, and whole or partial files left by a crash."""
+    """Remove records of how the run began before, and tables that it does not name: replaced, or left by a crash."""
+    current = run.log()[BEGUN].path
+    for path in list_segments(current.parent):
+        if path != current and any(landed.header.kind == BEGUN for landed in read_segment(path)):
+            path.unlink()
     named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
     for path in run.folder.iterdir():
         if path.suffix in (".parquet", ".part") and path.name not in named:
@@ -372,12 +435,13 @@ def remove_rests(run: Run) -> None:
 
 
 def remove_run(run: Run) -> None:
-    """Remove a run without landed answers; its plan goes last, because landed files without a plan look like a loss."""
-    shutil.rmtree(run.folders.landing(run.run_id), ignore_errors=True)
-    shutil.rmtree(run.folder, ignore_errors=True)
+    """Remove a run without usable answers; its log goes after them, because answers without a log look like a loss."""
+    landing = run.folders.landing(run.run_id)
+    for folder in (*landing.glob("shard=*"), landing, run.folder):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _freeze(run: Run, tables: Mapping[str, Frozen]) -> Run:
+def _freeze(run: Run, tables: Mapping[str, Frozen], now: datetime) -> Run:
     sha256 = dict(run.plan.sha256)
     for name, table in tables.items():
         path = run.folder / run.plan.files.get(name, f"{name}.parquet")
@@ -386,13 +450,14 @@ def _freeze(run: Run, tables: Mapping[str, Frozen]) -> Run:
         else:
             write_file(path, table)
         sha256[name] = sha256_of(path)
-    plan = msgspec.structs.replace(run.plan, sha256=sha256)
-    write_json(run.folder / "plan.json", plan)
-    return Run(run.folders, plan)
+    run = Run(run.folders, msgspec.structs.replace(run.plan, sha256=sha256))
+    run._note(BEGUN, run.plan, now)
+    return run
 
 
 def _remove_never_started(folders: Folders) -> None:
-    """Remove folders without a plan, left by a crash before a run started; nothing can have landed for them."""
+    """Remove folders without a log, left by a crash before a run started; nothing can have landed for them."""
+    begun = set(run_ids(folders))
     for folder in folders.runs.glob("*"):
-        if not (folder / "plan.json").exists() and not folders.landing(folder.name).exists():
+        if folder.name not in begun:
             shutil.rmtree(folder, ignore_errors=True)

@@ -10,8 +10,8 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sha256_of
-from firmlake.core.run import freeze_run, list_runs, new_run_id, open_run
-from support import ACME, BOLT, NOON, make_run
+from firmlake.landing.run import freeze_again, freeze_run, list_runs, new_run_id, open_run
+from support import ACME, BOLT, NOON, log_of, make_run
 
 
 def test_a_run_is_read_back_as_it_was_frozen(folders):
@@ -34,14 +34,13 @@ def test_shards_are_numbered_from_1_and_0_holds_what_a_budget_left_out(folders):
 
 def test_a_frozen_table_is_hashed_once_for_all_shards(folders, monkeypatch):
     run, hashed = make_run(folders, [ACME, BOLT], shard_companies=1), []
-    monkeypatch.setattr("firmlake.core.run.sha256_of", lambda path: hashed.append(path) or sha256_of(path))
+    monkeypatch.setattr("firmlake.landing.run.sha256_of", lambda path: hashed.append(path) or sha256_of(path))
     assert [run.targets(shard).height for shard in (1, 2)] == [3, 3]
     assert len(hashed) == 1
 
 
 def test_a_run_killed_before_its_plan_was_written_is_none(folders):
-    run = make_run(folders)
-    (run.folder / "plan.json").unlink()
+    log_of(folders, make_run(folders).run_id, "begun").write_bytes(b"")
     assert list_runs(folders) == []
 
 
@@ -77,14 +76,17 @@ def test_a_damaged_table_is_named(folders, name, harm):
     assert caught.value.next_step
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"{}", b"null", b"\xff\xfe"])
-@pytest.mark.parametrize("name", ["plan.json", "outcome.json"])
-def test_a_damaged_plan_or_outcome_is_named(folders, name, content):
-    """An outcome that cannot be read must not look like a run that has not ended."""
+@pytest.mark.parametrize("place", [0, 20, 100, -1])
+@pytest.mark.parametrize("kind", ["begun", "ended"])
+def test_a_damaged_record_of_the_log_is_named(folders, kind, place):
+    """An end that cannot be read must not look like a run that has not ended."""
     run = make_run(folders)
     run.finish("done", "", NOON)
-    (run.folder / name).write_bytes(content)
-    with pytest.raises(DamagedError, match=str(run.folder / name)):
+    path = log_of(folders, run.run_id, kind)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=str(path)):
         open_run(folders, run.run_id).outcome()
 
 
@@ -102,3 +104,17 @@ def test_a_run_that_cannot_be_frozen_whole_is_none(folders):
     with pytest.raises(TypeError):
         freeze_run(folders, plan, run.targets(), {"companies": None})
     assert list_runs(folders) == [run]
+
+
+def test_replaced_tables_and_those_that_a_crash_left_go_when_tables_are_frozen_again(folders):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    run = freeze_again(run, run.plan, {"members": pl.DataFrame({"name": ["Ann"]})})
+    for name in ("members-0a1b2c.parquet", ".members-0a1b2c.parquet.77.part"):
+        (run.folder / name).write_text("Ann")
+    again = freeze_again(run, run.plan, {"members": pl.DataFrame({"name": ["Els"]})})
+    kept = {path.name for path in again.folder.iterdir()}
+    named = {again.plan.files.get(name, f"{name}.parquet") for name in again.plan.sha256}
+    assert kept == named
+    assert len(list(folders.log(run.run_id).iterdir())) == 1, "how it began before names tables that are gone"
+    assert all(sha256_of(again.checked(name)) == sha256 for name, sha256 in again.plan.sha256.items())
+    assert run.plan.files["members"] not in kept
