@@ -42,7 +42,7 @@ def lake(made, folders):
 def checked(folders):
     """List what has a checksum of its own; markers of shards are only hints for staging."""
     return {
-        *(folders.data / "landing").rglob("shard=*/*.zst"),
+        *(folders.data / "landing").rglob("*.zst"),
         *folders.staged(LOADED).rglob("*.parquet"),
         *(folders.data / "runs" / LOADED).glob("*.parquet"),
         newest(folders),

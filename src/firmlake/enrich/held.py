@@ -111,7 +111,7 @@ def _ended(runs: Iterable[Run]) -> list[tuple[str, datetime]]:
 
 def _read_loads(folders: Folders, memory_limit: str) -> list[tuple[str, datetime]]:
     if newest(folders) is None:
-        if lost := lost_warehouse(folders):
+        if lost := lost_warehouse(folders, unloaded_max=1):
             raise lost  # otherwise every company would be paid for again
         return []
     with open_warehouse(folders, memory_limit=memory_limit) as connection:

@@ -77,16 +77,19 @@ def newest(folders: Folders) -> Path | None:
     return max(folders.warehouse.glob(PATTERN), key=generation_number, default=None)
 
 
-def lost_warehouse(folders: Folders) -> DamagedError | None:
-    """Return an error if there is no generation although several runs have ended; otherwise None.
+def lost_warehouse(folders: Folders, *, unloaded_max: int = 0) -> DamagedError | None:
+    """Return an error if there is no generation although runs have ended; otherwise None.
 
-    A single one may be the first run of the folder, killed before it was loaded.
+    Args:
+        folders: The data folder.
+        unloaded_max: So many runs are no loss, for a caller that loads them: the first may have been killed before it
+            was loaded.
 
     Raises:
         DamagedError: The link names a missing file.
     """
     ended = [] if newest(folders) else [run for run in read_runs(folders)[0] if run.is_fetched]
-    if len(ended) < 2:
+    if len(ended) <= unloaded_max:
         return None
     return DamagedError(
         f"{folders.warehouse} holds no warehouse, although run {ended[-1].run_id} over {ended[-1].plan.list_name} has "
