@@ -46,7 +46,7 @@ __all__ = [
     "stage_shards",
 ]
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
 
 
