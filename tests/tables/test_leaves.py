@@ -108,7 +108,7 @@ def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(
     ]  # fmt: skip
     [line] = read_status(folders).last_run.doubts
     assert (
-        "stake_fraction is beyond 1 in 2 records, where it was discarded; smaller values (1) may be per cent too"
+        "stake_fraction is beyond 1 in 2 records, where it was discarded; values up to 2 (1) may be per cent too"
         in line
     )
     assert (
@@ -167,6 +167,24 @@ def test_an_error_among_many_shares_or_a_scale_that_is_vouched_for_leaves_the_ot
     records = [party(None, percentage=0.5, name=f"P{number}") for number in range(parents)]
     run_of(folders, "relationships", *records, party(None, percentage=51.0), scales=scales)
     assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(parents, parents + 1)]
+
+
+def test_a_stake_of_120_per_cent_among_fractions_is_kept_and_found(folders):
+    """It counts as 1, so that the company keeps its owner."""
+    records = [party(None, percentage=0.05, name=f"P{number}") for number in range(12)]
+    run_of(folders, "relationships", *records, party(BOLT, percentage=1.2))
+    with_views(folders)
+    assert query(folders, "SELECT stake_fraction FROM relationships WHERE stake_fraction > 1") == [(Decimal("1.2"),)]
+    assert query(folders, "SELECT max(stake) FROM shareholdings") == [(1.0,)]
+    found = "SELECT company_number, evidence->>'stake_by_child' FROM findings WHERE check_name = 'stake_range'"
+    assert query(folders, found) == [(ACME.company_number, "1.2")]
+    assert "stake_fraction is beyond 1 in 1 record" in read_status(folders).last_run.doubts[0]
+
+
+def test_small_percentages_leave_the_field_empty_too(folders):
+    """Of 0.5, 1.2 and 1.9 two are beyond 1, so all may be per cent."""
+    run_of(folders, "relationships", *(party(None, percentage=each, name=str(each)) for each in (0.5, 1.2, 1.9)))
+    assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(0, 3)]
 
 
 @pytest.mark.slow

@@ -365,11 +365,18 @@ def test_a_ratio_too_big_is_discarded(literal):
     assert "8 digits before the point" in reason
 
 
-@pytest.mark.parametrize("literal", ["1.000001", "45.0", "100", "1e2"])
-def test_a_share_of_more_than_a_whole_is_discarded(literal):
+@pytest.mark.parametrize("literal", ["2.000001", "45.0", "100", "1e2"])
+def test_a_share_of_more_than_twice_the_whole_is_discarded(literal):
     """A service that states per cent would make every group a hundredfold."""
     reason = assert_discarded(PARENT, party(), "percentage", "stake_fraction", percentage=literal)
-    assert "more than 1" in reason
+    assert "more than 2" in reason
+
+
+@pytest.mark.parametrize("literal", ["1.000001", "1.2", "2", '"1,2"'])
+def test_a_share_a_little_above_the_whole_is_kept(literal):
+    """It is an error of rounding or typing, which a check finds; without it the company would lose its owner."""
+    row, rejected, _ = one(PARENT, party(), percentage=literal)
+    assert (row["stake_fraction"], rejected) == (Decimal(literal.strip('"').replace(",", ".")), {})
 
 
 def test_an_example_of_rounding_does_not_fill_the_memory():

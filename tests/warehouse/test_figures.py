@@ -329,6 +329,17 @@ def test_a_streak_of_losses_ends_with_the_newest_period_without_one():
     ]]  # fmt: skip
 
 
+def test_a_year_in_two_versions_is_one_loss():
+    """Of 2024 the version received last counts; that the other one is a profit does not end the streak."""
+    made = Figures()
+    for company, other in ((1, -5), (2, 5)):
+        made.files(company, "2023-12-31", "2023-01-01", net_profit=-10)
+        made.files(company, "2024-12-31", "2024-01-01", net_profit=-20, date_received="2025-06-01")
+        made.files(company, "2024-12-31", "2024-03-01", net_profit=other, date_received="2025-05-01")
+    rows = made.made().ask("SELECT loss_period_count, first_end_date, loss_total FROM loss_streaks")
+    assert rows == [(2, date(2023, 12, 31), Decimal(-30))] * 2
+
+
 def test_losses_in_several_units_have_no_sum():
     made = Figures()
     for year, unit in ((2020, 1), (2021, 1), (2022, 1), (2023, 1000), (2024, 1)):

@@ -57,7 +57,7 @@ RECORD_REASONS: Final = {
     "ambiguous_number": "it may be decimals or thousands",
     "exponent_too_big": "an exponent too big to read",
     "number_too_big": "a number too big",
-    "beyond_one": "{number} is more than 1, where a share of a whole was expected",
+    "beyond_one": "{number} is more than 2, where a share of a whole was expected",
     "unknown_scale": "a share of a whole was expected, and too many values of the field are beyond 1 to tell its scale",
     "too_many_decimals": "{number} has more than {count} decimals",
     "too_many_digits": "more than {count} digits before the point",

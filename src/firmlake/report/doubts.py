@@ -71,10 +71,12 @@ def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterato
     for (dataset, path), of_kind in counts.items():
         column, kind = _field(dataset, path)
         beyond, withheld = of_kind["other_scale"], of_kind["withheld_value"]
-        became = "kept as received" if kind == "score" else "discarded"
+        became = (
+            "kept as received" if kind == "score" else "discarded" if withheld else "discarded if above 2, or a finding"
+        )
         what = f"{dataset}.{column} is beyond 1 in {count_of(beyond, 'record')}, where it was {became}"
         if withheld and beyond:
-            what += f"; smaller values ({withheld:,}) may be per cent too and were discarded with them"
+            what += f"; values up to 2 ({withheld:,}) may be per cent too and were discarded with them"
         elif withheld:
             records = count_of(withheld, "record")
             what = f"{dataset}.{column} was discarded in {records}, because earlier values are beyond 1"

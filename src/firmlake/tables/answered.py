@@ -149,10 +149,11 @@ def _origin(answers: Answers, group: str) -> pl.DataFrame:
 def _differing(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the kind of a difference and the values that have it: path, value and fetched_at."""
     yield "discarded_value", rejects.filter(pl.col("effect") != "record")
-    # Fractions and scores above 1: the service may send percentages.
+    # Fractions and scores above 1: the service may send percentages. A fraction of up to 2 was read.
     yield "other_scale", rejects.filter(pl.col("reason_code") == "beyond_one")
-    if "score" in records:
-        yield "other_scale", _values("score", pl.lit("score"), records.filter(pl.col("score") > 1))
+    for name, field in DATASETS[dataset].fields.items():
+        if field.kind in ("fraction", "score") and name in records:
+            yield "other_scale", _values(name, pl.lit(field.path), records.filter(pl.col(name) > 1))
     for (of, name), known in KNOWN_VALUES.items():
         if of == dataset:
             path = DATASETS[dataset].fields[name].path

@@ -32,8 +32,9 @@ DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.item
 """Precision and scale of the kinds that are decimals."""
 CENT_NOISE = Decimal("0.0001")
 """Read an amount closer than this to a whole cent as that cent: services that use floats may send 12.340000001."""
-FRACTION_MAX = Decimal(1)
-"""More is not a share of a whole. Percentages would be off by a factor of 100, which a sum would not show."""
+FRACTION_MAX = Decimal(2)
+"""A share above 1 is an error, such as of rounding or typing, which checks of the warehouse find. More than twice the
+whole is no share: percentages would be off by a factor of 100, which a sum would not show."""
 
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63

@@ -1,8 +1,8 @@
 """Find fields of a run that cannot be trusted: shares whose scale is in doubt, and fields that records lost.
 
-A share above 1 does not fit, so reading an answer discards it. A smaller value cannot be judged alone: 0.5 may be a
-half or half a percent. So if many values of a field are above 1, a load discards its smaller values as well, and never
-stores percentages as shares of 1.
+A share above 2 does not fit, so reading an answer discards it. A smaller value cannot be judged alone: 0.5 may be a
+half or half a percent, 1.2 an error or 1.2 per cent. So if many values of a field are above 1, a load discards all of
+them, and never stores percentages as shares of 1.
 
 A field has vanished if records held a value in the newest generation and lack it in the run being loaded. An absent key
 alone means nothing, because many services leave out nulls. It matters only if the same record of the same company held
@@ -166,7 +166,7 @@ _COUNTS = """
         SELECT count(*) AS n FROM staged_rejects SEMI JOIN answered USING (country, company_number)
         WHERE dataset = '{dataset}' AND effect = 'record' AND ends_with(path, '{path}') AND reason_code = 'beyond_one'
     )
-    SELECT count(*) FILTER (try_cast(kept AS DOUBLE) > 1) + any_value(n),
+    SELECT count(*) FILTER (coalesce(share, try_cast(kept AS DOUBLE)) > 1) + any_value(n),
            count(share) + count(*) FILTER (share IS NULL AND try_cast(kept AS DOUBLE) IS NOT NULL) + any_value(n)
     FROM shown, left_out
 """

@@ -8,7 +8,7 @@ try_cast(
         WHEN regexp_full_match(bare_number(text), '-?(0|[0-9]+)[.,][0-9]+') AND NOT regexp_full_match(bare_number(text), '-?[1-9][0-9]{0,2}[.,][0-9]{3}')
             THEN replace(bare_number(text), ',', '.')
         WHEN regexp_full_match(bare_number(text), '-?[0-9]{1,3}([.][0-9]{3})*(,[0-9]+)?|-?[0-9]+(,[0-9]+)?')
-            THEN replace(replace(bare_number(text), '.', ''), ',', if(regexp_matches(bare_number(text), ',[0-9]{3}$') AND NOT contains(bare_number(text), '.'), '', '.'))
+            THEN replace(replace(bare_number(text), '.', ''), ',', CASE WHEN regexp_matches(bare_number(text), ',[0-9]{3}$') AND NOT contains(bare_number(text), '.') THEN '' ELSE '.' END)
         WHEN regexp_full_match(bare_number(text), '-?[0-9]{1,3}(,[0-9]{3})*([.][0-9]+)?|-?[0-9]+([.][0-9]+)?')
             THEN replace(bare_number(text), ',', '')
     END AS DECIMAL(24, 6)

@@ -29,7 +29,7 @@ named AS NOT MATERIALIZED (
 first AS MATERIALIZED (
     SELECT
         row_number() OVER (
-            ORDER BY if(is_weighted, weighted_score, score_sum) DESC, seed_count DESC, lookalike_country, lookalike_company_number
+            ORDER BY CASE WHEN is_weighted THEN weighted_score ELSE score_sum END DESC, seed_count DESC, lookalike_country, lookalike_company_number
         ) AS prospect_rank,
         *
     FROM asked

@@ -21,8 +21,8 @@ SELECT
     CASE
         WHEN net_cash IS NULL THEN NULL
         WHEN net_working_capital >= 0 AND net_working_capital_requirement < 0 THEN 3
-        WHEN net_working_capital >= 0 THEN if(net_cash >= 0, 1, 2)
-        WHEN net_working_capital_requirement < 0 THEN if(net_cash >= 0, 4, 5)
+        WHEN net_working_capital >= 0 THEN CASE WHEN net_cash >= 0 THEN 1 ELSE 2 END
+        WHEN net_working_capital_requirement < 0 THEN CASE WHEN net_cash >= 0 THEN 4 ELSE 5 END
         ELSE 6
     END AS type_no,
     (cash::DECIMAL(19, 2) - short_term_debt_financial)::DECIMAL(20, 2) AS net_cash_stated,
