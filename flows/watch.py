@@ -25,6 +25,9 @@ ENDED = (
     "fetched is kept. Start the run again; otherwise its next run resumes"
 )
 _CANCELLED = "Cancelled, and its process has ended. What was fetched is kept; the next run resumes"
+_OPEN = ("RUNNING", "PENDING", "PAUSED", "CANCELLING")
+"""States that need a process. A run that was suspended or waits for a retry has ended its process by itself."""
+
 _TRIES = 12
 _WAIT_SECONDS = 5.0
 
@@ -43,7 +46,7 @@ def report_end(client: SyncPrefectClient, run_id: UUID, wait: Callable[[float], 
     for left in reversed(range(_TRIES)):
         try:
             state = client.read_flow_run(run_id).state
-            if state is None or not (state.is_running() or state.is_pending() or state.is_cancelling()):
+            if state is None or state.type.value not in _OPEN:
                 return
             if not state.is_cancelling() or not left:
                 make, message = (Cancelled, _CANCELLED) if state.is_cancelling() else (Crashed, ENDED)

@@ -212,6 +212,9 @@ def test_names_in_a_notice_call_nobody_and_are_no_links(text: str, read: str):
     assert plain(text) == read
 
 
+_PAUSE = {"timeout_seconds": 60}
+
+
 class _Client:
     """A server that knows one run, whose states it gives one after the other."""
 
@@ -231,6 +234,7 @@ class _Client:
     [
         (["Running"], ["CRASHED"]),
         (["Pending"], ["CRASHED"]),
+        (["Paused"], ["CRASHED"]),  # it waited for an approval
         (["Cancelling"], ["CANCELLED"]),  # its worker died too
         (["Cancelling", "Cancelled"], []),
         (["Completed"], []),
@@ -244,7 +248,7 @@ def test_a_run_that_was_ended_from_outside_gets_its_last_state_from_us_unless_it
 
     from watch import report_end
 
-    client = _Client(*(getattr(states, name)() for name in made))
+    client = _Client(*(getattr(states, name)(**_PAUSE if name == "Paused" else {}) for name in made))
     waits: list[float] = []
     report_end(client, uuid4(), waits.append)
     assert [state.type.value for state in client.given] == given
