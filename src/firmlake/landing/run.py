@@ -293,11 +293,17 @@ def log_lost(folders: Folders, run_id: str) -> DamagedError:
 def record_earlier(folders: Folders) -> None:
     """Write the logs of runs that a development version described by files beside their tables.
 
+    Settings that have gone since only shaped requests, so nothing that was answered is read in another way.
+
     Raises:
         DamagedError: Such a file cannot be read. Restore it from a copy.
     """
     for path in sorted(folders.runs.glob("*/plan.json")):
-        run = Run(folders, read_json(path, RunPlan, plan_lost(folders, path.parent.name)))
+        plan = read_json(path, dict[str, Any], plan_lost(folders, path.parent.name))
+        for section, struct in (("names", NameSettings), ("contract", ContractSettings)):
+            settings = plan.get(section, {})
+            plan[section] = {name: settings[name] for name in settings.keys() & set(struct.__struct_fields__)}
+        run = Run(folders, msgspec.convert(plan, RunPlan))
         ended, pruned = path.with_name("outcome.json"), path.with_name("pruned.json")
         outcome = read_json(ended, Outcome) if ended.exists() else None
         now = outcome.finished_at if outcome else run.plan.started_at
