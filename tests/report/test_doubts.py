@@ -100,3 +100,15 @@ def test_companies_that_are_unknown_only_because_nothing_was_said_about_them_are
         (doubt,) = find_doubts(connection, run.run_id)
     assert doubt.startswith("Not mentioned: the service answered, but said nothing about relationships of 2 companies")
     assert "--refresh" in doubt
+
+
+def test_companies_whose_newest_accounts_are_doubtful_are_counted(folders):
+    """One closed after a day, one is sound: the line names the first of those in doubt, and why."""
+    short = period(2024, startDate="2024-12-31")
+    elements = [
+        found(company, "financials", record)
+        for company, record in zip(COMPANIES, (period(2024), short, short), strict=False)
+    ]
+    doubts, _ = doubts_of(folders, "financials", *elements, with_page=False)
+    [line] = [text for text in doubts if text.startswith("Doubtful accounts")]
+    assert line.startswith("Doubtful accounts: the newest of 2 companies (such as BE 0200000001: it covers only 1 day)")

@@ -178,6 +178,22 @@ def test_of_two_filings_the_one_received_last_by_then_is_known(folders):
     assert known(folders, "2025-08-01") == [(2024, 8.0)]
 
 
+def test_of_two_filings_of_one_day_the_later_filing_is_known_also_after_it_was_corrected(folders):
+    """The service names the newest first. A correction of the newer one must not bring back the older one."""
+    for week, revenue in enumerate((8, 9)):
+        accounts = [period(profitability__revenue=revenue), period(profitability__revenue=1)]
+        fetch(folders, week, {ACME: {"financials": accounts}}, datasets=["financials"])
+    days = ["2025-06-29", "2025-06-30", "2026-01-11", "2026-01-12", "2030-01-01"]
+    assert [[revenue for _, revenue in known(folders, day)] for day in days] == [[], [8], [8], [9], [9]]
+
+
+def test_a_company_that_had_vanished_on_a_day_is_not_known_then_though_it_came_back(folders):
+    for week, answered in enumerate(({"financials": [period()]}, None, {"financials": [period()]})):
+        fetch(folders, week, {ACME: answered}, datasets=["financials"])
+    days = ["2026-01-11", "2026-01-12", "2026-01-18", "2026-01-19"]
+    assert [len(known(folders, day)) for day in days] == [1, 0, 0, 1]
+
+
 @pytest.mark.slow
 def test_a_restatement_shows_only_from_when_it_was_received(folders):
     for week, changes in enumerate([{}, {"dateReceived": "2026-01-10", "profitability__revenue": 9}]):

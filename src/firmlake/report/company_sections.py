@@ -159,6 +159,18 @@ SECTIONS = (
     ),
     Section(
         "",
+        "Calendar years",
+        "Put together from the periods that overlap each year, so that companies that close in different months can be "
+        "compared. Left out: amounts of years of which accounts cover less than 360 days.",
+        f"""
+        SELECT year::VARCHAR AS year, days_covered AS days, revenue AS revenue_amount, ebitda AS ebitda_amount,
+            net_profit AS net_profit_amount, cash_flow AS cash_flow_amount, closed_on AS last_close,
+            total_assets AS total_assets_amount
+        FROM calendar_years WHERE {_THIS} ORDER BY year DESC LIMIT 5
+        """,
+    ),
+    Section(
+        "",
         "Ratios and their place among the peers",
         "Newest accounts. The middle half of the peers lies between p25 and p75; rank 1 is the highest value.",
         f"{_CHOSEN} {_BY_MEASURE}",
@@ -195,6 +207,18 @@ SECTIONS = (
     ),
     Section(
         "",
+        "Presumed beneficial owners",
+        "By Regulation (EU) 2024/1624, art. 51 to 54, from stakes of shareholders alone; other control is not known. "
+        "Owners without a number may be persons or foreign companies.",
+        f"""
+        SELECT owner_name AS owner, replace(owner_kind, '_', ' ') AS kind, effective_fraction, step_count AS steps,
+            basis, presumed_same AS further_of_the_name, capital_explained AS capital_explained_fraction,
+            count(*) OVER () AS total
+        FROM beneficial_owners({_COUNTRY} || {_NUMBER}) ORDER BY effective_fraction DESC, owner_id LIMIT 15
+        """,
+    ),
+    Section(
+        "",
         "Holdings",
         "Companies in which it holds a stake directly.",
         f"""
@@ -210,6 +234,18 @@ SECTIONS = (
         "number on a line is the stake. We hold no accounts of members with a dashed border.",
         TREE.format(heads=_OWN_GROUPS, steps=6, is_asked=f"p.id = {_ASKED}", first=_OWN_LINE),
         draw=draw_groups,
+    ),
+    Section(
+        "",
+        "Size by the EU's definition",
+        "By Recommendation 2003/361/EC, with linked enterprises and, in proportion, partners as far as stakes of "
+        "companies show them. Above 0 missing companies, the status may be too small. Amounts are taken to be in euro.",
+        f"""
+        SELECT status, own_status, employee_count AS employees, revenue_annual AS revenue_amount,
+            total_assets AS total_assets_amount, linked_count AS linked, partner_count AS partners,
+            missing_count AS missing
+        FROM sme_status() WHERE {_THIS} AND status IS NOT NULL
+        """,
     ),
     Section(
         "Similar companies",
