@@ -51,6 +51,10 @@ class Choices:
         closes: Each connection ends with its answer, whose length is not announced.
         forbidden: An endpoint that answers 403.
         forbidden_country: A request that names a company of it is answered 403.
+        form: The structure of a bulk request: `flat`, `company-id` (an object around country and number), `texts` (such
+            as BE0403227515), `array` (with the paging parameters in the query), `wrapped` (inside `request`),
+            `integers`, `nested-page` (paging parameters in `pagination`), or `none` where every POST is refused.
+        bulk_has_zero: Bulk requests need the zero of Belgian numbers, which a path may have or not.
     """
 
     body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
@@ -69,6 +73,8 @@ class Choices:
     closes: bool = False
     forbidden: str = ""
     forbidden_country: str = ""
+    form: str = "flat"
+    bulk_has_zero: bool = False
 
 
 @dataclass
@@ -211,6 +217,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer_many(self, dataset: str, sent: Any) -> None:
         choices = self.state.choices
         key, country, number = choices.body
+        try:
+            sent = self._flatten(sent)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            self._refuse(400, [("body", "is not valid")])
+            return
         if any(entry.get(country, "-") == choices.forbidden_country for entry in sent.get(key) or []):
             self._forbid()
             return
@@ -229,7 +240,8 @@ class _Handler(BaseHTTPRequestHandler):
         asked = [(entry[country], entry[number]) for entry in sent[key]]
         elements, charged = [], []
         for company in asked:
-            known = self._find(*company)
+            is_short = choices.bulk_has_zero and len(company[1]) != LENGTHS.get(company[0])
+            known = None if is_short else self._find(*company)
             if known is not None:
                 charged.append(company)
                 elements.append(self._element(dataset, company, known, page))
@@ -240,6 +252,27 @@ class _Handler(BaseHTTPRequestHandler):
                     del missing["pagination"]
                 elements.append(missing)
         self._answer(200, elements, self._charge(charged))
+
+    def _flatten(self, sent: Any) -> Any:
+        """Bring a body of the form of this service into the flat one."""
+        form, (key, country, number) = self.state.choices.form, self.state.choices.body
+        if form == "none":
+            raise ValueError
+        if form == "wrapped":
+            (sent,) = (sent["request"],)
+        if form == "array":
+            query = {name: values[-1] for name, values in parse_qs(urlsplit(self.path).query).items()}
+            sent = {key: [*sent], **query}
+        if form == "nested-page":
+            sent = {key: sent[key], **sent.get("pagination", {})}
+        entries = sent[key]
+        if form == "company-id":
+            entries = [entry["companyId"] for entry in entries]
+        if form == "texts":
+            entries = [{country: entry[:2], number: entry[2:]} for entry in entries]
+        if form == "integers":
+            entries = [{**entry, number: f"{entry[number]:d}".zfill(LENGTHS[entry[country]])} for entry in entries]
+        return {**sent, key: entries}
 
     def _find(self, country: str, number: str) -> Truth | None:
         if self.state.choices.has_zero and len(number) != LENGTHS.get(country):

@@ -148,7 +148,7 @@ def check(
         settings = apply_changes(settings, changes)
         charged = talk.charged if talk.tells_credits else None
         checked = Checked(findings, settings, changes, len(talk.answers), charged)
-        if not any(answer.is_success and answer.request.method == "POST" for answer in talk.answers):
+        if not any(answer.is_success and answer.request.companies for answer in talk.answers):
             return checked
         if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
             return checked  # a run cannot ask for companies without the names of the fields in the body
