@@ -73,10 +73,17 @@ def test_a_line_or_a_setting_or_a_rule_that_changed_is_loaded(desk, tmp_path):
     rules.write_text(RULES)
     desk.list.write_text(desk.list.read_text().replace("\n", ",note\n"))
     for number, options in enumerate(
-        ((), ("--set", f"paths.alert_rules={rules}"), ("--set", "api.names.limit=most"), ("--list-name", "other")), 2
+        (
+            (),
+            ("--set", f"paths.alert_rules={rules}"),
+            ("--set", "api.names.success_message=fine"),
+            ("--list-name", "other"),
+        ),
+        2,
     ):
         for _ in range(2):  # only the first has something to load
-            assert desk.run(*options)[0] == 0
+            code, _, said = desk.run(*options)
+            assert code == 0, said
             assert generations(desk)[-1] == f"gen_{number:06}.duckdb"
 
 
