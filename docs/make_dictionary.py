@@ -58,8 +58,8 @@ _KINDS = {
         "Macros",
         "Query them like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`. A company number "
         "may have dots and spaces and lack its leading zero; a threshold is a fraction from 0 to 1. A number that no "
-        "company can have is an error. For a company that the warehouse does not hold, a macro returns no rows, as it "
-        "does when there is nothing to report; `FROM companies` shows which companies are held.",
+        "company can have is an error. For a company that is not held (see companies), a macro returns no rows, as "
+        "when there is nothing to report.",
     ),
     "function": ("Functions", "Call them inside a query."),
 }

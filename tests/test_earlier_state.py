@@ -113,7 +113,7 @@ def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, v
 
 
 COMMANDS = (
-    "demo", "run list.csv", "plan list.csv", "redrive", "status", "report", "changes", "export out", "archive copy",
+    "demo", "run list.csv", "plan list.csv", "redrive", "report", "changes", "export out", "archive copy",
     "prune", "verify", "list show", "list export published --out lines.csv", "company BE 0403227515", "service-lists",
     "contacts apply contacts.json",
 )  # fmt: skip
@@ -140,6 +140,10 @@ def test_every_command_says_that_replay_makes_an_earlier_warehouse_anew(unpacked
         told = capfd.readouterr().err
         assert "tables have another shape" in told, command
         assert "Rebuild it with `firmlake replay`" in told, command
+    assert firmlake.main(["status"], standalone_mode=False) == 0
+    told = capfd.readouterr().out
+    assert "Next: Rebuild it with `firmlake replay" in told
+    assert "Damaged" not in told, "there is nothing to restore: replay reads the plans of such runs"
     assert firmlake.main(["query", "SELECT count(*) FROM companies"], standalone_mode=False) == 0
     assert firmlake.main(["replay"], standalone_mode=False) == 0
     assert firmlake.main(["status"], standalone_mode=False) == 0

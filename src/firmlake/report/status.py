@@ -57,7 +57,9 @@ def read_status(
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
     """
-    runs, damaged = read_runs(folders)
+    runs, unreadable = read_runs(folders)
+    # `firmlake replay` reads the plans of development versions; there is nothing to restore.
+    damaged = {name: each for name, each in unreadable.items() if not (folders.runs / name / "plan.json").exists()}
     now = now or datetime.now(UTC)
     outdated, loaded = _read_loaded(folders)
     is_readable = not (outdated or newest(folders) is None)

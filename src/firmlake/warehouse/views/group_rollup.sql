@@ -1,9 +1,9 @@
 -- macro group_rollup(of_country, of_number, threshold := 0.5)
 -- example: group_rollup('BE', '0403227515', 0.5)
 -- The group of a company, with one row for each head: sums over the members whose accounts are held, in full and
--- weighted by the head's effective stake (the rest belongs to minority shareholders). These are plain sums of single
--- accounts, not a consolidation: what members owe and hold of each other is counted on both sides, and their years may
--- end on different days. Amounts that are not comparable are left out.
+-- weighted by the head's effective stake. These are plain sums of single accounts, not a consolidation: what members
+-- owe and hold of each other is counted on both sides, and their years may end on different days. Amounts that are not
+-- comparable are left out.
 --
 -- head_name: Name of the head. Null: the head is the company itself, and its name was not fetched yet
 -- member_count: Number of members, the head included
