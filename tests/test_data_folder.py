@@ -28,6 +28,7 @@ _WORK = {
     "list rename": ["customers", "others"],
     "list show": [],
     "load": ["duckdb:loaded.duckdb"],
+    "mcp": [],
     "prune": [],
     "query": ["SELECT 1"],
     "redrive": [],

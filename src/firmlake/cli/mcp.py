@@ -19,7 +19,9 @@ def mcp(call: Call) -> None:
     """
     from firmlake.core.child import hidden_token
     from firmlake.core.folders import Folders
-    from firmlake.explore.assistant import make_server
+
+    folders = Folders.existing(call.settings())
+    from firmlake.explore.assistant import make_server  # needs the extra
 
     with hidden_token():
-        make_server(Folders.existing(call.settings())).run("stdio")
+        make_server(folders).run("stdio")
