@@ -401,7 +401,9 @@ def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accep
     assert call("query", "SELECT count(revenue) > 0 AS held FROM financials", "--json").content == [{"held": True}]
     before = sandbox.ledger()["summary"]["requests"]
     result = call("run", "list.csv", "--set", "run.vanished_share_max=1", "--json")
-    assert result.code == 0
+    assert result.code == 3
+    assert "profitability.revenue is in none of" in result.content["reason"]
+    assert 'contract.rename = {"financials.profitability.revenueV2" = "profitability.revenue"}' in result.err
     assert sandbox.ledger()["summary"]["requests"] == before
     kinds = {(kind, path) for _, kind, path, _ in result.content["drift"]}
     assert {("vanished_field", "profitability.revenue"), ("new_field", "profitability.revenueV2")} <= kinds
