@@ -179,6 +179,17 @@ def test_exposure_is_summed_by_head_of_group():
     ]
 
 
+def test_exposure_keeps_two_persons_of_one_name_apart():
+    """A person is known by name within one company, so equal names need not be the same person."""
+    made = Figures()
+    for company in (1, 2):
+        made.files(company)
+        own(made, company, stake=0.8, name="Jan Peeters")
+    list_of(made, "customers", (1, "100"), (2, "50"))
+    rows = made.made().ask("SELECT head, head_company, line_count, exposure FROM exposure('customers', 'limit')")
+    assert rows == [("Jan Peeters", None, 1, Decimal(100)), ("Jan Peeters", None, 1, Decimal(50))]
+
+
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [

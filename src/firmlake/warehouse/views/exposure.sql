@@ -20,11 +20,9 @@ SELECT
     unread_count
 FROM (
     SELECT
-        coalesce(string_split(u.ultimate_parent, '; ')[1], c.name) AS head,
-        coalesce(
-            CASE WHEN u.ultimate_parent IS NULL THEN m.country || ' ' || m.company_number END,
-            string_split(u.ultimate_parent_company, '; ')[1]
-        ) AS head_company,
+        coalesce(any_value(p.name), any_value(c.name)) AS head,
+        coalesce(any_value(p.country || ' ' || p.company_number), any_value(c.country || ' ' || c.company_number),
+            CASE WHEN any_value(u.head_id) IS NULL THEN any_value(m.country || ' ' || m.company_number) END) AS head_company,
         count(*) AS line_count,
         count(DISTINCT m.country || m.company_number) AS company_count,
         coalesce(sum(amount(cell)), 0)::DECIMAL(38, 2) AS exposure,
@@ -35,8 +33,19 @@ FROM (
         JOIN list_members l ON lower(l.list_name) = lower(asked_list)
         WHERE l.status <> 'blank'
     ) m
-    LEFT JOIN ultimate_owners u ON u.id = m.country || m.company_number
-    LEFT JOIN companies c ON c.country = m.country AND c.company_number = m.company_number
-    GROUP BY ALL
+    LEFT JOIN (
+        SELECT b.id, f.head_id
+        FROM branches_at_half b
+        JOIN (
+            SELECT branch_no, any_value(head_id) AS a_head_id, first(head_id ORDER BY h.name, head_id) AS head_id
+            FROM branches_at_half
+            JOIN parties h ON h.id = head_id
+            GROUP BY branch_no
+        ) f USING (branch_no)
+        WHERE b.id <> f.a_head_id
+    ) u ON u.id = m.country || m.company_number
+    LEFT JOIN parties p ON p.id = coalesce(u.head_id, m.country || m.company_number)
+    LEFT JOIN companies c ON u.head_id IS NULL AND c.country = m.country AND c.company_number = m.company_number
+    GROUP BY coalesce(u.head_id, m.country || m.company_number)
 )
 ORDER BY exposure_rank
