@@ -131,7 +131,7 @@ def test_a_company_that_is_not_held_gives_no_rows(figures, macro):
     """As the dictionary says: a macro cannot warn."""
     _, _, *others = CALLS[macro]
     assert figures.ask(call(macro, ["'BE'", "'0403170701'", *others])) == []
-    assert "`FROM companies` shows which companies are held" in DICTIONARY.read_text("utf-8")
+    assert "For a company that is not held (see companies), a macro returns no rows" in DICTIONARY.read_text("utf-8")
 
 
 @pytest.mark.parametrize("macro", ABOUT_A_COMPANY)
