@@ -13,7 +13,7 @@ import msgspec
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import read_lines, read_message
 from firmlake.check.finding import Finding
-from firmlake.check.forms import example_of, forms, get_example, pagings, renamed, roles_of
+from firmlake.check.forms import example_of, forms, get_example, pagings, renamed, roles_of, with_page
 from firmlake.check.refusal import find_unknown, suggest_names
 from firmlake.check.talk import Talk, bearing_loss, content_of, is_crash, is_refusal, pagination, read_json
 from firmlake.core.company import Company, normal_form
@@ -207,16 +207,8 @@ def _adopt(talk: Talk, dataset: str, found: Example) -> dict[str, str]:
             changed[other] = found._replace(path=example_of(talk.api, other).path)
         ours = example_of(talk.api, "financials")
         names = roles_of(ours)
-        paged = found._replace(path=ours.path)
-        if isinstance(found.body, dict):
-            page = {names.get("limit", "limit"): "\0limit", names.get("offset", "offset"): "\0offset"}
-            inner = next(iter(found.body), "")
-            is_wrapped = len(found.body) == 1 and isinstance(found.body[inner], dict)
-            body = {inner: {**found.body[inner], **page}} if is_wrapped else {**found.body, **page}
-            changed["financials"] = paged._replace(body=body)
-        else:
-            query = ((names.get("limit", "limit"), "{limit}"), (names.get("offset", "offset"), "{offset}"))
-            changed["financials"] = paged._replace(query=query)
+        unpaged = found._replace(path=ours.path)
+        changed["financials"] = with_page(unpaged, names.get("limit", "limit"), names.get("offset", "offset"))
     texts = {name: example.text for name, example in changed.items()}
     talk.api = msgspec.structs.replace(talk.api, requests=msgspec.structs.replace(talk.api.requests, **texts))
     return {f"api.requests.{name}": text for name, text in texts.items()}

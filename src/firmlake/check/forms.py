@@ -78,6 +78,16 @@ def renamed(example: Example, names: dict[str, str]) -> Example:
     return example._replace(query=query, body=rename(example.body))
 
 
+def with_page(example: Example, limit: str, offset: str) -> Example:
+    """Add the paging parameters to the object that holds the array of companies, or to the query if none does."""
+    if not isinstance(example.body, dict):
+        return example._replace(query=(*example.query, (limit, "{limit}"), (offset, "{offset}")))
+    page = {limit: "\0limit", offset: "\0offset"}
+    (key, inner), *others = example.body.items()
+    is_wrapper = not others and isinstance(inner, dict)
+    return example._replace(body={key: {**inner, **page}} if is_wrapper else {**example.body, **page})
+
+
 def forms(ours: Example) -> Iterator[Example]:
     """Yield bulk requests for the same dataset as other services write them, the likeliest first."""
     page = {name: f"\0{role}" for role, name in roles_of(ours).items() if role in ("limit", "offset")}
