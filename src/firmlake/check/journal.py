@@ -17,7 +17,7 @@ from firmlake.enrich.run import start_or_resume
 from firmlake.landing.run import Run, freeze_again, remove_run
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.persons import answer_filter
-from firmlake.tables.underway import read_underway
+from firmlake.tables.index import landed_facts
 
 __all__ = ["Journal"]
 
@@ -46,8 +46,8 @@ class Journal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._close()
         if self._run and self._run.outcome() is None:
-            underway = read_underway(self._run)
-            if underway.paid.is_empty() and not underway.charges["credits_charged"].sum():
+            facts = landed_facts(self._run)
+            if facts.paid.is_empty() and not facts.charges["credits"].sum():
                 remove_run(self._run)
 
     def land(self, answer: Answer) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import accumulate
 from math import ceil
+from types import MappingProxyType
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -24,11 +24,11 @@ from firmlake.intake.key import company_key, names_of
 from firmlake.intake.lines import list_name_of
 from firmlake.landing.charged import with_refresh_off
 from firmlake.landing.run import Run, list_runs, unfinished_runs
-from firmlake.report.bill import month_start
+from firmlake.report.bill import spent_by, spent_this_month
 from firmlake.tables.index import AHEAD, micros, open_index
-from firmlake.tables.underway import Underway, is_recent, read_underway
+from firmlake.tables.stage import landed_tables
 from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
-from firmlake.warehouse.loads import MARGIN, closing_lead, loaded_runs, read_loads
+from firmlake.warehouse.loads import MARGIN, Load, all_loads, closing_lead, run_loads
 
 
 class Held(NamedTuple):
@@ -43,8 +43,10 @@ class Held(NamedTuple):
         paid: Companies whose paid window lasts longer than a run: country, company_number, free_until (UTC; the end of
             the window without its margin).
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
-        runs: Runs in the warehouse, oldest first.
-        underway: What has landed of runs that have no end or were refused.
+        runs: The runs that can be read, oldest first.
+        loaded: Names of the runs in the warehouse.
+        credits: What each of `runs` that is not loaded has spent, by name.
+        bought: The companies that these runs have bought, by name: company.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         spent: Credits spent in the current calendar month.
     """
@@ -52,8 +54,10 @@ class Held(NamedTuple):
     state: pl.DataFrame
     paid: pl.DataFrame
     totals: list[int]
-    runs: Sequence[str] = ()
-    underway: tuple[Underway, ...] = ()
+    runs: Sequence[Run] = ()
+    loaded: Collection[str] = ()
+    credits: Mapping[str, int] = MappingProxyType({})
+    bought: Mapping[str, pl.DataFrame] = MappingProxyType({})
     ahead: tuple[int, datetime] | None = None
     spent: int = 0
 
@@ -76,47 +80,42 @@ def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     """
     run = with_refresh_off(settings.run, folders)
     loads = _read_loads(folders, run.duckdb_memory)
-    runs = list_runs(folders, loaded := [name for name, _ in loads])
-    unloaded = [each for each in runs if each.run_id not in loaded]
-    open_ = [each for each in unloaded if not each.is_fetched and is_recent(each.plan, run, now)]
-    with open_index(folders, runs, [*loads, *_ended(unloaded)]) as index:
+    runs = list_runs(folders, loaded := [load.name for load in loads])
+    with open_index(folders, runs, all_loads(loads, runs)) as index:
         held = _read_index(index, now, run.refresh_after_days, run.credit_window_days, run.free_refresh_days)
-        spent = _read_spent(index, month_start(now, ZoneInfo(run.time_zone)))
-    return held._replace(runs=loaded, underway=tuple(map(read_underway, open_)), spent=spent)
+        spent = spent_this_month(index, run, now)
+        credits = {name: spent_by(index, number) for number, name in index.execute(_NOT_LOADED).fetchall()}
+        bought = {
+            name: _rows(index, _BOUGHT, {"run": number}, pl.Schema({"company": pl.Int64()}))
+            for number, name in index.execute(_NOT_LOADED).fetchall()
+        }
+    return held._replace(runs=runs, loaded=loaded, credits=credits, bought=bought, spent=spent)
 
 
 def renew_index(folders: Folders, memory_limit: str) -> None:
     """Read into the index what has just been published, so that whoever plans next need not."""
     loads = _read_loads(folders, memory_limit)
     with suppress(DamagedError):
-        runs = list_runs(folders, loaded := [name for name, _ in loads])
-        with open_index(folders, runs, [*loads, *_ended(run for run in runs if run.run_id not in loaded)]):
+        runs = list_runs(folders, [load.name for load in loads])
+        with open_index(folders, runs, all_loads(loads, runs)):
             pass
 
 
 def find_unloaded(settings: Settings, folders: Folders) -> list[Run]:
     """Find the runs that ended and are not in the warehouse, in the order of their end; refused ones once released."""
-    loaded = {name for name, _ in _read_loads(folders, settings.run.duckdb_memory)}
+    loaded = {load.name for load in _read_loads(folders, settings.run.duckdb_memory)}
     runs = [run for run in list_runs(folders, loaded) if run.run_id not in loaded]
-    released = [run for run in runs if not run.is_fetched and run.outcome() and not _is_refused(settings, run)]
-    by_end = {run.run_id: run for run in (*released, *(run for run in runs if run.is_fetched))}
-    return [by_end[name] for name, _ in _ended(by_end.values())]
+    ended = [(outcome.finished_at, run.run_id, run) for run in runs if (outcome := run.outcome())]
+    return [run for *_, run in sorted(ended, key=lambda end: end[:2]) if not _is_refused(settings, run)]
 
 
-def _ended(runs: Iterable[Run]) -> list[tuple[str, datetime]]:
-    """List the runs that ended, and when, in the order in which they are loaded."""
-    ends = ((run.run_id, outcome.finished_at) for run in runs if (outcome := run.outcome()))
-    return sorted(ends, key=lambda end: end[::-1])
-
-
-def _read_loads(folders: Folders, memory_limit: str) -> list[tuple[str, datetime]]:
+def _read_loads(folders: Folders, memory_limit: str) -> list[Load]:
     if newest(folders) is None:
         if lost := lost_warehouse(folders, unloaded_max=1):
             raise lost  # otherwise every company would be paid for again
         return []
     with open_warehouse(folders, memory_limit=memory_limit) as connection:
-        loaded = set(loaded_runs(connection))
-        return [(load.name, load.loaded_at) for load in read_loads(connection) if load.name in loaded]
+        return run_loads(connection)
 
 
 def _read_index(
@@ -152,12 +151,6 @@ def _read_index(
     )
 
 
-def _read_spent(index: sqlite3.Connection, since: datetime) -> int:
-    """Count the credits spent since some time: those that answers report or the purchases, whichever is more."""
-    ((count,),) = index.execute(_SPENT, {"since": micros(since)}).fetchall()
-    return int(count)
-
-
 def _quantiles(counts: Sequence[tuple[int, int]]) -> list[int]:
     """Return 199 quantiles of numbers of records, each given with how often it occurs, in order."""
     total = sum(count for _, count in counts)
@@ -173,8 +166,6 @@ def _rows(index: sqlite3.Connection, query: str, values: Mapping[str, int], sche
     return pl.concat(frames)
 
 
-_DATASETS = list(DATASETS)
-_DATASET = pl.Enum(_DATASETS)
 _EPOCH = datetime(1970, 1, 1)
 # If a request and its run were charged for fewer companies than they bought, somebody else paid for some of them, whose
 # windows began earlier. So none of them is refreshed for free.
@@ -213,10 +204,8 @@ _IS_ENOUGH = f"""
         AND company IN (SELECT company FROM purchase)
     )
 """  # noqa: S608 - constants of this module only
-_SPENT = """
-    SELECT max((SELECT coalesce(sum(credits), 0) FROM charge WHERE at >= :since),
-               (SELECT count(*) FROM purchase WHERE at >= :since))
-"""
+_NOT_LOADED = "SELECT number, name FROM run WHERE position IS NULL"
+_BOUGHT = "SELECT company FROM purchase WHERE run = :run"
 
 
 _STATE_SCHEMA = pl.Schema(
@@ -236,22 +225,7 @@ _STATE_SCHEMA = pl.Schema(
 _ROWS_AT_ONCE = 100_000
 
 
-class Kept(NamedTuple):
-    """What an interrupted run keeps when it is planned again.
-
-    Attributes:
-        targets: The frozen targets of companies that it has paid for, or that it is done with. They stay in their
-            shards, where their answers are.
-        left: Those of them that are still to be requested, with remaining_count; is_paid is as of now.
-    """
-
-    targets: pl.DataFrame
-    left: pl.DataFrame
-
-
-def find_unfinished(
-    settings: Settings, folders: Folders, companies: CompanyList, held: Held, now: datetime
-) -> Run | None:
+def find_unfinished(settings: Settings, companies: CompanyList, held: Held, now: datetime) -> Run | None:
     """Find the newest run without an end of the same list, datasets and language, whose number this call takes up.
 
     The run must be of the same service and recent enough. It must not have treated answers as fresh that are stale by
@@ -259,7 +233,7 @@ def find_unfinished(
     """
     oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
     subject = _subject(settings, companies)
-    for run in reversed(unfinished_runs(list_runs(folders, held.runs), held.runs)):
+    for run in reversed(unfinished_runs(held.runs, held.loaded)):
         is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
         is_same &= not settings.api.base_url or is_service(settings, run.plan.service)
         is_same &= run.plan.sample == (settings.run.sample if companies.is_file else 0)
@@ -276,76 +250,58 @@ def is_of_call(settings: Settings, run: Run, companies: CompanyList) -> bool:
     return is_same
 
 
-def spent_before(
-    settings: Settings,
-    folders: Folders,
-    companies: CompanyList,
-    unfinished: Run | None,
-    held: Held,
-    now: datetime,
-) -> int:
+def spent_before(settings: Settings, companies: CompanyList, unfinished: Run | None, held: Held, now: datetime) -> int:
     """Count the credits spent by the run to take up, or by the last one of its subject if that was refused for drift.
 
     Otherwise each further run would spend a whole budget for nothing.
     """
     if (last := unfinished) is None:
         subject, oldest = _subject(settings, companies), _oldest(settings, now)
-        runs = [run for run in list_runs(folders, held.runs) if run.plan.subject == subject]
+        runs = [run for run in held.runs if run.plan.subject == subject]
         outcome = runs[-1].outcome() if runs and runs[-1].plan.started_at > oldest else None
         if outcome is None or not outcome.is_refused:
             return 0
         last = runs[-1]
-    return last.plan.credits_before + sum(each.credit_count for each in held.underway if each.run == last)
+    return last.plan.credits_before + held.credits.get(last.run_id, 0)
 
 
-def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> Kept:
-    """Read what an interrupted run keeps when it is planned again.
+def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Read the targets that an interrupted run keeps when it is planned again: in their shards, where the answers are.
 
-    A company stays in its shard if it is paid for now or nothing about it is left to request. Of a company that the run
-    has not paid for, only the datasets that are answered stay: it may be unknown. All else is planned as if the run had
-    not asked for it: windows may have closed, and a budget may leave companies out.
+    A company stays if it is paid for now, or if nothing about it is left to request. All others are planned as if the
+    run had not asked for them: windows may have closed, and a budget may leave companies out.
+
+    Returns:
+        The targets that stay, and those of them that are still to be requested.
     """
-    underway, key = _underway(unfinished, held), ["country", "company_number", "dataset"]
-    targets = unfinished.scan_targets().filter(pl.col("shard").is_in(underway.begun)).collect()
-    pending = underway.pending.cast({name: targets.schema[name] for name in key})
-    is_pending = pl.struct(key).is_in(pending.select(pl.struct(key)).to_series().implode())
-    is_done = pl.when(_is_among(underway.paid)).then(~_is_among(underway.pending)).otherwise(~is_pending)
-    targets = targets.filter(is_done | _is_among(held.paid))
+    key, begun = ["country", "company_number", "dataset"], unfinished.begun
+    targets = unfinished.scan_targets().filter(pl.col("shard").is_in(begun)).collect()
+    schema = targets.select(key).schema
+    states = (landed_tables(unfinished, shard)["company_state"].lazy() for shard in begun)
+    waiting = [state.filter(pl.col("status") == "waiting").select(key).cast(schema) for state in states]
+    pending = pl.concat([pl.LazyFrame(schema=schema), *waiting]).collect()
+    targets = targets.filter(~_is_among(pending) | _is_among(held.paid))
     if is_refresh_off:  # the service charged for one, so none is asked for
         in_vain = targets.filter("is_refresh").join(pending, on=key, how="semi")
         targets = targets.join(in_vain, on=key, how="anti", maintain_order="left")
-    left = targets.join(pending, on=key, how="inner", maintain_order="left").with_columns(is_paid=_is_among(held.paid))
-    return Kept(targets, left)
-
-
-def without_kept(state: pl.DataFrame, kept: Kept) -> pl.DataFrame:
-    """Return the state of companies and datasets as if what a run keeps were fresh, so that it is not planned twice."""
-    names = pl.col("dataset").cast(pl.String).cast(_DATASET)
-    pairs = kept.targets.select(company_key().alias("company"), names.alias("dataset"))
-    flags = {name: pl.lit(name == "is_fresh") for name, kind in _STATE_SCHEMA.items() if kind == pl.Boolean()}
-    fresh = pairs.with_columns(expected_count=pl.lit(None, pl.Int32), **flags).select(_STATE_SCHEMA.names())
-    return pl.concat([state.join(pairs, on=["company", "dataset"], how="anti"), fresh])
+    return targets, targets.join(pending, on=key, how="semi", maintain_order="left").with_columns(is_paid=True)
 
 
 def find_others(
     settings: Settings, companies: CompanyList, targets: pl.DataFrame, unfinished: Run | None, held: Held, now: datetime
 ) -> tuple[tuple[Run, int], ...]:
-    """Find the other unfinished runs that already hold answers about the planned companies."""
-    key = ["country", "company_number"]
-    asked = targets.lazy().select(pl.col(key).cast(pl.String))  # lazy: a million companies are not copied
-    counts = (
-        (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
-        for each in held.underway
-        if each.run.plan.list_sha256 != companies.sha256
-        and each.run != unfinished
-        and each.run.plan.started_at > _oldest(settings, now)
+    """Find the other unfinished runs that have already bought some of the planned companies."""
+    asked = targets.lazy().select(company_key().alias("company")).unique()  # lazy: a million companies are not copied
+    found = (
+        (run, asked.join(held.bought[run.run_id].lazy(), on="company", how="semi").select(pl.len()).collect().item())
+        for run in held.runs
+        if run.run_id in held.bought
+        and run.outcome() is None
+        and run.plan.list_sha256 != companies.sha256
+        and run != unfinished
+        and run.plan.started_at > _oldest(settings, now)
     )
-    return tuple((run, count) for run, count in counts if count and not _is_refused(settings, run))
-
-
-def _underway(unfinished: Run, held: Held) -> Underway:
-    (found,) = (each for each in held.underway if each.run == unfinished)
-    return found
+    return tuple((run, count) for run, count in found if count)
 
 
 def _is_among(companies: pl.DataFrame) -> pl.Expr:

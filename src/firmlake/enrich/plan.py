@@ -23,10 +23,9 @@ from firmlake.enrich.held import (
     read_held,
     read_kept,
     spent_before,
-    without_kept,
 )
 from firmlake.enrich.price import HitRate, Price, hit_rate_of, price_cuts
-from firmlake.enrich.targets import FAILED, Estimate, beside_kept, count_companies, estimate, find_targets
+from firmlake.enrich.targets import FAILED, Estimate, beside, count_companies, estimate, find_targets
 from firmlake.intake.company_list import CompanyList, choose_from, known_companies, read_company_list
 from firmlake.intake.key import KEY_SQL, company_key, names_of
 from firmlake.intake.lines import Members, list_name_of
@@ -334,24 +333,25 @@ def _plan(
     *,
     only_failed: bool = False,
 ) -> Planned:
-    unfinished, kept = find_unfinished(settings, folders, companies, held, now), None
+    unfinished, asked, kept = find_unfinished(settings, companies, held, now), companies.companies, None
     if unfinished and unfinished.plan.refresh_after_days < settings.run.refresh_after_days:
         held = read_held(_refreshing_as(settings, unfinished), folders, now)  # its refresh goes on
-    budget = budget_of(settings.run, held.spent, spent_before(settings, folders, companies, unfinished, held, now))
+    budget = budget_of(settings.run, held.spent, spent_before(settings, companies, unfinished, held, now))
     refreshes_not = refresh_off(settings.run, folders)
     if unfinished:
-        kept = read_kept(unfinished, held, is_refresh_off=bool(refreshes_not))
+        kept, left = read_kept(unfinished, held, is_refresh_off=bool(refreshes_not))
+        asked = asked.join(kept.select(pl.col(_KEY).cast(pl.String)), on=_KEY, how="anti", maintain_order="left")
     targets = find_targets(
-        companies.companies,
+        asked,
         settings.run.datasets,
-        without_kept(held.state, kept) if kept else held.state,
+        held.state,
         held.paid,
         max_credits=budget.credits,
         shard_companies=settings.run.shard_companies,
         only_failed=only_failed,
     )
-    if kept:
-        targets = beside_kept(targets, kept.targets, kept.left)
+    if kept is not None:
+        targets = beside(left, kept["shard"].max() or 0, targets)  # type: ignore[arg-type]
     cost = estimate(settings.api, targets, known_totals=held.totals, max_requests=settings.run.max_requests)
     waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
     if waits:
@@ -367,7 +367,7 @@ def _plan(
         budget=budget,
         refresh_off=refreshes_not,
         waits=waits,
-        kept=kept.targets if kept else None,
+        kept=kept,
     )
 
 

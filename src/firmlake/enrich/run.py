@@ -35,7 +35,7 @@ from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned, clean_members
 from firmlake.enrich.shards import fetch_shards
-from firmlake.enrich.targets import Estimate, count_companies, together
+from firmlake.enrich.targets import Estimate, count_companies
 from firmlake.intake.company_list import CompanyList, open_members
 from firmlake.intake.lines import list_name_of, write_members
 from firmlake.landing.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
@@ -402,7 +402,7 @@ def _take_up(settings: Settings, planned: Planned, run: Run) -> Run:
     )
     plan, tables = _list_tables(settings, companies, plan)
     assert planned.kept is not None
-    targets = _frozen_targets(planned.kept, planned.targets)
+    targets = pl.concat([planned.kept, planned.targets.join(planned.kept, on=_KEY, how="anti", maintain_order="left")])
     listed = companies.companies.select(pl.col(_KEY))
     asked = targets.select(pl.col(_KEY).cast(pl.String)).unique()
     plan = msgspec.structs.replace(
@@ -416,16 +416,3 @@ def _take_up(settings: Settings, planned: Planned, run: Run) -> Run:
     for marker in run.folders.staged(run.run_id).glob("*.json"):  # shards may have lost companies
         marker.unlink()
     return freeze_again(run, plan, {**tables, "targets": targets})
-
-
-def _frozen_targets(kept: pl.DataFrame, targets: pl.DataFrame) -> pl.DataFrame:
-    """Return the targets of a run that was planned again: what it keeps, as it was, and what is new.
-
-    A company that the run itself has paid for was not paid for before, and stays so.
-    """
-    key = [*_KEY, "dataset"]
-    before = kept.group_by(_KEY).agg(pl.col("is_paid").any(), pl.col("free_until").max(), is_kept=pl.lit(value=True))
-    new = targets.join(kept, on=key, how="anti", maintain_order="left")
-    new = new.join(before, on=_KEY, how="left", maintain_order="left", suffix="_before")
-    own = [pl.when("is_kept").then(f"{name}_before").otherwise(name).alias(name) for name in ("is_paid", "free_until")]
-    return together(pl.concat([kept, new.with_columns(own).select(kept.columns)]))

@@ -24,8 +24,6 @@ FAILED = pl.col("has_failed") | pl.col("is_barred")
 
 _KNOWN = pl.col("is_paid") | pl.col("expected_count").is_not_null()
 _DUE = ~pl.col("is_fresh") | pl.col("is_refresh") | (pl.col("has_failed") & pl.col("is_paid"))
-_COMPANY = ["country", "company_number"]
-_COUNTED = ("expected_count", "remaining_count")
 _FLAGS = ("is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred")
 _FROZEN = ("expected_count", "is_paid", "free_until", "is_refresh", "has_failed", "is_barred")
 
@@ -105,32 +103,10 @@ def find_targets(
     return pl.concat([targets, names], how="horizontal").select("shard", *names.columns, "dataset", *_FROZEN)
 
 
-def beside_kept(targets: pl.DataFrame, kept: pl.DataFrame, left: pl.DataFrame) -> pl.DataFrame:
-    """Place targets beside those that an interrupted run keeps.
-
-    Args:
-        targets: The result of `find_targets`, without the pairs of company and dataset in `kept`.
-        kept: The targets that the run keeps.
-        left: Those of them that are still to be requested, with remaining_count.
-
-    Returns:
-        `left` and `targets`; the companies of `kept` stay in their shards, and the others get new ones.
-    """
-    homes = kept.group_by(_COMPANY).agg(pl.col("shard").first().alias("home"))
-    names = {name: kept.schema[name] for name in (*_COMPANY, "dataset")}
-    placed = targets.cast(pl.Schema(names)).join(homes, on=_COMPANY, how="left", maintain_order="left")
-    placed = placed.filter(pl.col("home").is_null() | (pl.col("shard") > 0))
-    is_new = pl.col("home").is_null() & (pl.col("shard") > 0)
-    number = (kept["shard"].max() or 0) + pl.when(is_new).then("shard").rank("dense")
-    shard = pl.coalesce("home", pl.when(is_new).then(number).otherwise("shard")).cast(pl.Int32)
-    new = placed.with_columns(shard=shard, remaining_count=pl.lit(None, pl.Int32)).select(left.columns)
-    return together(pl.concat([left, new.cast(left.schema)]))
-
-
-def together(targets: pl.DataFrame) -> pl.DataFrame:
-    """Bring the rows of each company together, in the order in which companies first occur."""
-    first = pl.col("row").min().over(_COMPANY)
-    return targets.with_row_index("row").sort(first, "row").drop("row")
+def beside(kept: pl.DataFrame, last_shard: int, targets: pl.DataFrame) -> pl.DataFrame:
+    """Add targets, as returned by `find_targets`, to those that an interrupted run keeps, in shards after its last."""
+    shard = pl.when(pl.col("shard") > 0).then(pl.col("shard") + last_shard).otherwise(0)
+    return pl.concat([kept, targets.with_columns(shard=shard).cast(dict(kept.schema))])  # type: ignore[arg-type]
 
 
 def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int], max_requests: int = -1) -> Estimate:
@@ -138,21 +114,20 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
 
     Args:
         api: Limits of the service.
-        targets: Targets as returned by `find_targets`; shard 0 costs nothing. The optional column remaining_count has
-            the number of records still to come for a target that has landed in part.
+        targets: Targets as returned by `find_targets`; shard 0 costs nothing.
         known_totals: Numbers of records of companies already held, used for companies without any information. If there
             are too few, `ASSUMED_TOTALS` is used instead.
         max_requests: Requests that the run may send; -1 for all.
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
-    if "remaining_count" not in targets.columns:
-        asked = asked.with_columns(pl.lit(None, pl.Int32).alias("remaining_count"))
     totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)
     counts: Counter[str] = Counter()
     for dataset in targets["dataset"].unique(maintain_order=True):  # one at a time: there may be millions of rows
-        of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", "is_refresh", *_COUNTED).collect()
+        of_dataset = (
+            asked.filter(pl.col("dataset") == dataset).select("shard", "is_refresh", "expected_count").collect()
+        )
         for _, group in of_dataset.group_by("shard", "is_refresh", maintain_order=True):
-            counts[dataset] += count_pages(api, dataset, group, totals)
+            counts[dataset] += count_pages(api, dataset, group["expected_count"], totals)
     unpaid = count_companies(asked.filter(~pl.col("is_paid")))
     sent = counts.total() if max_requests < 0 else min(max_requests, counts.total())
     minutes = sent / api.requests_per_minute if api.requests_per_minute else 0.0

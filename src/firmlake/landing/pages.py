@@ -110,19 +110,18 @@ def accompany(api: ApiSettings, pages: Iterable[Page], witness: Company | None) 
             yield page._replace(companies=(witness, page.companies[0]))
 
 
-def count_pages(api: ApiSettings, dataset: str, group: pl.DataFrame, totals: Iterator[int]) -> int:
+def count_pages(api: ApiSettings, dataset: str, expected: pl.Series, totals: Iterator[int]) -> int:
     """Count the pages that `plan_pages` would make, without making them.
 
     Args:
         api: Limits of the service.
         dataset: The dataset.
-        group: One row per company: expected_count and remaining_count.
+        expected: The expected number of records of each company; null if unknown.
         totals: Supplies record counts for companies without any information.
     """
     api = fitting(api, dataset)
     if not DATASETS[dataset].is_paged:
-        return math.ceil(group.height / api.companies_per_request)
-    expected = group.filter(pl.col("remaining_count").is_null())["expected_count"]
+        return math.ceil(len(expected) / api.companies_per_request)
     first = _first_limit(api)
     known = Counter(expected.drop_nulls().to_list())
     at_once = {total: _likely(api, total) for total in known}
@@ -130,7 +129,6 @@ def count_pages(api: ApiSettings, dataset: str, group: pl.DataFrame, totals: Ite
     rest = Counter(islice(totals, expected.null_count()))
     rest.update({total: count for total, count in known.items() if not at_once[total]})
     left = Counter({total - first: count for total, count in rest.items() if total > first})
-    left.update(group["remaining_count"].drop_nulls().to_list())
     pages = math.ceil(rest.total() / api.companies_per_request)
     return pages + _count_packed(api, likely) + _count_packed(api, left)
 

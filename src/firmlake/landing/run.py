@@ -161,6 +161,12 @@ class Run(msgspec.Struct, frozen=True):
         """Whether there is a folder of answers; those of a pruned run are gone."""
         return any(self.folders.landing(self.run_id).glob("shard=*"))
 
+    @property
+    def begun(self) -> list[int]:
+        """The shards for which an answer has landed, in order."""
+        shards = range(1, self.plan.shard_count + 1)
+        return [shard for shard in shards if list_segments(self.folders.landing(self.run_id, shard))]
+
     def scan_targets(self) -> pl.LazyFrame:
         """Scan the run's targets, of which there may be millions.
 

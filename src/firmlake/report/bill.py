@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -12,10 +13,12 @@ import msgspec
 import polars as pl
 
 from firmlake.core.settings import RunSettings
-from firmlake.tables.underway import Underway
+from firmlake.landing.run import Run
+from firmlake.tables.index import micros
+from firmlake.tables.stage import landed_tables
 from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead
 
-__all__ = ["Bill", "Day", "count_unbought", "read_bill", "read_dues", "spent_this_month"]
+__all__ = ["Bill", "Day", "count_unbought", "read_bill", "read_dues", "spent_by", "spent_this_month"]
 
 _DAYS = 28
 
@@ -97,48 +100,51 @@ def month_start(now: datetime, zone: ZoneInfo) -> datetime:
     return now.astimezone(zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
-def spent_this_month(
-    connection: duckdb.DuckDBPyConnection | None, underway: Sequence[Underway], run: RunSettings, now: datetime
-) -> int:
-    """Count the credits spent in this calendar month, by runs in the warehouse and by others that have landed answers.
-
-    What the answers tell, also unusable ones, or our ledger counts, whichever says more. In the ledger, a company that
-    an unfinished run bought is counted once, although a later run may have published answers about it.
+def spent_this_month(index: sqlite3.Connection, run: RunSettings, now: datetime) -> int:
+    """Count the credits spent in this calendar month: those that answers report or the purchases, whichever is more.
 
     Args:
-        connection: The newest generation, or None before the first.
-        underway: What has landed of runs that are not in the warehouse.
+        index: The index over the log; see `firmlake.tables.index`.
         run: `run.time_zone` says when the month began.
         now: UTC.
     """
-    moment = month_start(now, ZoneInfo(run.time_zone)).astimezone(UTC).replace(tzinfo=None)
-    landed = [each.bought.filter(pl.col("paid_at") >= moment).select(_KEY) for each in underway]
-    bought = pl.concat([pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String)), *landed]).unique()
-    charges = (each.charges.filter(pl.col("fetched_at") >= moment) for each in underway)
-    told = sum(int(each["credits_charged"].sum()) for each in charges)
-    if connection is None:
-        return max(told, bought.height)
-    connection.register("bought", bought.to_arrow())
-    ((count,),) = connection.execute(_SPENT, {"moment": moment, "told": told}).fetchall()
-    connection.unregister("bought")
+    return _spent(index, "at >= ?", micros(month_start(now, ZoneInfo(run.time_zone))))
+
+
+def spent_by(index: sqlite3.Connection, run: int) -> int:
+    """Count the credits spent by a run, given its number in the index."""
+    return _spent(index, "run = ?", run)
+
+
+def _spent(index: sqlite3.Connection, condition: str, value: int) -> int:
+    charged = f"SELECT coalesce(sum(credits), 0) FROM charge WHERE {condition}"  # noqa: S608 - constants
+    bought = f"SELECT count(*) FROM purchase WHERE {condition}"  # noqa: S608
+    ((count,),) = index.execute(f"SELECT max(({charged}), ({bought}))", [value, value]).fetchall()
     return int(count)
 
 
-def count_unbought(connection: duckdb.DuckDBPyConnection | None, open_runs: Sequence[Underway]) -> int:
+def count_unbought(connection: duckdb.DuckDBPyConnection | None, open_runs: Iterable[Run]) -> int:
     """Count the companies that unfinished runs still have to buy: one credit each.
 
     Args:
         connection: The newest generation, or None before the first. Companies that it holds do not count: `read_dues`
             forecasts them.
-        open_runs: What has landed of these runs.
+        open_runs: These runs.
     """
-    nobody = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
-    asked = (each.targets_left().filter((pl.col("shard") > 0) & ~pl.col("is_paid")) for each in open_runs)
-    left = pl.concat([nobody, *(targets.select(pl.col(_KEY).cast(pl.String)) for targets in asked)]).unique()
-    left = left.join(pl.concat([nobody, *(each.paid.select(_KEY) for each in open_runs)]), on=_KEY, how="anti")
+    nobody, bought = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String)), pl.col("paid_at").is_not_null()
+    left, paid = [nobody], [nobody]
+    for run in open_runs:
+        targets = run.scan_targets().filter((pl.col("shard") > 0) & ~pl.col("is_paid")).collect()
+        pair = targets.select(*_KEY, "dataset").schema
+        for tables in (landed_tables(run, shard) for shard in run.begun):
+            said = tables["company_state"].filter(pl.col("status") != "waiting").select(list(pair)).cast(pair)
+            targets = targets.join(said, on=list(pair), how="anti")
+            paid.append(tables["companies"].filter(bought).select(pl.col(_KEY).cast(pl.String)))
+        left.append(targets.select(pl.col(_KEY).cast(pl.String)))
+    unbought = pl.concat(left).unique().join(pl.concat(paid), on=_KEY, how="anti")
     if connection is None:
-        return left.height
-    connection.register("unbought", left.to_arrow())
+        return unbought.height
+    connection.register("unbought", unbought.to_arrow())
     ((count,),) = connection.execute(_UNBOUGHT).fetchall()
     connection.unregister("unbought")
     return int(count)
@@ -191,15 +197,6 @@ def read_dues(
 # ---------------------------------------------------------------------------------------------------------------------
 
 _KEY = ("country", "company_number")
-_SPENT = """
-    SELECT greatest(
-        (SELECT coalesce(sum(credits_charged), 0) FROM requests WHERE fetched_at >= $moment) + $told,
-        (SELECT count(*) FROM (
-            SELECT country, company_number FROM companies WHERE paid_at >= $moment
-            UNION SELECT country, company_number FROM bought
-        ))
-    )
-"""
 _FREE = """
     SELECT coalesce(sum(free_refresh_count) FILTER (finished_at >= ?), 0)::BIGINT,
            coalesce(sum(free_refresh_count), 0)::BIGINT

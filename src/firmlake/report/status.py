@@ -27,12 +27,12 @@ from firmlake.report.next_step import UNLISTED, choose_next_step
 from firmlake.report.state import ListRun, ListStatus, Status
 from firmlake.report.summary import summarise, summarise_unchanged
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
-from firmlake.tables.underway import Underway, is_recent, read_underway
+from firmlake.tables.index import open_index
 from firmlake.warehouse.exported import last_exports
 from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.incomplete import read_incomplete
 from firmlake.warehouse.lists import held_name
-from firmlake.warehouse.loads import check_version, loaded_runs
+from firmlake.warehouse.loads import all_loads, check_version, loaded_runs, run_loads
 from firmlake.warehouse.unchanged import read_unchanged
 
 __all__ = ["read_status"]
@@ -65,15 +65,9 @@ def read_status(
     is_readable = not (outdated or newest(folders) is None)
     with open_warehouse(folders, company_list=company_list) if is_readable else nullcontext() as connection:
         told = _read_warehouse(connection, folders, runs, loaded) if connection else dict(_NOTHING)
-        late = [each for each in runs if run and each.run_id not in loaded and is_recent(each.plan, run, now)]
-        underway, damaged_landing = _read_underway(late)
         open_, refused = _open(runs, loaded)
-        going_on = [
-            each
-            for each in underway
-            if each.run in open_ and company_list.lower() in ("", each.run.plan.company_list.lower())
-        ]
-        bill = _read_bill(connection, folders, run, now, underway, going_on) if run else None
+        going_on = [each for each in open_ if company_list.lower() in ("", each.plan.company_list.lower())]
+        bill = _read_bill(connection, folders, run, now, runs, going_on, damaged) if run and not outdated else None
     open_contacts, damaged_contacts = _open_contacts(folders)
     failures = [each for each in failed_work(folders.state, key) if not _is_over(each, told, loaded)]
     status = Status(
@@ -86,10 +80,7 @@ def read_status(
         undelivered=failed_deliveries(folders.state),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
-        damaged=[
-            (run_id, error.message, error.next_step)
-            for run_id, error in (damaged | damaged_landing | damaged_contacts).items()
-        ],
+        damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
         landed_at=_landed_at(folders, open_[-1].run_id) if open_ else None,
         open_contacts=open_contacts,
         refresh_off=refresh_off(run, folders) if run else "",
@@ -172,15 +163,26 @@ def _read_bill(
     folders: Folders,
     run: RunSettings,
     now: datetime,
-    underway: list[Underway],
-    going_on: list[Underway],
+    runs: list[Run],
+    going_on: list[Run],
+    damaged: dict[str, DamagedError],
 ) -> Bill | None:
-    """Read the bill of the month and of what `going_on` will still buy; None if there is neither warehouse nor run."""
-    if not (connection or underway):
+    """Read the bill of the month and of what `going_on` will still buy; None without runs, or if it cannot be read.
+
+    Runs whose landed answers cannot be read are left out, and added to `damaged`.
+    """
+    if not (connection or runs):
         return None
-    spent = spent_this_month(connection, underway, run, now)
-    unbought = count_unbought(connection, going_on)
-    return read_bill(connection, with_refresh_off(run, folders), now, spent, unbought=unbought)
+
+    def skip(run: Run, error: DamagedError) -> None:
+        damaged[run.run_id] = error
+
+    loads = all_loads(run_loads(connection) if connection else [], runs)
+    with suppress(DamagedError), open_index(folders, runs, loads, skip) as index:
+        spent = spent_this_month(index, run, now)
+        unbought = count_unbought(connection, [each for each in going_on if each.run_id not in damaged])
+        return read_bill(connection, with_refresh_off(run, folders), now, spent, unbought=unbought)
+    return None
 
 
 def _next_step(
@@ -196,17 +198,6 @@ def _next_step(
     if not status.running and is_forget_open(folders):
         return f"`firmlake forget` finishes an earlier call that left subjects in some places. Then: {step}"
     return step
-
-
-def _read_underway(runs: list[Run]) -> tuple[list[Underway], dict[str, DamagedError]]:
-    """Read what has landed of runs that are not in the warehouse, and the errors of those that cannot be read."""
-    underway, damaged = list[Underway](), dict[str, DamagedError]()
-    for run in runs:
-        try:
-            underway.append(read_underway(run))
-        except DamagedError as error:
-            damaged[run.run_id] = error
-    return underway, damaged
 
 
 def _open(runs: list[Run], loaded: list[str]) -> tuple[list[Run], list[tuple[Run, Outcome]]]:

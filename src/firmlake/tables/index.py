@@ -14,7 +14,7 @@ Times are microseconds since 1970 in UTC, companies are integers (`intake.key`),
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,12 +29,11 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.intake.key import company_key
-from firmlake.landing.progress import load_progress
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
 from firmlake.tables.flatten import flatten_shard
-from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest, read_staged_shard
-from firmlake.tables.tracked import ANSWERED, companies, list_tracks, requests
+from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, landed_tables, read_manifest
+from firmlake.tables.tracked import ANSWERED
 
 AHEAD = timedelta(hours=1)
 """Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
@@ -75,8 +74,17 @@ class Facts(NamedTuple):
     left_out: frozenset[str]
 
 
+OnDamage = Callable[[Run, DamagedError], object]
+
+
+def _refuse(_: Run, error: DamagedError) -> None:
+    raise error
+
+
 @contextmanager
-def open_index(folders: Folders, runs: Sequence[Run], loads: Loads) -> Iterator[sqlite3.Connection]:
+def open_index(
+    folders: Folders, runs: Sequence[Run], loads: Loads, on_damage: OnDamage = _refuse
+) -> Iterator[sqlite3.Connection]:
     """Open the index, after reading into it what has landed and was loaded since.
 
     Several processes may do this at once: SQLite lets one write after the other, and each would write the same. In a
@@ -86,12 +94,13 @@ def open_index(folders: Folders, runs: Sequence[Run], loads: Loads) -> Iterator[
         folders: The data folder.
         runs: The runs of the folder that can be read.
         loads: The runs in the warehouse. A verdict dated later than the loading of its run comes from a wrong clock.
+        on_damage: Called with a run that is not loaded and the error, if what has landed for it cannot be read.
 
     Raises:
         DamagedError: A loaded run has neither readable tables nor readable answers. Restore them.
     """
     with closing(_connect(_path(folders))) as index:
-        _bring_up_to_date(index, folders, runs, loads)
+        _bring_up_to_date(index, folders, runs, loads, on_damage)
         yield index
 
 
@@ -144,7 +153,9 @@ def _begin(index: sqlite3.Connection) -> None:
     index.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
 
 
-def _bring_up_to_date(index: sqlite3.Connection, folders: Folders, runs: Sequence[Run], loads: Loads) -> None:
+def _bring_up_to_date(
+    index: sqlite3.Connection, folders: Folders, runs: Sequence[Run], loads: Loads, on_damage: OnDamage
+) -> None:
     index.execute("PRAGMA synchronous = OFF")  # a torn index is noticed and made again
     by_name, names = {run.run_id: run for run in runs}, [name for name, _ in loads]
     known = dict(index.execute("SELECT name, position FROM run").fetchall())
@@ -161,7 +172,10 @@ def _bring_up_to_date(index: sqlite3.Connection, folders: Folders, runs: Sequenc
             _read_loaded(index, by_name.get(name) or open_run(folders, name), place, loaded_at)
     for run in runs:
         if run.run_id not in names:
-            _read_landed(index, run)
+            try:
+                _read_landed(index, run)
+            except DamagedError as error:
+                on_damage(run, error)
     index.execute("COMMIT")
 
 
@@ -252,46 +266,25 @@ def _read_landed(index: sqlite3.Connection, run: Run) -> None:
     mark = _mark(run)
     if index.execute("SELECT 1 FROM run WHERE name = ? AND mark = ?", [run.run_id, mark]).fetchone():
         return
-    _note_run(index, run, mark, None, _landed_facts(run))
+    _note_run(index, run, mark, None, landed_facts(run))
 
 
 def _mark(run: Run) -> str:
     """Describe what has landed for a run, and how it is read: targets, names and the size of each segment."""
-    segments = (path for shard in _begun(run) for path in _segments(run, shard))
+    segments = (path for shard in run.begun for path in list_segments(run.folders.landing(run.run_id, shard)))
     sizes = [f"{path.parent.name}/{path.name}: {path.stat().st_size}" for path in segments]
     names = msgspec.json.encode(run.plan.names).decode()  # a check may learn the header of the credits after it paid
     return "\n".join([run.plan.sha256.get("targets", ""), names, *sizes])
 
 
-def _begun(run: Run) -> list[int]:
-    return [shard for shard in range(1, run.plan.shard_count + 1) if _segments(run, shard)]
-
-
-def _segments(run: Run, shard: int) -> list[Path]:
-    return list_segments(run.folders.landing(run.run_id, shard))
-
-
-def _landed_facts(run: Run) -> Facts:
+def landed_facts(run: Run) -> Facts:
+    """Read what a run that is not loaded has paid for so far."""
     paid, charges = [_NOBODY], [_NO_CHARGE]
-    for shard in _begun(run):
-        tables = _staged_shard(run, shard)
-        if tables is None:
-            progress = load_progress(run, shard)
-            tables = {
-                "companies": companies(list_tracks(progress, run.plan.datasets)),
-                "requests": requests(run, progress),
-            }
+    for shard in run.begun:
+        tables = landed_tables(run, shard)
         paid.append(_paid(tables["companies"]))
         charges.append(_charges(tables["requests"]))
     return Facts(_NOTHING, pl.concat(paid), pl.concat(charges), frozenset())
-
-
-def _staged_shard(run: Run, shard: int) -> dict[str, pl.DataFrame] | None:
-    manifest = read_staged_shard(run, shard)
-    if manifest is None:
-        return None
-    folder = run.folders.staged(run.run_id)
-    return {file.table: _read(folder / file.path) for file in manifest.files if file.table in ("companies", "requests")}
 
 
 def _whole_facts(run: Run) -> Facts:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import duckdb
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
+from firmlake.landing.run import Run
 from firmlake.tables.stage import SCHEMA_VERSION
 
 MARGIN = timedelta(hours=12)
@@ -62,6 +63,25 @@ def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """List the runs in a generation, in the order they were loaded."""
     query = "SELECT run_id FROM loads SEMI JOIN runs USING (run_id) ORDER BY generation"
     return [run_id for (run_id,) in connection.execute(query).fetchall()]
+
+
+def run_loads(connection: duckdb.DuckDBPyConnection) -> list[Load]:
+    """Read the loads of runs in a generation, in their order."""
+    runs = set(loaded_runs(connection))
+    return [load for load in read_loads(connection) if load.name in runs]
+
+
+def all_loads(loads: Sequence[Load], runs: Iterable[Run]) -> list[tuple[str, datetime]]:
+    """List the runs whose answers count, and when each was loaded.
+
+    Args:
+        loads: The result of `run_loads`.
+        runs: The runs of the data folder. Those that ended and are not loaded yet follow, in the order of their ends.
+    """
+    loaded = {load.name for load in loads}
+    ends = ((run.run_id, run.outcome()) for run in runs if run.run_id not in loaded)
+    ended = sorted((end.finished_at, name) for name, end in ends if end and not end.is_refused)
+    return [*((load.name, load.loaded_at) for load in loads), *((name, at) for at, name in ended)]
 
 
 def has_loaded(connection: duckdb.DuckDBPyConnection, folders: Folders, name: str) -> bool:
