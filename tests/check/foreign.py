@@ -54,6 +54,7 @@ class Choices:
         form: The structure of a bulk request: `flat`, `company-id` (an object around country and number), `texts` (such
             as BE0403227515), `array` (with the paging parameters in the query), `wrapped` (inside `request`),
             `integers`, `nested-page` (paging parameters in `pagination`), or `none` where every POST is refused.
+        gets: Companies can be asked for by GET too.
         bulk_has_zero: Bulk requests need the zero of Belgian numbers, which a path may have or not.
     """
 
@@ -75,6 +76,7 @@ class Choices:
     forbidden_country: str = ""
     form: str = "flat"
     bulk_has_zero: bool = False
+    gets: bool = True
 
 
 @dataclass
@@ -189,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._forbid()
         elif steps == ["lists"]:
             self._answer(200, {"data": [], "pagination": {"limit": 10, "offset": 0, "total": 0}})
-        elif steps[0] == "companies" and len(steps) == 4 and self.command == "GET":
+        elif steps[0] == "companies" and len(steps) == 4 and self.command == "GET" and self.state.choices.gets:
             self._answer_one(steps[3], (steps[1], steps[2]), sent)
         elif steps[0] == "companies" and len(steps) == 2 and self.command == "POST":
             self._answer_many(steps[1], sent)

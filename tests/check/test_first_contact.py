@@ -49,12 +49,6 @@ def test_a_checked_service_gives_every_value(dialects: tuple[str, ...], make_con
     assert_same(make_contact, world, *dialects)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PLAIN)
-def test_each_dialect_gives_every_value(name: str, make_contact: Any, world: Lake) -> None:
-    assert_same(make_contact, world, name)
-
-
 @pytest.mark.reliability
 @pytest.mark.parametrize("seed", range(40))
 def test_combinations_give_every_value(seed: int, make_contact: Any, world: Lake) -> None:

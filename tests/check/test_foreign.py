@@ -1,4 +1,4 @@
-"""A service that never heard of firmlake: check, run, and every value is what it says of its companies."""
+"""A service that never heard of firmlake: the first run gets to know it, and every value is what it says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firmlake.check.examples import find_bulk_example
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from reliability.support import Lake
-from support import NOON
+from support import NOON, slow
 
 from .foreign import Foreign, foreign, truth
 
@@ -49,6 +49,16 @@ class Remote:
 
     def __init__(self, service: Foreign) -> None:
         self.base_url, self.token = service.url, "geheim"
+
+
+def new_lake(folder: Path, service: Foreign) -> Lake:
+    return Lake(folder, Remote(service), COUNT, run__check="true")  # type: ignore[arg-type]
+
+
+def parties(company: tuple[str, str]) -> list[Any]:
+    found = truth(*company)
+    assert found
+    return [*found["relationships"]["parents"], *found["relationships"]["children"]]
 
 
 def first_contact(folder: Path, service: Foreign, count: int = COUNT) -> tuple[Lake, Any, Any]:
@@ -96,14 +106,42 @@ _SLOW = [name for name in ODD if name != "sparing with keys"]
     "choices",
     [pytest.param(choices, id=name, marks=[pytest.mark.slow] * (name in _SLOW)) for name, choices in ODD.items()],
 )
-def test_every_value_of_a_service_that_was_checked_is_right(choices: dict[str, Any], tmp_path: Path) -> None:
+def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, Any], tmp_path: Path) -> None:
     with foreign(**choices) as service:
-        lake, checked, run = first_contact(tmp_path, service)
-    assert checked.code == 0, checked.out
-    assert run.code == 0, run.err
+        lake = new_lake(tmp_path, service)
+        run = lake.run()
+        asked = len(service.requests)
+        again = lake.run("--refresh")
+    assert run.code == again.code == 0, run.err + again.err
     assert_true(lake)
-    assert len(service.paid) == COUNT, "the check asked for companies of the list, and one that does not exist"
+    assert len(service.paid) == COUNT, "it asked for companies of the list, and one that does not exist"
     assert not any(request.startswith("PUT") for request in service.requests)
+    assert "First contact" in run.err
+    assert "First contact" not in again.err
+    assert (lake.data / "state/profile.toml").exists() == bool(choices)
+    assert bool(choices) or asked <= len(DATASETS) + 3, "a service as assumed is asked three questions at most"
+
+
+@pytest.mark.parametrize("percent", [True, *slow(False)])
+def test_shares_of_a_service_that_states_per_cent_are_read_from_the_first_run_on(percent: bool, tmp_path: Path) -> None:
+    with foreign(percent=percent) as service:
+        lake = new_lake(tmp_path, service)
+        assert lake.run().code == 0
+        shares = lake.query("SELECT stake_fraction FROM relationships WHERE stake_fraction IS NOT NULL ORDER BY ALL")
+    expected = [one["percentage"] for company in lake.numbers for one in parties(company) if "percentage" in one]
+    assert [share for (share,) in shares] == sorted(expected)
+    assert lake.query("FROM rejects") == []
+
+
+def test_a_first_run_stops_before_it_buys_where_a_person_must_decide(tmp_path: Path) -> None:
+    with foreign(refusal="plain", form="none", gets=False) as service:
+        lake = new_lake(tmp_path, service)
+        run = lake.run()
+        assert run.code == 1
+        assert "so the list was not bought" in run.error_line
+        assert "`firmlake check LIST` shows everything; --no-check runs the list as it is" in run.error_line
+        assert not service.paid
+        assert "Run `firmlake check" in lake.run("--no-check").error_line
 
 
 DUTCH = """

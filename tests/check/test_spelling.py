@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from firmlake.check.check import choose_companies
 from firmlake.check.spelling import find_spelling
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, Settings
+from firmlake.enrich.contact import choose_companies
 
 KBC, SOLVAY = Company("BE", "0403227515"), Company("BE", "0403091220")
 HEINEKEN = Company("NL", "33011433")

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 import firmlake_sandbox
-from firmlake.check.check import Asking, check
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
 from firmlake.core.errors import DriftError, FirmlakeError, ServiceError, Stopped, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
+from firmlake.enrich.check import check
+from firmlake.enrich.contact import Asking
 from firmlake.enrich.plan import forecast, plan
 from firmlake.enrich.run import enrich, shortfall
 from firmlake.intake.company_list import read_company_list

@@ -88,6 +88,7 @@ class Lake:
             "FIRMLAKE_API__REQUESTS_PER_MINUTE": "0",
             "FIRMLAKE_API__RETRY_WAIT_MAX_SECONDS": "0.01",
             "FIRMLAKE_PATHS__DATA": str(self.data),
+            "FIRMLAKE_RUN__CHECK": "false",
             "FIRMLAKE_CONFIG": str(_empty_file(folder / "firmlake.toml")),
             "COLUMNS": "300",
             "NO_COLOR": "1",

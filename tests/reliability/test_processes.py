@@ -77,7 +77,9 @@ def test_a_signal_while_the_service_hangs_ends_the_run_within_ten_seconds(number
 def test_the_embedded_service_ends_with_the_run_that_started_it(number, make_lake):
     lake = make_lake(COUNT, api__base_url="sandbox", api__requests_per_minute=3)
     process = lake.start("run", str(lake.list))
-    poll(lambda: any(lake.data.glob("landing/*/*/*.zst")) and _children(process.pid))  # the log begins before the service does
+    poll(
+        lambda: any(lake.data.glob("landing/*/*/*.zst")) and _children(process.pid)
+    )  # the log begins before the service does
     children = _children(process.pid)
     process.send_signal(number)
     lake.end(process, 15)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 import msgspec
 
 from firmlake.api import requests
+from firmlake.api.answers import read_answer
 from firmlake.api.contract import DATASETS
+from firmlake.api.element import Element
 from firmlake.api.exchange import Answer
+from firmlake.api.unknown import says_unknown
 from firmlake.check.examples import (
     describe_refusal,
     find_bulk_example,
@@ -24,17 +26,14 @@ from firmlake.check.examples import (
 from firmlake.check.finding import Finding
 from firmlake.check.headers import find_credits, find_rate_limit
 from firmlake.check.limits import choose_repeated, find_companies_cap, find_page_cap, find_records_cap
-from firmlake.check.records import examine_records
-from firmlake.check.spelling import SPELLING, find_spelling, spellings
-from firmlake.check.talk import FORBIDDEN, Talk, content_of, is_refusal, read_json
-from firmlake.check.totals import find_totals
-from firmlake.check.values import Records
+from firmlake.check.spelling import SPELLING, find_spelling, has_two_spellings, spellings
+from firmlake.check.talk import FORBIDDEN, Talk, is_crash, is_refusal, pagination, read_json
 from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
 from firmlake.core.company import Company
-from firmlake.core.errors import UnusableAnswerError
+from firmlake.core.errors import RequestFailedError, UnavailableError, UnusableAnswerError
 from firmlake.service_lists.decode import read_list_page
 
-__all__ = ["ask_questions"]
+__all__ = ["ask_questions", "is_as_expected"]
 
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
 """The datasets to use for questions about companies; those without pages come first."""
@@ -87,18 +86,77 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     closed = {dataset: countries for dataset, (_, countries) in asked.items()}
     yield from _describe_endpoints(talk, firsts, answers, closed)
     others = [company for company in others if company.country not in chain.from_iterable(closed.values())]
-    yield find_totals(talk.answers)
     yield find_messages(talk, answers)
     yield find_language(talk, body, [known, *others])
     yield find_not_found(talk, body, known, stranger)
-    yield from examine_records(_gather(answers))
     yield find_errors(talk, known)
     yield find_rate_limit(talk)
     yield from find_credits(talk, [known, *others], stranger)
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
 
+def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Company]) -> bool:
+    """Ask as a run does, in at most three requests, whether a service answers as the settings say.
+
+    Args:
+        talk: The conversation, with a budget for all companies.
+        datasets: Those of the run; pages can be tried with financials only.
+        companies: At least one company of its list.
+
+    Returns:
+        False if another request may be understood better. True if all is well, or if the cause lies elsewhere (the
+        address is wrong, the token may not ask): a run deals with that.
+    """
+    dataset = "financials" if "financials" in datasets else datasets[0]
+    is_paged = DATASETS[dataset].is_paged
+    try:
+        first = talk.bulk(dataset, [*companies], *((1, 0) if is_paged else ()))
+        if not first.is_success:
+            return not (is_refusal(first) or is_crash(first))
+        elements = read_answer(dataset, first.body)
+    except (RequestFailedError, UnavailableError):
+        return not (talk.answers and is_crash(talk.answers[-1]))
+    except UnusableAnswerError:
+        return False
+    about = [element for element in elements if element.company in companies]
+    if not about or any(_is_unclear(talk, element) for element in about):
+        return False
+    known = [element for element in about if element.records is not None]
+    if _is_other_spelling(talk, dataset, companies, [element.company for element in known]):
+        return False
+    return not is_paged or _knows_pages(talk, known)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _is_unclear(talk: Talk, element: Element) -> bool:
+    """Return whether an element has neither records nor a message that runs understand."""
+    if element.problem or element.company is None:
+        return True
+    names, said = talk.api.names, element.message or ""
+    is_success = said.casefold() == names.success_message.casefold()
+    return element.records is None and not (is_success or says_unknown(names, element.company, said))
+
+
+def _is_other_spelling(talk: Talk, dataset: str, companies: Sequence[Company], known: Sequence[Company | None]) -> bool:
+    """Return whether the service knows a Belgian company only by the other spelling of its number."""
+    belgian = [company for company in companies if has_two_spellings(company)]
+    if not belgian or not {*belgian}.isdisjoint(known):
+        return False
+    other = talk.bulk(dataset, [belgian[0]], keep_leading_zero=not talk.api.keep_leading_zero)
+    return knows(other, belgian[0])
+
+
+def _knows_pages(talk: Talk, elements: Sequence[Element]) -> bool:
+    """Return whether the service has read a limit of 1, and reads an offset of 1 too."""
+    if any(element.count > 1 or element.limit not in (None, 1) for element in elements):
+        return False
+    longer = next((element.company for element in elements if (element.total or 0) > 1), None)
+    if longer is None:
+        return True
+    second = talk.bulk("financials", [longer], 1, 1)
+    return second.is_success and pagination(second).get("offset", 1) == 1 and pagination(second).get("limit", 1) == 1
 
 
 def _find_lists(talk: Talk) -> Iterator[Finding]:
@@ -224,17 +282,3 @@ def _advise(talk: Talk, dataset: str, said: str) -> str:
     if header:
         return f"Set api.language to a language that the service accepts in {ours}, and check again"
     return f"Ask the service to allow or repair {dataset}, or leave it out of run.datasets; else runs end with exit 3"
-
-
-def _gather(answers: dict[str, Answer]) -> Records:
-    """Read the records from bulk answers, by dataset and group."""
-    records: Records = {}
-    for dataset, answer in answers.items():
-        content = content_of(answer)
-        groups = records[dataset] = {name: [] for name in DATASETS[dataset].groups}
-        for element in content if isinstance(content, list) else []:
-            data: Any = element.get("data") if isinstance(element, dict) else None
-            for name, group in DATASETS[dataset].groups.items():
-                rows = data.get(group.key) if isinstance(data, dict) and group.key else data
-                groups[name] += rows if isinstance(rows, list) else []
-    return records

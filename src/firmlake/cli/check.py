@@ -47,12 +47,12 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     those of a run, so the next run does not buy them again. Nothing is changed in the service.
     """
     from firmlake.api import service
-    from firmlake.check.check import REQUESTS_MAX, choose_companies, write_settings
-    from firmlake.check.check import check as start
     from firmlake.check.finding import needs_you
     from firmlake.check.talk import EXPOSED_MAX
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
+    from firmlake.enrich.check import check as start
+    from firmlake.enrich.contact import REQUESTS_MAX, choose_companies, write_settings
     from firmlake.terminal.check import check_content, describe_asking, show_checked
 
     settings, origins = call.settings_with_origins()
@@ -64,7 +64,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
         call.say(describe_asking(settings, asking, REQUESTS_MAX, EXPOSED_MAX))
         checked = start(settings, asking, utc_now)
     if path is not None:
-        write_settings(path, checked, _kept(settings, origins), utc_now())
+        write_settings(path, {**_kept(settings, origins), **checked.changes}, checked.findings, utc_now())
     call.answer(check_content(checked), lambda: show_checked(checked))
     if path is not None:
         call.say(f"Written: {path}. To use it: `firmlake run LIST --config {quote(str(path))}`")

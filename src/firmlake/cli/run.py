@@ -29,6 +29,7 @@ _RUN_OPTIONS = (
         help="Exit with code 3 if any company failed (the default), or only if more than this share did, such as 0.02.",
     ),
     click.option("--refresh", is_flag=True, help="Fetch all companies again, even fresh ones."),
+    click.option("--no-check", is_flag=True, help="Ask a service that is new to the data folder no questions first."),
 )
 
 
@@ -59,9 +60,11 @@ def _list_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settings:
+def _run_settings(call: Call, *, refresh: bool, no_check: bool, **options: str | None) -> Settings:
     settings = call.settings(
-        **{f"run__{name}": value for name, value in options.items()}, run__refresh_after_days="0" if refresh else None
+        **{f"run__{name}": value for name, value in options.items()},
+        run__refresh_after_days="0" if refresh else None,
+        run__check="false" if no_check else None,
     )
     if options.get("depth") is not None and not settings.run.expand:
         raise UsageError(

@@ -8,7 +8,7 @@ import msgspec
 
 from firmlake.core.errors import UsageError
 from firmlake.core.files import find_group
-from firmlake.core.settings import Settings
+from firmlake.core.settings import PROFILE, Settings
 
 __all__ = ["Folders"]
 
@@ -64,6 +64,11 @@ class Folders(msgspec.Struct, frozen=True):
     def state(self) -> Path:
         """The lock, and the name of the service that the folder belongs to."""
         return self.data / "state"
+
+    @property
+    def profile(self) -> Path:
+        """The settings that fit the service, as the first run found them."""
+        return self.data / PROFILE
 
     @property
     def list_names(self) -> Path:

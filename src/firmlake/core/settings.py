@@ -51,6 +51,10 @@ class PathSettings(SettingsSection, frozen=True):
 DatasetName = Literal["financials", "lookalikes", "relationships"]
 
 
+PROFILE = "state/profile.toml"
+"""The settings that fit the service of a data folder, below that folder."""
+
+
 class RunSettings(SettingsSection, frozen=True):
     """What a run does and when it stops."""
 
@@ -107,6 +111,13 @@ class RunSettings(SettingsSection, frozen=True):
     time_zone: Annotated[str, Meta(description="time zone of the months and days in bills and budgets")] = (
         "Europe/Brussels"
     )
+    check: Annotated[
+        bool,
+        Meta(
+            description="ask a service that the data folder does not know yet up to three questions, before the first "
+            "run buys its list, and keep what differs in state/profile.toml"
+        ),
+    ] = True
     max_requests: Annotated[
         int, Meta(ge=-1, description="most requests to send before the run stops; -1 sets no limit")
     ] = -1

@@ -1,7 +1,7 @@
-"""Read settings from four layers: defaults, the TOML file, `FIRMLAKE_SECTION__KEY`, `--set section.key=value`.
+"""Read settings from five layers: defaults, profile, TOML file, `FIRMLAKE_SECTION__KEY`, `--set section.key=value`.
 
-Each layer overrides the one before it. An unknown key is an error, because a misspelt budget would otherwise mean no
-budget.
+The profile is what the first run of a data folder found out about its service. Each layer overrides the one before it.
+An unknown key is an error, because a misspelt budget would otherwise mean no budget.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import msgspec
 
 from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.example import read_example
-from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.settings import PROFILE, SANDBOX, PathSettings, Settings
 from firmlake.core.settings_api import RequestSettings
 from firmlake.core.settings_keys import KEYS, SECTIONS, choices_of, description_of, is_mapping, is_tuple
 from firmlake.core.text import shown
 
-__all__ = ["load_settings", "read_flags"]
+__all__ = ["load_settings", "read_flags", "read_profile"]
 
 ENVIRONMENT_PREFIX = "FIRMLAKE_"
 NOT_SETTINGS = (
@@ -85,6 +85,10 @@ def load_settings(
     ):
         for key, value, origin in layer:
             values[key] = _convert(key, value, origin, is_text)
+            origins[key] = origin
+    for key, value, origin in read_profile(Path(values.get("paths.data", PathSettings().data))):
+        if key not in values:
+            values[key] = _convert(key, value, origin, is_text=False)
             origins[key] = origin
     try:
         settings = msgspec.convert(_nest(values), Settings)
@@ -155,8 +159,26 @@ def _named_file(file: Path | None, environment: Mapping[str, str]) -> Path | Non
 def _from_file(file: Path | None, environment: Mapping[str, str]) -> Iterable[tuple[str, Any, str]]:
     named = _named_file(file, environment)
     path = named or DEFAULT_FILE
-    if named is None and not path.exists():
+    if named is not None or path.exists():
+        yield from _read(path)
+
+
+def read_profile(data: Path) -> Iterator[tuple[str, Any, str]]:
+    """Yield key, value and file of what the first run of a data folder found out about its service.
+
+    Raises:
+        SettingsError: The file cannot be read, or has a setting that is not about the form of requests and answers.
+    """
+    path = data / PROFILE
+    if not path.is_file():
         return
+    for key, value, origin in _read(path):
+        if not key.startswith(("api.", "contract.")) or key in ("api.base_url", "api.throttle_store"):
+            raise SettingsError(f"{key} ({origin}) does not belong into the profile of a service", f"Remove {path}")
+        yield key, value, origin
+
+
+def _read(path: Path) -> Iterable[tuple[str, Any, str]]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -27,7 +27,7 @@ from firmlake.report.doubts import count_read, step_for
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import TABLES, polars_schema
-from firmlake.tables.stage import Manifest
+from firmlake.tables.stage import Manifest, StagedFile
 from firmlake.warehouse.doubtful_fields import Vanished
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.lists import held_name
@@ -56,15 +56,15 @@ def decide_outcome(
         DriftError: The run holds a value or field that the settings under `contract` do not allow. Nothing was
             published.
     """
-    letters, rejects = _staged(run, manifest, "dead_letters"), _staged(run, manifest, "rejects")
-    drift = _staged(run, manifest, "drift")
+    letters, rejects = scan_staged(run, manifest.files, "dead_letters"), scan_staged(run, manifest.files, "rejects")
+    drift = scan_staged(run, manifest.files, "drift")
     refuse_unwanted(run, rejects, drift, now)
-    states = _staged(run, manifest, "company_state")
+    states = scan_staged(run, manifest.files, "company_state")
     waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
     causes = [*find_causes(settings, run.plan, states, letters, rejects), *find_cut(drift)]
     causes += find_lost(settings, run)
-    causes += find_unread(settings, run.plan, lambda table: _staged(run, manifest, table))
-    causes += find_absent(run, lambda table: _staged(run, manifest, table))
+    causes += find_unread(settings, run.plan, lambda table: scan_staged(run, manifest.files, table))
+    causes += find_absent(run, lambda table: scan_staged(run, manifest.files, table))
     kind = "some_failed" if causes else "done"
     if stopped:
         kind, causes = "stopped", [Cause(stopped.message, (stopped.next_step,)), *causes]
@@ -101,10 +101,10 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     )
 
 
-def _staged(run: Run, manifest: Manifest, table: str) -> pl.LazyFrame:
+def scan_staged(run: Run, staged: Iterable[StagedFile], table: str) -> pl.LazyFrame:
     """Scan a staged table lazily, so that a million companies need not fit into memory."""
     folder = run.folders.staged(run.run_id)
-    files = [folder / file.path for file in manifest.files if file.table == table]
+    files = [folder / file.path for file in staged if file.table == table]
     if not files:
         return pl.LazyFrame(schema=polars_schema(TABLES[table]))
     return pl.scan_parquet(files, glob=False, hive_partitioning=False)

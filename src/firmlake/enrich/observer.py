@@ -10,7 +10,7 @@ from firmlake.core.steps import at_once
 
 if TYPE_CHECKING:
     from firmlake.api.exchange import Answer
-    from firmlake.core.settings import ApiSettings
+    from firmlake.core.settings import ApiSettings, Settings
     from firmlake.delivery.list_file import Written
     from firmlake.enrich.plan import Planned
     from firmlake.landing.run import Outcome, Run
@@ -27,12 +27,14 @@ class Published(NamedTuple):
     Attributes:
         run: The run; if it had nothing to load, the last published run of the same list.
         failed: The companies that failed, grouped by dataset and reason; the ten largest groups.
+        settings: The settings of the run; those given, changed by what a first contact found.
     """
 
     run: Run
     outcome: Outcome
     summary: RunSummary
     failed: list[FailureGroup]
+    settings: Settings
 
 
 class Observer:

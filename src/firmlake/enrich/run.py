@@ -20,6 +20,7 @@ from firmlake import __version__
 from firmlake.api import service
 from firmlake.api.service import service_name
 from firmlake.core.clock import utc_now
+from firmlake.core.company import Company
 from firmlake.core.errors import DriftError, FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.failure import about_run
 from firmlake.core.folders import Folders
@@ -30,7 +31,8 @@ from firmlake.core.settings import Settings
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
-from firmlake.enrich.finish import decide_outcome, publish_run
+from firmlake.enrich.contact import VALUES_MIN, adopt, changes_by_values, meet
+from firmlake.enrich.finish import decide_outcome, publish_run, scan_staged
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned, clean_members
@@ -41,13 +43,15 @@ from firmlake.intake.lines import list_name_of, write_members
 from firmlake.landing.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
-from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
+from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.alerts import read_rules
-from firmlake.warehouse.generations import LINK, check_room, open_warehouse
+from firmlake.warehouse.generations import LINK, check_room, newest, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.unchanged import Unchanged, find_same_run, note_unchanged
 
 _FAILED_MAX = 10
+_LOOKED_AT = 10_000
+"""Companies of a list among which those of a first contact are chosen."""
 _KEY = ("country", "company_number")
 
 
@@ -83,7 +87,7 @@ def enrich(
         first = carry_out(settings, lambda: _plan_list(settings, company_list, file_back, now()), observer, now)
         if first is None:
             return []
-        published = [first, *_go_outward(settings, first, observer, now)]
+        published = [first, *_go_outward(first, observer, now)]
         if file_back:
             name = held_name(first.run)
             write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
@@ -122,6 +126,7 @@ def carry_out(
     observer: Observer,
     now: Callable[[], datetime],
     title: str = "",
+    values_min: int = 0,
 ) -> Published | None:
     """Carry out one run, for a caller that holds the data folder.
 
@@ -131,6 +136,7 @@ def carry_out(
         observer: Follows the run.
         now: The clock, UTC.
         title: The name of the expansion step; empty for the company list itself.
+        values_min: So many values of a field tell its scale at first contact; 0 leaves that to `run.check`.
 
     Returns:
         The published run; None if there is nothing to ask for.
@@ -142,8 +148,11 @@ def carry_out(
     started = observer.step(name("plan"), partial(_start, settings, plan, observer, now, title))
     if started is None:
         return None
-    with about_run(started[0].run_id):
-        return _fetch_and_publish(settings, *started, observer, name, now)
+    run, expected, credit_count, companies = started
+    with about_run(run.run_id):
+        settings, run = meet(settings, run, companies, observer, now)
+        least = values_min or VALUES_MIN * settings.run.check
+        return _fetch_and_publish(settings, run, expected, credit_count, observer, name, now, least)
 
 
 def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
@@ -165,8 +174,9 @@ def _fetch_and_publish(
     observer: Observer,
     name: Callable[[str], str],
     now: Callable[[], datetime],
+    values_min: int,
 ) -> Published:
-    if unchanged := _end_unchanged(run, now):
+    if unchanged := _end_unchanged(settings, run, now):
         observer.published(unchanged)
         return unchanged
     give_back()
@@ -183,16 +193,40 @@ def _fetch_and_publish(
             staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
             for shard in run.shards()
         ]
+        if values_min and newest(run.folders) is None:
+            settings, run, shards = _read_values(settings, run, shards, observer, name, now, values_min)
         outcome = observer.step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
     with open_warehouse(run.folders) as connection:
         summary = summarise(connection, run.run_id, run.folders.warehouse / LINK)
         assert summary
-        published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX))
+        published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX), settings)
     observer.published(published)
     return published
 
 
-def _end_unchanged(run: Run, now: Callable[[], datetime]) -> Published | None:
+def _read_values(
+    settings: Settings,
+    run: Run,
+    shards: list[Manifest],
+    observer: Observer,
+    name: Callable[[str], str],
+    now: Callable[[], datetime],
+    values_min: int,
+) -> tuple[Settings, Run, list[Manifest]]:
+    """Stage the first answers of a service again if their values show that it writes them in another way."""
+    files = [each for shard in shards for each in shard.files]
+    changes = changes_by_values(run, partial(scan_staged, run, files), values_min)
+    if not changes:
+        return settings, run, shards
+    settings, run = adopt(settings, run, changes, [], observer, now())
+    clear_stage(run)
+    again = [
+        observer.step(name(f"stage shard {shard} again"), partial(stage_shard, run, shard)) for shard in run.shards()
+    ]
+    return settings, run, again
+
+
+def _end_unchanged(settings: Settings, run: Run, now: Callable[[], datetime]) -> Published | None:
     """End a run that has nothing to load, without a generation; None if it has something.
 
     Returns:
@@ -209,7 +243,7 @@ def _end_unchanged(run: Run, now: Callable[[], datetime]) -> Published | None:
         summary = summarise_unchanged(connection, last.run_id, unchanged, run.folders.warehouse / LINK)
     plan = msgspec.structs.replace(last.plan, resume=run.plan.resume, credits_before=run.plan.credits_before)
     outcome = Outcome(run_id=run.run_id, finished_at=unchanged.finished_at, outcome="done")
-    return Published(Run(last.folders, plan), outcome, summary, [])
+    return Published(Run(last.folders, plan), outcome, summary, [], settings)
 
 
 @contextmanager
@@ -228,11 +262,9 @@ def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | Non
     return planned
 
 
-def _go_outward(
-    settings: Settings, first: Published, observer: Observer, now: Callable[[], datetime]
-) -> list[Published]:
+def _go_outward(first: Published, observer: Observer, now: Callable[[], datetime]) -> list[Published]:
     """Carry out the expansion steps until `run.depth`, a budget or the companies are exhausted."""
-    made, known = [first], pl.DataFrame()
+    made, known, settings = [first], pl.DataFrame(), first.settings
     for step in range(1, settings.run.depth + 1 if settings.run.expand else 1):
         last = made[-1]
         if last.outcome.outcome == "stopped":
@@ -257,26 +289,27 @@ def _start(
     observer: Observer,
     now: Callable[[], datetime],
     title: str,
-) -> tuple[Run, int, int] | None:
+) -> tuple[Run, int, int, list[Company]] | None:
     """Plan a run and start it. The plan is then released: the targets of a million companies take 400 MB.
 
     Returns:
-        The run, its estimated number of requests, and the credits it may spend (-1: any number); None if there is
-        nothing to ask for.
+        The run, its estimated number of requests, the credits it may spend (-1: any number), and its first companies;
+        None if there is nothing to ask for.
     """
     loaded = list(_load_ended(settings, observer, now))
     planned = plan()
     if own := [run for run in loaded if is_of_call(settings, run, planned.companies)]:
         rest = planned.targets.clear()
         observer.planned(planned._replace(unfinished=own[-1], targets=rest, estimate=Estimate({}, 0, 0.0, 0)), title)
-        return own[-1], 0, 0
+        return own[-1], 0, 0, []
     observer.planned(planned, title)
     if planned.companies.companies.is_empty():
         return None
     run = start_or_resume(settings, planned, now())
     log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
     expected = sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
-    return run, expected, planned.budget.credits
+    wanted = planned.targets.filter(pl.col("shard") > 0).select(_KEY).unique(maintain_order=True).head(_LOOKED_AT)
+    return run, expected, planned.budget.credits, [Company(*row) for row in wanted.iter_rows()]
 
 
 def _load_ended(settings: Settings, observer: Observer, now: Callable[[], datetime]) -> Iterator[Run]:
@@ -413,6 +446,5 @@ def _take_up(settings: Settings, planned: Planned, run: Run) -> Run:
         refresh_count=count_companies(targets.filter("is_refresh")),
         budget=planned.budget.limit,
     )
-    for marker in run.folders.staged(run.run_id).glob("*.json"):  # shards may have lost companies
-        marker.unlink()
+    clear_stage(run)  # shards may have lost companies
     return freeze_again(run, plan, {**tables, "targets": targets})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import duckdb
 
@@ -16,7 +17,7 @@ from firmlake.core.text import count_of, shown
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.versions import count_rows
 
-__all__ = ["count_read", "find_doubts", "step_for"]
+__all__ = ["Doubt", "count_read", "find_doubts", "step_for"]
 
 _FIELDS_MAX = 3
 _EXAMPLE_MAX = 40
@@ -25,7 +26,24 @@ _UNKNOWN_MIN = 3
 """So many companies of a country, all unknown, are no accident."""
 
 
-def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
+class Doubt(NamedTuple):
+    """A sign that the service means something else than firmlake reads.
+
+    Attributes:
+        text: What was seen.
+        next_step: What helps; empty if nothing does.
+        is_loss: Whether values were discarded.
+    """
+
+    text: str
+    next_step: str = ""
+    is_loss: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.text}. {self.next_step}" if self.next_step else self.text
+
+
+def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Doubt]:
     """List what a person should look at in a run; empty if the answers are as assumed."""
     return [
         *_other_scales(connection, run_id),
@@ -63,7 +81,7 @@ def count_read(dataset: str, column: str, unread: int) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of fields with values beyond 1 where shares or scores of 1 were expected."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for dataset, kind, path, count in connection.execute(_SCALES, [run_id]).fetchall():
@@ -82,21 +100,26 @@ def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterato
             what = f"{dataset}.{column} was discarded in {records}, because earlier values are beyond 1"
         vouch = ", or 1 if it does not" if withheld else ""
         setting = f'contract.scales = {{"{dataset}.{column}" = 100}}'
-        yield f"Another scale: {what}. If the service states per cent, set {setting}{vouch}, then `firmlake replay`"
+        yield Doubt(
+            f"Another scale: {what}",
+            f"If the service states per cent, set {setting}{vouch}, then `firmlake replay`",
+            is_loss=kind != "score",
+        )
 
 
-def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of whole numbers that the service states with decimals."""
     for dataset, path, count in connection.execute(_FRACTIONS, [run_id]).fetchall():
         column, _ = _field(dataset, path)
         setting = f'contract.types = {{"{dataset}.{column}" = "decimal"}}'
-        yield (
-            f"Decimals: {dataset}.{column} is no whole number in {count_of(count, 'record')}, where it was discarded. "
-            f"To keep it, set {setting}, then `firmlake replay`"
+        yield Doubt(
+            f"Decimals: {dataset}.{column} is no whole number in {count_of(count, 'record')}, where it was discarded",
+            f"To keep it, set {setting}, then `firmlake replay`",
+            is_loss=True,
         )
 
 
-def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of other fields with values that did not fit: how many, an example as received, and what helps."""
     by_step: dict[str, list[str]] = {}
     for dataset, path, code, count, example in connection.execute(_UNREAD, [run_id]).fetchall():
@@ -108,37 +131,40 @@ def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]
         by_step.setdefault(step_for(dataset, column, code), []).append(f"{dataset}.{column or path} in {of_all}{such}")
     for step, fields in by_step.items():
         more = f", and {len(fields) - _FIELDS_MAX} more fields" if len(fields) > _FIELDS_MAX else ""
-        yield f"Not read: {', '.join(fields[:_FIELDS_MAX])}{more}; discarded, and kept in extra_json. {step}"
+        text = f"Not read: {', '.join(fields[:_FIELDS_MAX])}{more}; discarded, and kept in extra_json"
+        yield Doubt(text, step, is_loss=True)
 
 
-def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of countries of which the service knows no company."""
     for country, count in connection.execute(_NONE_FOUND, [run_id, _UNKNOWN_MIN]).fetchall():
         zero = ", such as with the leading zero (api.keep_leading_zero)" if country == "BE" else ""
-        yield (
-            f"None found: the service knows none of {count:,} {ADJECTIVES.get(country, country)} companies. "
+        yield Doubt(
+            f"None found: the service knows none of {count:,} {ADJECTIVES.get(country, country)} companies",
             f"If they exist, it expects their numbers in another spelling{zero}: "
-            "`firmlake check LIST --write FILE` finds out, then run the list with --config FILE --refresh"
+            "`firmlake check LIST --write FILE` finds out, then run the list with --config FILE --refresh",
         )
 
 
-def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of companies that count as unknown only because no answer tells of them: that may be a passing fault."""
     found = connection.execute(_LEFT_OUT, [run_id]).fetchall()
     if found:
         counts = ", ".join(f"{dataset} of {count_of(count, 'company')}" for dataset, count, _ in found)
-        yield (
+        yield Doubt(
             f"Not mentioned: the service answered, but said nothing about {counts} (such as {found[0][2]}), so they "
-            "count as not found. If they exist, run the list again with --refresh"
+            "count as not found",
+            "If they exist, run the list again with --refresh",
         )
 
 
-def _accounts(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+def _accounts(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of companies whose newest accounts cannot be compared, such as accounts in thousands."""
     for count, example in connection.execute(_DOUBTFUL, [run_id]).fetchall():
-        yield (
-            f"Doubtful accounts: the newest of {count_of(count, 'company')} (such as {example}). Growth, medians and "
-            "sums leave them out; `firmlake query 'FROM portfolio WHERE NOT is_comparable'` lists them"
+        yield Doubt(
+            f"Doubtful accounts: the newest of {count_of(count, 'company')} (such as {example})",
+            "Growth, medians and sums leave them out; `firmlake query 'FROM portfolio WHERE NOT is_comparable'` lists "
+            "them",
         )
 
 

@@ -167,7 +167,7 @@ def _count_alerts(connection: duckdb.DuckDBPyConnection) -> AlertCounts | None:
 def _doubts(connection: duckdb.DuckDBPyConnection) -> str:
     """Tell what to look at in the last run."""
     ((run_id,),) = connection.execute("SELECT run_id FROM last_run").fetchall()
-    return "".join(f'<p class="doubt">{marked(line)}.</p>\n' for line in find_doubts(connection, run_id))
+    return "".join(f'<p class="doubt">{marked(str(doubt))}.</p>\n' for doubt in find_doubts(connection, run_id))
 
 
 class Figures(NamedTuple):

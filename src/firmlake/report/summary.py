@@ -144,7 +144,7 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         discard_count=discard_count,
         drift=drift,
         alerts=count_alerts(connection, run_id),
-        doubts=find_doubts(connection, run_id),
+        doubts=list(map(str, find_doubts(connection, run_id))),
         warehouse=warehouse,
     )
 

@@ -39,6 +39,7 @@ __all__ = [
     "answers_lost",
     "check_landed",
     "check_staged",
+    "clear_stage",
     "finish_stage",
     "landed_tables",
     "read_manifest",
@@ -122,6 +123,12 @@ def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
             raise FirmlakeError(
                 "A staging process was killed, probably for lack of memory", "Run again with fewer --processes"
             ) from None
+
+
+def clear_stage(run: Run) -> None:
+    """Forget which shards are staged, because their answers will be read in another way."""
+    for marker in run.folders.staged(run.run_id).glob("*.json"):
+        marker.unlink()
 
 
 def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from firmlake.check.check import Asking, Checked
 from firmlake.check.finding import VERDICTS, needs_you
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
+from firmlake.enrich.check import Checked
+from firmlake.enrich.contact import Asking
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_table
 

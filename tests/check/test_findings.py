@@ -1,4 +1,4 @@
-"""What `check` says of totals, of messages beside records and of charges, from a handful of answers."""
+"""What `check` says of messages beside records and of charges, from a handful of answers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import pytest
 
 from firmlake.api import requests
 from firmlake.api.exchange import Answer
-from firmlake.check.check import Checked
 from firmlake.check.headers import find_credits
 from firmlake.check.limits import choose_repeated
 from firmlake.check.talk import EXPOSED_MAX, Talk
-from firmlake.check.totals import find_totals
 from firmlake.check.wording import find_messages, find_not_found
 from firmlake.core.errors import Stopped
 from firmlake.core.settings import ApiSettings, Settings
+from firmlake.enrich.check import Checked
 from firmlake.terminal.check import show_checked
-from support import ACME, BOLT, NOON, found, lookalike, not_found, period
+from support import ACME, BOLT, NOON, found, not_found, period
 
 API = ApiSettings()
 
@@ -26,42 +25,6 @@ API = ApiSettings()
 def answer(*elements, limit=None, offset=None, dataset="financials", headers=None, status=200):
     request = requests.bulk(API, dataset, [ACME, BOLT], limit, offset)
     return Answer(request, 1, status, "", headers or {}, json.dumps(elements).encode(), NOON, 0.1, 0)
-
-
-def page(limit, offset, count, pagination):
-    element = found(ACME, "financials", *[period(2000 + n) for n in range(count)])
-    return answer({**element, "pagination": pagination}, limit=limit, offset=offset)
-
-
-@pytest.mark.parametrize(
-    ("totals", "verdict", "said"),
-    [
-        ((8, 8), "as_assumed", "the same with 2 page sizes"),
-        ((2, 8), "needs_you", "2 with a limit of 2, 8 with a limit of 50; it counts only the page"),
-        ((7, 7), "needs_you", "8 records, but a total of 7"),
-        (("8", 8.0), "as_assumed", "the same"),
-        ((None, 8), "covered", "is not a number"),
-        ((-1, -1), "covered", "requested again with twice the limit"),
-    ],
-)
-def test_totals_of_one_company_are_compared_over_all_pages(totals, verdict, said):
-    pages = zip((2, 50), (2, 8), totals, strict=True)
-    answers = [page(limit, 0, count, {"limit": limit, "offset": 0, "total": t}) for limit, count, t in pages]
-    finding = find_totals([*answers, answer(found(ACME, "lookalikes"), dataset="lookalikes"), answer(status=404)])
-    assert (finding.assumption, finding.verdict) == ("totals", verdict)
-    assert said in finding.seen
-    assert bool(finding.next_step) == (verdict == "needs_you")
-
-
-def test_a_page_from_elsewhere_says_nothing_against_the_total():
-    """The service did not understand our offset."""
-    answers = [page(limit, 3, 4, {"limit": limit, "offset": 0, "total": 4}) for limit in (4, 9)]
-    assert find_totals(answers).verdict == "as_assumed"
-
-
-def test_pages_without_pagination_need_a_person():
-    assert find_totals([page(5, 0, 3, None)]).verdict == "needs_you"
-    assert find_totals([page(5, 0, 0, None), answer()]).verdict == "not_observed"
 
 
 @pytest.mark.parametrize(
@@ -149,14 +112,6 @@ def test_a_company_is_named_many_times_only_where_that_should_cost_nothing(told,
         charged=1, tells_credits=told, bulk=lambda dataset, named, size: answer(*[{}] * size * repeats)
     )
     assert choose_repeated(talk, "lookalikes", ACME, BOLT) == chosen
-
-
-def test_lookalikes_that_come_in_pages_need_somebody():
-    element = found(ACME, "lookalikes", lookalike())
-    whole, cut = ({**element, "pagination": {"limit": 1, "total": total}} for total in (1, 2))
-    assert find_totals([answer(whole, dataset="lookalikes")]).verdict == "not_observed"
-    finding = find_totals([answer(cut, dataset="lookalikes")])
-    assert (finding.verdict, finding.seen) == ("needs_you", "lookalikes of BE 403227515: 1 records, but a total of 2")
 
 
 def test_words_for_an_unknown_company_that_name_it_are_written_for_any():

@@ -1,0 +1,327 @@
+"""First contact: the questions that a service is asked before a list is bought from it, and the settings that fit it.
+
+The command `check` asks them all. A first run asks up to three of its own kind, and the others only if one of these is
+answered in another way than the settings say. It keeps what it found as the profile of the data folder, the lowest
+layer of the settings.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import polars as pl
+
+from firmlake.api import service
+from firmlake.api.exchange import Answer
+from firmlake.api.throttle.budget import RequestBudget
+from firmlake.api.timing import REAL
+from firmlake.check.finding import Finding, needs_you
+from firmlake.check.questions import ask_questions, is_as_expected
+from firmlake.check.spelling import has_two_spellings
+from firmlake.check.talk import Talk
+from firmlake.core.company import Company
+from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
+from firmlake.core.files import write_file
+from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.settings_layers import read_profile
+from firmlake.core.settings_toml import render_changes
+from firmlake.core.signals import graceful
+from firmlake.core.text import count_of
+from firmlake.enrich.observer import Observer
+from firmlake.intake.company_list import read_company_list
+from firmlake.landing.run import Run, freeze_again, remove_run
+from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.privacy.persons import answer_filter
+from firmlake.tables.leaves import Leaf, leaves_of, setting_of
+
+REQUESTS_MAX = 200
+"""A usual check takes 40 requests, or about 100 if the refusals of the service do not say what is wrong."""
+WELL_KNOWN = (
+    Company("BE", "0403227515"),  # KBC Groep
+    Company("FR", "552032534"),  # Danone
+    Company("NL", "33011433"),  # Heineken
+    Company("BE", "0403091220"),  # Solvay
+    Company("FR", "542051180"),  # TotalEnergies
+    Company("NL", "17001910"),  # Koninklijke Philips
+)
+STRANGER = Company("BE", "0999983193")
+"""A well-formed number that is not assigned, to see how the service answers about an unknown company."""
+VALUES_MIN = 100
+"""Fewer values of a field say nothing about its scale."""
+_HUNDRED = 100
+_SEXES = ("financials.employee_male_fraction", "financials.employee_female_fraction")
+_FIRST = 3
+"""Companies of its list that a first run asks about."""
+
+
+class Asking(NamedTuple):
+    """The companies of a check: some that should exist and, if the credits allow it, one that does not."""
+
+    companies: tuple[Company, ...]
+    stranger: Company | None
+
+    @property
+    def credit_count(self) -> int:
+        """The most credits that the check may cost. Some services charge for a company that does not exist."""
+        return len(self.companies) + (self.stranger is not None)
+
+
+def choose_companies(settings: Settings, named: Sequence[Company], company_list: Path | None, most: int) -> Asking:
+    """Choose the companies to ask for.
+
+    Args:
+        settings: How to read a list.
+        named: Companies named by the user; the check asks for all of them.
+        company_list: If no companies are named, take the first of each country in this list, then others. None takes
+            well-known companies.
+        most: The most credits that may be spent.
+
+    Raises:
+        UsageError: More companies are named than there are credits. Raise `--companies`.
+        CompanyListError: The list cannot be used; the message says why.
+    """
+    if len(named) > most:
+        raise UsageError(f"{len(named)} companies are named, but --companies allows {most}", "Raise --companies")
+    wanted = most - (most > 1)  # one credit is for the company that does not exist
+    if named:
+        return Asking(tuple(dict.fromkeys(named)), STRANGER if len(named) <= wanted else None)
+    companies: Iterable[Company] = WELL_KNOWN
+    if company_list is not None:
+        rows = read_company_list(company_list, settings.intake).companies
+        companies = [Company(*row) for row in rows.select("country", "company_number").head(10_000).iter_rows()]
+        if not companies:
+            raise UsageError(f"{company_list} names no company", "Use another list, or run the check without one")
+    return Asking(tuple(_mix(companies)[:wanted]), STRANGER if most > 1 else None)
+
+
+@contextmanager
+def open_talk(
+    settings: Settings,
+    credits_max: int,
+    stop: threading.Event,
+    land: Callable[[Answer], object],
+    now: Callable[[], datetime],
+) -> Iterator[Talk]:
+    """Open a conversation with the service.
+
+    Args:
+        settings: The service.
+        credits_max: The most credits that the conversation may cost.
+        stop: Set to interrupt.
+        land: Called with each answer before anything acts on it.
+        now: The clock, UTC.
+    """
+    timing = REAL._replace(utc_now=now)
+    with service.open_access(settings) as (api, token, throttle):
+        budget = RequestBudget(throttle, REQUESTS_MAX)
+        with Talk(api, token, budget, credits_max, stop, land, timing) as talk:
+            yield talk
+
+
+def probe_of(run: Run, answer: Answer) -> Header:
+    """Make the header of an answer to a question: it may have cost a credit, but answers no target of the run."""
+    base = Header(
+        kind="probe", request_id="", run_id=run.run_id, shard=run.plan.shard_count, dataset=answer.request.endpoint,
+        companies=answer.request.companies, language=run.plan.language, fetched_at=answer.fetched_at,
+    )  # fmt: skip
+    return msgspec.structs.replace(answered(base, answer), kind="probe")
+
+
+def open_probes(run: Run) -> SegmentWriter:
+    """Open the segment of a run in which the answers to questions land."""
+    return SegmentWriter(run.folders.landing(run.run_id, run.plan.shard_count))
+
+
+def changes_of(findings: Iterable[Finding]) -> dict[str, Any]:
+    """Join the settings of findings, by dotted key."""
+    changes: dict[str, Any] = {}
+    for key, value in (change for finding in findings for change in finding.settings.items()):
+        changes[key] = {**changes.get(key, {}), **value} if isinstance(value, dict) else value
+    return changes
+
+
+def apply_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Change settings by dotted key."""
+    for key, value in changes.items():
+        settings = _replace(settings, key.split("."), value)
+    return settings
+
+
+def write_settings(path: Path, changes: Mapping[str, Any], findings: Iterable[Finding], now: datetime) -> None:
+    """Write a settings file.
+
+    Args:
+        path: The file; it is replaced.
+        changes: What to write, by dotted key.
+        findings: Why, for what is due to a finding.
+        now: The time, for the first line of the file.
+    """
+    reasons = {key: f"{one.assumption}: {one.seen}" for one in findings for key in one.settings}
+    text = f"# Written by firmlake on {now:%Y-%m-%d}: what differs from the defaults with this service.\n\n"
+    text += render_changes(changes, reasons)
+    write_file(path, lambda aside: aside.write_bytes(text.encode()))
+
+
+def meet(
+    settings: Settings, run: Run, companies: Sequence[Company], observer: Observer, now: Callable[[], datetime]
+) -> tuple[Settings, Run]:
+    """Ask a service that the data folder does not know yet, before a run buys its list.
+
+    Args:
+        settings: The settings of the run. `run.check = false` asks nothing, and neither does the embedded service.
+        run: The run, which has begun. Answers land in it, so no credit is lost.
+        companies: Companies that the run will ask for, in any number.
+        observer: Follows the run.
+        now: The clock, UTC.
+
+    Returns:
+        The settings that fit the service, which are now the profile of the data folder, and the run that reads its
+        answers by them.
+
+    Raises:
+        ServiceError: The service differs in a way that no setting covers, or in which a person must decide.
+    """
+    asked = _mix(companies)[:_FIRST]
+    is_embedded = settings.api.base_url == SANDBOX
+    if not (settings.run.check and asked) or is_embedded or service.is_stamped(run.folders):
+        return settings, run
+    clean = answer_filter(settings.privacy, run.folders, settings.contract)
+    stranger = STRANGER if settings.run.max_credits < 0 else None
+    findings: list[Finding] = []
+    with graceful() as stop, closing(open_probes(run)) as writer:
+
+        def land(answer: Answer) -> None:
+            if answer.request.companies:
+                writer.append(probe_of(run, answer), clean(answer.body))
+
+        with open_talk(settings, len(asked) + 1, stop, land, now) as talk:
+            if not is_as_expected(talk, settings.run.datasets, asked):
+                with suppress(RequestFailedError, UnavailableError):  # the run says so in its own way
+                    findings = list(ask_questions(talk, asked, stranger))
+            said = count_of(len(talk.answers), "request")
+            is_paid = any(answer.is_success and answer.request.companies for answer in talk.answers)
+    changes = changes_of(findings)
+    if open_points := [one for one in needs_you(findings) if not one.assumption.startswith("endpoints")]:
+        if not is_paid:
+            remove_run(run)
+        raise _describe(open_points, said)
+    observer.advised(f"First contact with {settings.api.base_url} ({said}): {_summary(changes)}")
+    if changes:
+        return adopt(settings, run, changes, findings, observer, now())
+    return settings, _read_by(settings, run)
+
+
+def adopt(
+    settings: Settings,
+    run: Run,
+    changes: Mapping[str, Any],
+    findings: Iterable[Finding],
+    observer: Observer,
+    now: datetime,
+) -> tuple[Settings, Run]:
+    """Keep settings in the profile of the data folder, and let a run read its answers by them.
+
+    Returns:
+        The changed settings and run.
+    """
+    profile = {key: value for key, value, _ in read_profile(run.folders.data)}
+    write_settings(run.folders.profile, {**profile, **changes}, findings, now)
+    observer.advised(f"Written: {run.folders.profile}, which each run of this data folder reads")
+    settings = apply_changes(settings, changes)
+    return settings, _read_by(settings, run)
+
+
+def changes_by_values(run: Run, staged: Callable[[str], pl.LazyFrame], least: int) -> dict[str, Any]:
+    """Find what the values of a run say about how the service writes them, where there is one reading only.
+
+    - Per cent: the shares of men and women add up to 100, or most of at least so many values of a share or score are
+      above 1 and none is above 100. Then the other fields in which most values are above 1 are in per cent too.
+    - Decimals: a whole number was expected, and the service sends 12.5.
+
+    Args:
+        run: The run.
+        staged: Returns the staged rows of a table.
+        least: Fewer values of a field say nothing about its scale.
+
+    Returns:
+        Settings under `contract`, by dotted key. Fields for which there is a setting already are left out.
+    """
+    contract = run.plan.contract
+    leaves = [(dataset, leaf) for dataset in run.plan.datasets for leaf in leaves_of(dataset, contract)]
+    shares = {
+        f"{dataset}.{leaf.name}": _values(dataset, leaf, staged)
+        for dataset, leaf in leaves
+        if leaf.kind in ("fraction", "score") and setting_of(contract.scales, dataset, leaf.name, leaf.path) is None
+    }
+    beyond = [name for name, values in shares.items() if 2 * (values > 1).sum() > len(values)]
+    beyond = [name for name in beyond if not (shares[name] > _HUNDRED).any()]
+    sexes = [shares[name] for name in _SEXES if name in shares and len(shares[name])]
+    is_sum = len(sexes) == len(_SEXES) and abs(sum(each.mean() for each in sexes) - _HUNDRED) < 1  # type: ignore[misc]
+    is_proved = is_sum or any(len(shares[name]) >= least for name in beyond)
+    scales = dict.fromkeys([*_SEXES] * is_sum + beyond, _HUNDRED) if is_proved else {}
+    types = {
+        f"{dataset}.{leaf.name}": "decimal"
+        for dataset, leaf in leaves
+        if leaf.kind == "integer" and len(_rejected(dataset, leaf, "not_whole", staged))
+    }
+    found = {"contract.scales": {**contract.scales, **scales}, "contract.types": {**contract.types, **types}}
+    return {key: value for key, value in found.items() if value != getattr(contract, key.partition(".")[2])}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _values(dataset: str, leaf: Leaf, staged: Callable[[str], pl.LazyFrame]) -> pl.Series:
+    """Return the values of a field as the service sent them, those that were discarded too."""
+    kept = staged(dataset).select(pl.col(leaf.name).cast(pl.Float64)).collect().to_series()
+    return pl.concat([kept.alias("value"), _rejected(dataset, leaf, "beyond_one", staged)]).drop_nulls()
+
+
+def _rejected(dataset: str, leaf: Leaf, code: str, staged: Callable[[str], pl.LazyFrame]) -> pl.Series:
+    """Return the numbers of a field that were discarded for this reason."""
+    is_of_field = pl.col("path").str.replace(r"^.*\[\]\.", "") == leaf.path
+    found = staged("rejects").filter((pl.col("dataset") == dataset) & (pl.col("reason_code") == code) & is_of_field)
+    number = pl.col("value").str.strip_chars('"').str.replace(",", ".").cast(pl.Float64, strict=False)
+    return found.select(number).collect().to_series().drop_nulls()
+
+
+def _read_by(settings: Settings, run: Run) -> Run:
+    """Let a run read its answers by these settings; a kill may have come between them and the run's record."""
+    plan = msgspec.structs.replace(run.plan, names=settings.api.names, contract=settings.contract)
+    return run if plan == run.plan else freeze_again(run, plan, {})
+
+
+def _summary(changes: Mapping[str, Any]) -> str:
+    if not changes:
+        return "it answers as the settings say"
+    return f"it differs from the settings in {', '.join(changes)}"
+
+
+def _describe(open_points: Sequence[Finding], said: str) -> ServiceError:
+    first, *others = open_points
+    more = f" (and {count_of(len(others), 'more difference')})" if others else ""
+    return ServiceError(
+        f"The service differs from the settings, so the list was not bought ({said}): {first.assumption}: "
+        f"{first.seen}{more}",
+        f"{first.next_step}. `firmlake check LIST` shows everything; --no-check runs the list as it is",
+    )
+
+
+def _mix(companies: Iterable[Company]) -> list[Company]:
+    """Put one company of each country first, of Belgium one whose number has two spellings, if there is any."""
+    companies = list(companies)
+    in_order = sorted(companies, key=lambda company: not has_two_spellings(company))
+    firsts = {company.country: company for company in reversed(in_order)}
+    first = [firsts[country] for country in sorted(firsts)]
+    return [*first, *(company for company in companies if company not in first)]
+
+
+def _replace(section: Any, names: list[str], value: Any) -> Any:
+    name, *rest = names
+    return msgspec.structs.replace(section, **{name: _replace(getattr(section, name), rest, value) if rest else value})
