@@ -29,7 +29,9 @@ from firmlake.enrich import finish, run
 from firmlake.enrich import held as holding
 from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
-from support import INDEXED, Elsewhere, index_rows
+from support import INDEXED, UNASKED, Elsewhere, index_rows
+
+os.environ.update(UNASKED)
 
 # Several test processes share few processors, so that slow examples say nothing. The same examples every time, so that
 # a failure belongs to the change before it; `--hypothesis-profile explore` looks for new ones, and for more.

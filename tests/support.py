@@ -42,6 +42,8 @@ CIRC = Company("FR", "552032534")
 DATASETS = ("financials", "lookalikes", "relationships")
 LISTS = {"service_lists", "service_list_columns", "list_changes", "contact_additions"}
 COMPANY_LISTS = {"company_lists", "list_members"}
+UNASKED = {"FIRMLAKE_RUN__CHECK": "false"}
+"""First runs that ask the service nothing of its own, so that their requests can be counted."""
 STAGED = TABLES.keys() - LISTS - COMPANY_LISTS - {"runs", "loads", "company_changes", "alerts", "alert_rules"}
 """Tables whose rows a run stages; those of lists come another way, the others are made by the load."""
 

@@ -20,6 +20,7 @@ from firmlake.enrich.run import enrich
 from firmlake.rebuild.replay import replay
 from firmlake.warehouse.generations import ask, list_generations
 from firmlake.warehouse.views import definitions
+from support import UNASKED
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,7 +48,7 @@ def sample_world(sandbox_process: Any, tmp_path_factory: pytest.TempPathFactory)
         "paths.alert_rules": str(ROOT / "config/watch.toml"),
         "run.storage_version": "v1.4.0",
     }
-    settings, _ = load_settings(flags=flags, environment={})
+    settings, _ = load_settings(flags=flags, environment=UNASKED)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRMLAKE_API_TOKEN", "secret")
         (published,) = enrich(settings, ROOT / "data/intake/sample.csv", "a test")

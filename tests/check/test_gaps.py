@@ -15,7 +15,7 @@ from firmlake_sandbox.dialects import DIALECTS
 
 PAGE = (Path(__file__).parents[2] / "docs/service_gaps.md").read_text("utf-8")
 ROWS = {line.split(" | ")[0].removeprefix("| ") for line in PAGE.splitlines() if line.startswith("| ")}
-APART = {"address", "a run with these settings"}
+APART = {"address", "a run with these settings", "values"}
 """Findings about no gap of the specification."""
 AROUND = {"JSON", "transfer", "elements"}
 """Gaps that a paragraph is about, not a row."""

@@ -33,7 +33,7 @@ from firmlake.enrich.run import enrich
 from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
 from firmlake.landing.run import freeze_again
-from support import ACME, BOLT, publish_list, slow, with_views
+from support import ACME, BOLT, UNASKED, publish_list, slow, with_views
 
 
 def publish_lines(folders, companies, cells, **more):
@@ -47,7 +47,7 @@ def give_back(folders, path, columns=()):
 
 def settings_of(sandbox, tmp_path):
     flags = {"api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "paths.data": str(tmp_path / "data")}
-    return load_settings(flags=flags, environment={})[0]
+    return load_settings(flags=flags, environment=UNASKED)[0]
 
 
 def read_csv(path):

@@ -25,6 +25,7 @@ from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.plan import describe_plan
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import Sandbox
+from support import UNASKED
 
 START = datetime(2026, 3, 2, 2, tzinfo=UTC)
 COUNT = 8
@@ -53,7 +54,7 @@ class Schedule:
             **values,
         }
         return load_settings(
-            flags={key.replace("__", "."): str(value) for key, value in given.items()}, environment={}
+            flags={key.replace("__", "."): str(value) for key, value in given.items()}, environment=UNASKED
         )[0]
 
     def go(self, day: float) -> None:

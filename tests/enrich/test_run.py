@@ -15,6 +15,7 @@ from firmlake.enrich.run import enrich, redrive, shortfall
 from firmlake.enrich.shards import _one_by_one
 from firmlake_sandbox import Sandbox
 from other_service import start_other_service
+from support import UNASKED
 
 
 class Recording(Observer):
@@ -62,7 +63,7 @@ def settings(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             "run.shard_companies": "5",
             **{key.replace("__", "."): str(value) for key, value in values.items()},
         }
-        return load_settings(flags=flags, environment={})[0]
+        return load_settings(flags=flags, environment=UNASKED)[0]
 
     return make
 

@@ -24,7 +24,7 @@ from firmlake.landing.run import list_runs
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.prune import find_removable
-from support import BOLT, DAY, query
+from support import BOLT, DAY, UNASKED, query
 
 from .everything import places_of
 from .support import NAME, SPELLED, make_weeks, settings_of, week
@@ -49,7 +49,7 @@ def made(tmp_path_factory, sandbox_process):
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-        settings = load_settings(flags=flags, environment={})[0]
+        settings = load_settings(flags=flags, environment=UNASKED)[0]
         enrich(settings, folder / "list.csv", "a test")
         shutil.copytree(folder / "data", folder / "copy", symlinks=True)
         yield settings, folder

@@ -11,7 +11,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.run import enrich
 from firmlake.landing.segments import read_segment
-from support import query
+from support import UNASKED, query
 
 _ROWS = """
     SELECT country, company_number, direction, position, related_country, related_company_number, function,
@@ -38,7 +38,7 @@ def made(tmp_path_factory, sandbox_process):
                 "api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "run.datasets": "relationships",
                 "paths.data": str(folder / persons), "privacy.persons": persons,
             }  # fmt: skip
-            enrich(load_settings(flags=flags, environment={})[0], folder / "list.csv", "a test")
+            enrich(load_settings(flags=flags, environment=UNASKED)[0], folder / "list.csv", "a test")
             made[persons] = Folders(folder / persons)
     return made
 

@@ -37,7 +37,7 @@ def doubts_of(folders, dataset, *elements, with_page=True):
     publish_landed(run)
     with_views(folders)
     with open_warehouse(folders) as connection:
-        return find_doubts(connection, run.run_id), make_report(connection, NOON).html if with_page else ""
+        return list(map(str, find_doubts(connection, run.run_id))), make_report(connection, NOON).html if with_page else ""
 
 
 @pytest.mark.parametrize(("unknown", "known", "is_doubtful"), [(3, 0, True), *slow((2, 0, False), (3, 1, False))])
@@ -97,7 +97,7 @@ def test_companies_that_are_unknown_only_because_nothing_was_said_about_them_are
     publish_landed(run)
     with_views(folders)
     with open_warehouse(folders) as connection:
-        (doubt,) = find_doubts(connection, run.run_id)
+        (doubt,) = map(str, find_doubts(connection, run.run_id))
     assert doubt.startswith("Not mentioned: the service answered, but said nothing about relationships of 2 companies")
     assert "--refresh" in doubt
 

@@ -19,7 +19,7 @@ from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.numbers import BASE_BITS, COUNTRIES, parse_number, spell_number
 from firmlake_sandbox.related import list_relationships
 from firmlake_sandbox.world import EMPTIED, World, identify, is_found, list_events
-from support import query
+from support import UNASKED, query
 
 from . import recomputed
 
@@ -108,7 +108,7 @@ def weeks(tmp_path_factory):
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("FIRMLAKE_API_TOKEN", "sandbox")
-        settings = load_settings(flags={**flags, "api.base_url": sandbox.base_url}, environment={})[0]
+        settings = load_settings(flags={**flags, "api.base_url": sandbox.base_url}, environment=UNASKED)[0]
         for week in WEEKS:
             sandbox.set_options(week=week)
             enrich(settings, folder / "list.csv", "a week", Observer())
