@@ -37,7 +37,8 @@ def doubts_of(folders, dataset, *elements, with_page=True):
     publish_landed(run)
     with_views(folders)
     with open_warehouse(folders) as connection:
-        return list(map(str, find_doubts(connection, run.run_id))), make_report(connection, NOON).html if with_page else ""
+        doubts = [str(doubt) for doubt in find_doubts(connection, run.run_id)]
+        return doubts, make_report(connection, NOON).html if with_page else ""
 
 
 @pytest.mark.parametrize(("unknown", "known", "is_doubtful"), [(3, 0, True), *slow((2, 0, False), (3, 1, False))])
