@@ -16,7 +16,7 @@ from firmlake.api.requests import bulk
 from firmlake.check.examples import find_bulk_example
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
-from reliability.support import Lake
+from reliability.support import Lake, poll
 from support import NOON, slow
 
 from .foreign import Foreign, foreign, truth
@@ -229,3 +229,20 @@ def test_a_structure_that_only_other_names_bring_to_light_is_quoted() -> None:
     talk = Talk(lambda sent: b'[{"Id": 1}]' if "identifiers" in sent else b"[]")
     finding = find_bulk_example(cast("Any", talk), "lookalikes", Company("FR", "005550082"))
     assert (finding.verdict, finding.seen) == ("needs_you", 'the answer is not an array of elements: 200: [{"Id": 1}]')
+
+
+@pytest.mark.parametrize("count", [2, *slow(1, 9, 20, 25, 27)])
+def test_a_first_run_that_is_killed_goes_on_with_what_it_has_found_out(count: int, tmp_path: Path) -> None:
+    with foreign(form="company-id", body=("companies", "country", "companyNumber")) as service:
+        lake = new_lake(tmp_path, service)
+        process = lake.start("run", str(lake.list))
+        poll(lambda: len(service.requests) >= count or process.poll() is not None)
+        process.kill()
+        lake.end(process)
+        run = lake.run()
+        assert run.code == 0, run.err
+        assert lake.call("verify").code == 0
+        assert lake.run("--refresh").code == 0
+    assert_true(lake)
+    assert "companyId" in (lake.data / "state/profile.toml").read_text()
+    assert lake.strays() == []
