@@ -379,6 +379,14 @@ def test_a_share_a_little_above_the_whole_is_kept(literal):
     assert (row["stake_fraction"], rejected) == (Decimal(literal.strip('"').replace(",", ".")), {})
 
 
+@pytest.mark.parametrize("literal", ['"25%"', '"25 %"', '"25,0%"'])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_a_share_with_a_sign_of_per_cent_has_one_reading(literal, scale):
+    contract = ContractSettings(scales={"relationships.stake_fraction": scale})
+    read = read_records(*PARENT, [raw(party(), percentage=literal)], contract)
+    assert read.frame["stake_fraction"].to_list() == [Decimal("0.25")]
+
+
 def test_an_example_of_rounding_does_not_fill_the_memory():
     read = read_records(*PARENT, [raw(party(), percentage="1e-999999")] * 50)
     assert all(len(seen.example) < 100 for seen in read.observations)
@@ -401,7 +409,7 @@ def test_a_score_that_is_no_number_is_discarded(literal):
 
 
 @pytest.mark.parametrize(
-    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00"', "20240101", "true", '"x"']
+    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00Z"', "20240101", "true", '"x"']
 )
 @pytest.mark.parametrize(("key", "column"), [("endDate", None), ("dateReceived", "date_received")])
 def test_a_date_that_is_none_is_discarded_with_its_record_where_it_names_the_period(key, column, literal):
@@ -418,9 +426,9 @@ def test_a_date_is_a_date(literal):
     assert row["end_date"].isoformat() == json.loads(literal)
 
 
-@pytest.mark.parametrize("time", ["T00:00:00", "T00:00:00Z", " 00:00:00.000", "T00:00:00.000+02:00"])
-def test_the_midnight_of_a_date_is_the_date(time):
-    """Libraries that have no type for dates write them so."""
+@pytest.mark.parametrize("time", ["T00:00:00", "T00:00:00Z", " 00:00:00.000", "T00:00:00.000+02:00", " 17:45"])
+def test_a_time_on_a_date_is_the_date(time):
+    """Libraries that have no type for dates write them so. With a zone, only midnight is clear."""
     row, reasons, _ = one(PERIOD, period(), endDate=json.dumps(f"2024-02-29{time}"))
     assert (row["end_date"].isoformat(), reasons) == ("2024-02-29", {})
 

@@ -39,8 +39,14 @@ whole is no share: percentages would be off by a factor of 100, which a sum woul
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
 _PLAIN_MAX = 60
-DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]00:00(?::00(?:\.0+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?")
-"""A date, or its midnight, as libraries write dates that have only a type for times."""
+DATE = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ](?:00:00(?::00(?:\.0+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?|[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?))?"
+)
+"""A date, or a time on it, as libraries write dates that have only a type for times.
+
+With a zone only midnight is clear: 23:00 in UTC is the next day in Brussels.
+"""
 
 
 class MisfitError(ValueError):

@@ -83,6 +83,8 @@ def _complete(leaf: Leaf, cells: Sequence[Raw], column: ReadColumn, notes: Notes
 
 
 def _read_cell(leaf: Leaf, received: bytes) -> _Cell:
+    if leaf.kind in ("fraction", "score") and received.endswith(b'%"'):  # whatever the scale of bare numbers is
+        leaf, received = leaf._replace(shift=2), received[:-2].rstrip() + b'"'
     kind, json = _meaning(leaf, received) or ("", received)
     try:
         value = read_cell(leaf, Raw(json))
