@@ -42,6 +42,7 @@ from firmlake.core.errors import (
     EXIT_DONE,
     EXIT_DRIFT,
     EXIT_FAILED,
+    EXIT_HELD,
     EXIT_LOCKED,
     EXIT_SIGTERM,
     EXIT_SOME_FAILED,
@@ -62,6 +63,7 @@ _WORST_FIRST = (
     EXIT_AUTHORIZATION,
     EXIT_DRIFT,
     EXIT_FAILED,
+    EXIT_HELD,
     EXIT_USAGE,
     EXIT_LOCKED,
     EXIT_SIGTERM,
@@ -78,6 +80,7 @@ _MEANINGS = {
     EXIT_AUTHORIZATION: "the token is refused",
     EXIT_DRIFT: "not published, the answers lack a known field",
     EXIT_LOCKED: "its data folder was in use",
+    EXIT_HELD: "not published, a gate holds it back",
     EXIT_SIGTERM: "interrupted",
 }
 _POLL_SECONDS = 5.0

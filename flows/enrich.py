@@ -134,7 +134,7 @@ class OnPage(Observer):
         show(lambda: show_summary(published.summary, published.failed))
         for line in (summary_line(published.summary), *failure_lines(published.failed)):
             record(line)
-        with open_warehouse(published.run.folders) as connection:
+        with open_warehouse(published.run.folders, with_held=True) as connection:
             rows = failure_rows(connection, published.summary.run_id)
             alerts = alert_rows(connection, published.summary.run_id)
         announce(published, alerts)

@@ -17,9 +17,9 @@ import msgspec
 import polars as pl
 import pytest
 
-from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
+from firmlake.core.rule import AlertRule
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import quote_text
 from firmlake.enrich.held import Held, read_held

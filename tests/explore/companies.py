@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from firmlake.core.alert_rule import AlertRule
 from firmlake.core.folders import Folders
+from firmlake.core.rule import AlertRule
 from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, make_run, party, period, publish_landed
 
 HOSTILE = "<img src=x onerror=alert(1)>"

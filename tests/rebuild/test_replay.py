@@ -10,10 +10,10 @@ import msgspec
 import polars as pl
 import pytest
 
-from firmlake.core.alert_rule import AlertRule
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import sha256_of, write_json
 from firmlake.core.folders import Folders
+from firmlake.core.rule import AlertRule
 from firmlake.landing.run import Run
 from firmlake.rebuild import verify as verify_module
 from firmlake.rebuild.replay import finished_runs

@@ -10,9 +10,9 @@ from datetime import date
 import duckdb
 import pytest
 
-from firmlake.core.alert_rule import AlertRule
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.core.rule import AlertRule
 from firmlake.report.alerts import (
     ALERT_RULES,
     WRITERS,

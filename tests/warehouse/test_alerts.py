@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 import duckdb
 import pytest
 
-from firmlake.core.alert_rule import AlertRule
+from firmlake.core.rule import AlertRule
 from firmlake.core.settings_layers import load_settings
 from firmlake.forget.forget import forget
 from firmlake.privacy.tombstones import Subject

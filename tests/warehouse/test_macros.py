@@ -8,8 +8,8 @@ from datetime import date, timedelta
 import duckdb
 import pytest
 
-from firmlake.core.alert_rule import AlertRule
 from firmlake.core.folders import Folders
+from firmlake.core.rule import AlertRule
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.schema import create_tables

@@ -8,7 +8,15 @@ import pytest
 
 from firmlake.core.errors import SettingsError
 from firmlake.core.sample import SAMPLE_SETTINGS
-from firmlake.warehouse.alerts import column_kinds, compared_columns, read_rules, to_sql, watchable
+from firmlake.warehouse.rules import (
+    column_kinds,
+    compared_columns,
+    countable,
+    read_gates,
+    read_rules,
+    to_sql,
+    watchable,
+)
 
 CONFIG = Path(__file__).parents[2] / "config" / "watch.toml"
 
@@ -110,3 +118,49 @@ def test_every_column_that_a_rule_may_name_has_a_kind(view):
     kinds = column_kinds(view)
     assert {"country", "company_number"} <= kinds.keys()
     assert set(kinds.values()) <= {"number", "text", "day", "boolean"}
+
+
+def test_the_gates_that_are_shipped_are_read_and_the_one_in_their_comment_too(tmp_path):
+    text = CONFIG.with_name("gates.toml").read_text("utf-8")
+    file = tmp_path / "gates.toml"
+    file.write_text(text + text.rpartition("\n# [")[2].join(["\n[", ""]).replace("\n# ", "\n"), "utf-8")
+    gates = read_gates(str(file)) or ()
+    assert len(gates) == 4
+    assert (gates[-1].list_name, gates[-1].publish_if, gates[2].when) == ("customers", "= 0", {})
+    assert read_gates("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[a]\nview = 'finding'\npublish_if = '= 0'",
+            "rule a: no gate can read the view 'finding'. Did you mean findings",
+        ),
+        ("[a]\npublish_if = '= 0'", "rule a: no gate can read the view ''"),
+        ("[a]\nview = 'companies'", "rule a: publish_if = '' is not a limit. Write an operator and a number of rows"),
+        ("[a]\nview = 'companies'\npublish_if = '>= -1'", "publish_if = '>= -1' is not a limit"),
+        ("[a]\nview = 'companies'\npublish_if = '>= last 10 %'", "is not a limit"),
+        ("[a]\nview = 'companies'\npublish_if = '>= 1; DROP'", "is not a limit"),
+        ("[a]\nview = 'companies'\npublish_if = '>= \u0661'", "is not a limit"),
+        ("[a]\nview = 'companies'\npublish_if = 0", "publish_if has the wrong type"),
+        ("[a]\nview = 'companies'\nseverity = 'high'\npublish_if = '= 0'", "there is no key severity"),
+        ("[a]\nview = 'companies'\nwhen = { nam = '= 0' }\npublish_if = '= 0'", "companies has no column nam. Did you"),
+        (
+            "[a]\nview = 'requests'\nlist = 'x'\npublish_if = '= 0'",
+            "requests has no companies, so it cannot be limited",
+        ),
+    ],
+)
+def test_a_wrong_gate_is_refused_with_the_remedy(tmp_path, text, said):
+    file = tmp_path / "gates.toml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(SettingsError) as error:
+        read_gates(str(file))
+    assert f"{file}" in error.value.message
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("view", countable())
+def test_every_relation_that_a_gate_may_read_has_columns(view):
+    assert column_kinds(view)

@@ -29,6 +29,7 @@ from firmlake.cli.look import company, query, report, status
 from firmlake.cli.match import match
 from firmlake.cli.mcp import mcp
 from firmlake.cli.prune import prune
+from firmlake.cli.publish import publish
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
 from firmlake.cli.service_lists import contacts, service_lists
@@ -116,6 +117,7 @@ _GROUPS: dict[str, dict[click.Command, str]] = {
         export: "Export the newest generation to a folder or a store",
         load: "Load the newest generation into a database",
         archive: "Copy the landed answers of published runs",
+        publish: "Release the generation that a gate holds back",
         replay: "Rebuild the warehouse from the landed answers",
         verify: "Check that answers, tables and warehouse agree",
         forget: "Erase a person, contact or company everywhere",

@@ -67,9 +67,12 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
 @click.argument("sql")
 @format_and_out(*_FORMATS)
 @_LIST_ALONE
+@click.option("--held", is_flag=True, help="Query the generation that a gate holds back, if there is one.")
 @click.option("--allow-files", is_flag=True, help="Let SQL read and write files, and load extensions.")
 @command
-def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list: str, allow_files: bool) -> None:
+def query(
+    call: Call, sql: str, kind: str | None, out: Path | None, company_list: str, held: bool, allow_files: bool
+) -> None:
     """Query the newest generation of the warehouse with DuckDB SQL, read-only.
 
     Without --allow-files, SQL can reach nothing but the warehouse: a query that you got from somebody else can neither
@@ -87,9 +90,8 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     kind = choose_format(kind, out, call.as_json, _FORMATS)
     if kind in BINARY_FORMATS and not out:
         raise UsageError(f"{kind} is binary and cannot be printed", "Add --out FILE")
-    with asking(
-        Folders.existing(call.settings()), sql, locked=not allow_files, company_list=company_list
-    ) as connection:
+    folders = Folders.existing(call.settings())
+    with asking(folders, sql, locked=not allow_files, company_list=company_list, with_held=held) as connection:
         if kind in BINARY_FORMATS and out:
             count = write_binary(out, kind, connection, sql)
             call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))

@@ -30,13 +30,14 @@ _in_processes = click.option(
 @click.command()
 @_in_processes
 @command
-def replay(call: Call, processes: int) -> None:
+def replay(call: Call, processes: int) -> int:
     """Rebuild tables and warehouse from the landed answers. Sends no request."""
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.forget import clean_restored
     from firmlake.rebuild.replay import replay as rebuild
     from firmlake.tables.leaves import check_contract
+    from firmlake.warehouse.gates import why_held
 
     settings = call.settings()
     check_contract(settings.contract)
@@ -65,6 +66,10 @@ def replay(call: Call, processes: int) -> None:
         {"runs": runs, "warehouse": str(made)},
         lambda: echo(f"{count} replayed into {made}, without a request"),
     )
+    if error := why_held(folders):
+        call.say(f"firmlake: {error}")
+        return error.exit_code
+    return EXIT_DONE
 
 
 @click.command()

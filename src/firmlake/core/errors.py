@@ -15,6 +15,7 @@
     │   └── ForbiddenError                the token may not use an endpoint, or not for some companies (403)
     ├── DriftError                   6    the service's answers changed shape: look at them before you publish
     ├── LockHeldError                7    wait for the other run
+    ├── HeldError                    8    a gate holds the generation back: look at it, then release it or run again
     ├── DamagedError                 1    a file written by firmlake has changed since; the message names it
     └── ServiceError                 1    the service did not give a usable answer
         ├── UnavailableError              one endpoint does not answer: leave it out, continue with the others
@@ -57,6 +58,7 @@ EXIT_STOPPED = 4
 EXIT_AUTHORIZATION = 5
 EXIT_DRIFT = 6
 EXIT_LOCKED = 7
+EXIT_HELD = 8
 EXIT_SIGHUP = 129
 EXIT_SIGINT = 130
 EXIT_SIGPIPE = 141
@@ -173,6 +175,12 @@ class LockHeldError(FirmlakeError):
     """Another process is working on the same data folder."""
 
     exit_code = EXIT_LOCKED
+
+
+class HeldError(FirmlakeError):
+    """A gate holds the new generation back; readers see the generation before."""
+
+    exit_code = EXIT_HELD
 
 
 class DamagedError(FirmlakeError):

@@ -60,6 +60,10 @@ class Folders(msgspec.Struct, frozen=True):
         """The file of a generation."""
         return self.warehouse / f"gen_{number:06}.duckdb"
 
+    def held(self, number: int) -> Path:
+        """The file of a generation that a gate holds back."""
+        return self.warehouse / f"held_{number:06}.duckdb"
+
     @property
     def state(self) -> Path:
         """The lock, and the name of the service that the folder belongs to."""

@@ -46,6 +46,13 @@ class PathSettings(SettingsSection, frozen=True):
         str,
         Meta(description='file of alert rules, such as config/watch.toml; "" raises no alerts'),
     ] = ""
+    gates: Annotated[
+        str,
+        Meta(
+            description="file of rules that each generation must meet to be published, such as config/gates.toml; "
+            '"" publishes all'
+        ),
+    ] = ""
 
 
 DatasetName = Literal["financials", "lookalikes", "relationships"]

@@ -233,7 +233,7 @@ def _publish(
         for key, value in found.items()
         if value != getattr(settings.contract, key.partition(".")[2])
     ]
-    with open_warehouse(run.folders) as connection:
+    with open_warehouse(run.folders, with_held=True) as connection:
         findings += [
             Finding(VALUES, doubt.text, "needs_you" if doubt.is_loss else "covered", next_step=doubt.next_step)
             for doubt in find_doubts(connection, run.run_id)

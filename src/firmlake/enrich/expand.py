@@ -14,7 +14,7 @@ from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.enrich.plan import Planned, plan_companies
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import newest_of_all, open_warehouse
 
 __all__ = ["check_expand", "neighbours", "open_steps", "plan_outward", "plan_steps", "spend"]
 
@@ -62,8 +62,8 @@ def plan_outward(
         now: UTC.
     """
     folders, outer = Folders.of(settings), inner.clear()
-    if newest(folders) is not None:
-        with open_warehouse(folders) as connection:
+    if newest_of_all(folders) is not None:
+        with open_warehouse(folders, with_held=True) as connection:
             outer = neighbours(connection, inner, known, settings.run.expand)
     planned = plan_companies(settings, outer, f"{settings.run.expand}, step {step}", now)
     return planned._replace(resume=f"{again} with --expand {settings.run.expand} --depth {step}")

@@ -29,7 +29,8 @@ from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest, StagedFile
 from firmlake.warehouse.doubtful_fields import Vanished
-from firmlake.warehouse.generations import newest, open_warehouse, publish
+from firmlake.warehouse.gates import judge
+from firmlake.warehouse.generations import newest, newest_of_all, open_warehouse, publish
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
@@ -78,25 +79,26 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     """Load a staged run into the next generation of the warehouse.
 
     Returns:
-        The generation that is now the newest.
+        The generation, published or held back by a gate.
 
     Raises:
         DriftError: More records than the settings allow would lose the value of a field. Nothing was published.
     """
     give_back()
 
-    def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+    def load(connection: duckdb.DuckDBPyConnection, number: int) -> bool:
         mark = Load(number, run.run_id, now, now)
         load_run(connection, run, manifest, outcome, mark, refuse_vanished(settings, run, now))
         if run.plan.alert_rules is None:  # otherwise the rules needed the views
             create_views(connection)
+        return judge(connection, run.folders, run.plan.gates, number)
 
     return publish(
         run.folders,
         load,
         memory_limit=settings.run.duckdb_memory,
         keep=settings.run.keep_generations,
-        start=newest(run.folders),
+        start=newest_of_all(run.folders),
         storage_version=settings.run.storage_version,
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import CompanyListError, FirmlakeError
+from firmlake.core.errors import CompanyListError, FirmlakeError, HeldError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
@@ -104,6 +104,9 @@ def enrich_source(
         published = enrich(settings, path, "firmlake.enrich", observer, file_back=back)
         if not published:
             raise CompanyListError(f"{path}: the list names no usable company", "Look at `firmlake.plan(...).refused`")
+        undone = shortfall(published)
+        if isinstance(undone, HeldError):
+            raise undone
         lines = pl.read_parquet(back.path)
     warehouse = newest(folders)
     assert warehouse
@@ -122,7 +125,7 @@ def enrich_source(
         of_list("relationships").pl(lazy=True),
         of_list("dead_letters").pl(),
         published[0].summary,
-        shortfall(published),
+        undone,
         warehouse,
     )
 

@@ -27,7 +27,7 @@ from firmlake.landing.run import Run, list_runs, unfinished_runs
 from firmlake.report.bill import spent_by, spent_this_month
 from firmlake.tables.index import AHEAD, micros, open_index
 from firmlake.tables.stage import landed_tables
-from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
+from firmlake.warehouse.generations import lost_warehouse, newest_of_all, open_warehouse
 from firmlake.warehouse.loads import MARGIN, Load, all_loads, closing_lead, run_loads
 
 
@@ -110,11 +110,11 @@ def find_unloaded(settings: Settings, folders: Folders) -> list[Run]:
 
 
 def _read_loads(folders: Folders, memory_limit: str) -> list[Load]:
-    if newest(folders) is None:
+    if newest_of_all(folders) is None:
         if lost := lost_warehouse(folders, unloaded_max=1):
             raise lost  # otherwise every company would be paid for again
         return []
-    with open_warehouse(folders, memory_limit=memory_limit) as connection:
+    with open_warehouse(folders, with_held=True, memory_limit=memory_limit) as connection:
         return run_loads(connection)
 
 

@@ -82,7 +82,7 @@ def _read(
     folders: Folders, company: Company, datasets: Sequence[str], run_id: str, undone: FirmlakeError | None
 ) -> HeldCompany:
     tables = {}
-    with open_warehouse(folders) as connection:
+    with open_warehouse(folders, with_held=True) as connection:
         for table in (table for dataset in datasets for table in COMPANY_TABLES[dataset]):
             # The names are our own, never data.
             order = ", ".join(name for name in TABLES[table].key if name not in company._fields)

@@ -35,8 +35,8 @@ from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 from firmlake.report.bill import Bill, read_bill
 from firmlake.tables.leaves import check_contract
-from firmlake.warehouse.alerts import read_rules
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import newest_of_all, open_warehouse
+from firmlake.warehouse.rules import read_gates, read_rules
 
 _WARN_SHARE = 0.8
 
@@ -152,9 +152,9 @@ def find_other_list(settings: Settings, companies: CompanyList) -> OtherList | N
         The list; None if no list has that name, or if both share at least half the companies of the smaller one.
     """
     folders, name = Folders.of(settings), settings.run.list_name or list_name_of(companies.path)
-    if newest(folders) is None:
+    if newest_of_all(folders) is None:
         return None
-    with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
+    with open_warehouse(folders, with_held=True, memory_limit=settings.run.duckdb_memory) as connection:
         connection.register("given", companies.companies.select(company_key().alias("company")).to_arrow())
         rows = connection.execute(_HELD, [name]).fetchall()
     found = OtherList(*rows[0]) if rows else None
@@ -259,10 +259,11 @@ def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bo
     Raises:
         CompanyListError: The list cannot be used.
         SettingsError: The data folder belongs to another service, a pattern of `contract` names no field, or a
-            rule of alerts is wrong.
+            rule of alerts or gate is wrong.
     """
     check_contract(settings.contract)
     read_rules(settings.paths.alert_rules)
+    read_gates(settings.paths.gates)
     folders = Folders.of(settings)
     check_service(settings, folders)
     companies = without_forgotten(
@@ -316,9 +317,9 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
 def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None:
     """Work out what the companies of a plan will cost in the next four weeks; None before the first run."""
     folders = Folders.of(settings)
-    if newest(folders) is None:
+    if newest_of_all(folders) is None:
         return None
-    with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
+    with open_warehouse(folders, with_held=True, memory_limit=settings.run.duckdb_memory) as connection:
         run = with_refresh_off(settings.run, folders)
         listed, left = planned.companies.companies, planned.targets.filter(~pl.col("is_paid"))
         return read_bill(connection, run, now, planned.budget.spent, listed, left)

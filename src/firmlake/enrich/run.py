@@ -6,7 +6,7 @@ expansion step is a run of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -21,7 +21,7 @@ from firmlake.api import service
 from firmlake.api.service import service_name
 from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
-from firmlake.core.errors import DriftError, FirmlakeError, SomeFailedError, Stopped
+from firmlake.core.errors import DriftError, FirmlakeError, HeldError, SomeFailedError, Stopped
 from firmlake.core.failure import about_run
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -44,9 +44,10 @@ from firmlake.landing.run import Frozen, Outcome, Run, RunPlan, freeze_again, fr
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
-from firmlake.warehouse.alerts import read_rules
-from firmlake.warehouse.generations import LINK, check_room, newest, open_warehouse
+from firmlake.warehouse.gates import why_held
+from firmlake.warehouse.generations import check_room, newest_link, newest_of_all, open_warehouse
 from firmlake.warehouse.lists import held_name
+from firmlake.warehouse.rules import read_gates, read_rules
 from firmlake.warehouse.unchanged import Unchanged, find_same_run, note_unchanged
 
 _FAILED_MAX = 10
@@ -71,7 +72,8 @@ def enrich(
         holder: The text that others see if they find the data folder locked.
         observer: Follows the run; None shows nothing.
         now: The clock, UTC.
-        file_back: Where to write the list with the figures of its companies; None writes no file.
+        file_back: Where to write the list with the figures of its companies, unless a gate holds them back; None writes
+            no file.
 
     Returns:
         The published runs: first that of the list, then one per expansion step.
@@ -88,7 +90,7 @@ def enrich(
         if first is None:
             return []
         published = [first, *_go_outward(first, observer, now)]
-        if file_back:
+        if file_back and not published[-1].summary.is_held:
             name = held_name(first.run)
             write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
             observer.written(observer.step(f"write {file_back.path.name}", write))
@@ -155,7 +157,7 @@ def carry_out(
         return _fetch_and_publish(settings, run, expected, credit_count, observer, name, now, least)
 
 
-def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
+def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
     """Return the most serious shortfall of published runs as an error; None if nothing was left undone."""
     found: list[FirmlakeError] = []
     for outcome in (each.outcome for each in published):
@@ -163,7 +165,12 @@ def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
             found.append(Stopped(f"Published what was fetched, but stopped: {outcome.reason}", outcome.next_step))
         elif outcome.outcome == "some_failed":
             found.append(SomeFailedError(f"Published, but {outcome.reason}", outcome.next_step))
-    return max(found, key=lambda error: error.exit_code, default=None)
+    worst = max(found, key=lambda error: error.exit_code, default=None)
+    held = why_held(published[-1].run.folders) if published else None
+    if held and worst:
+        reasons = dict.fromkeys(each.outcome.reason for each in published if each.outcome.reason)
+        return HeldError(f"{held.message}. Besides, {'; '.join(reasons)}", f"{held.next_step}. {worst.next_step}")
+    return held or worst
 
 
 def _fetch_and_publish(
@@ -193,11 +200,11 @@ def _fetch_and_publish(
             staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
             for shard in run.shards()
         ]
-        if values_min and newest(run.folders) is None:
+        if values_min and newest_of_all(run.folders) is None:
             settings, run, shards = _read_values(settings, run, shards, observer, name, now, values_min)
         outcome = observer.step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
-    with open_warehouse(run.folders) as connection:
-        summary = summarise(connection, run.run_id, run.folders.warehouse / LINK)
+    with open_warehouse(run.folders, with_held=True) as connection:
+        summary = summarise(connection, run.run_id, newest_link(run.folders))
         assert summary
         published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX), settings)
     observer.published(published)
@@ -239,8 +246,8 @@ def _end_unchanged(settings: Settings, run: Run, now: Callable[[], datetime]) ->
     note_unchanged(last, unchanged)
     remove_run(run)
     log("unchanged", run=run.run_id, same=last.run_id)
-    with open_warehouse(run.folders) as connection:
-        summary = summarise_unchanged(connection, last.run_id, unchanged, run.folders.warehouse / LINK)
+    with open_warehouse(run.folders, with_held=True) as connection:
+        summary = summarise_unchanged(connection, last.run_id, unchanged, newest_link(run.folders))
     plan = msgspec.structs.replace(last.plan, resume=run.plan.resume, credits_before=run.plan.credits_before)
     outcome = Outcome(run_id=run.run_id, finished_at=unchanged.finished_at, outcome="done")
     return Published(Run(last.folders, plan), outcome, summary, [], settings)
@@ -346,7 +353,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
     """Start a new run by freezing its plan, or take up the interrupted run of the same list.
 
     Raises:
-        SettingsError: A rule of `paths.alert_rules` is wrong.
+        SettingsError: A rule of `paths.alert_rules` or `paths.gates` is wrong.
     """
     if planned.unfinished:
         return _take_up(settings, planned, planned.unfinished)
@@ -380,6 +387,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
         names=settings.api.names,
         contract=settings.contract,
         alert_rules=read_rules(settings.paths.alert_rules),
+        gates=read_gates(settings.paths.gates),
         resume=_how_to_resume(folders, planned),
     )
     frozen, tables = _list_tables(settings, companies, frozen)

@@ -20,7 +20,7 @@ from firmlake.rebuild.replay import finished_runs, read_pruned
 from firmlake.service_lists.load import load_additions, load_overview
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shards
-from firmlake.warehouse.generations import checkpoint, connect_to, list_generations, remake
+from firmlake.warehouse.generations import checkpoint, connect_to, find_held, list_generations, remake
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, read_loads
 from firmlake.warehouse.schema import create_tables
@@ -52,7 +52,7 @@ def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, wr
     """
     steps: dict[str, Step] = {}
     clean: list[tuple[Path, list[Load]]] = []
-    for path in list_generations(folders):
+    for path in (*list_generations(folders), *filter(None, [find_held(folders)])):
         found = list(find(path))
         yield from found
         if not write:
@@ -76,7 +76,7 @@ def check_generations(folders: Folders) -> None:
     Raises:
         DamagedError: A generation cannot be read. The message says how to restore it.
     """
-    for path in list_generations(folders):
+    for path in (*list_generations(folders), *filter(None, [find_held(folders)])):
         with _explained(path):
             _read_loads(path)
 

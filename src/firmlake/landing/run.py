@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, sha256_of, write_file, write_parquet
 from firmlake.core.folders import Folders
+from firmlake.core.rule import AlertRule, Gate
 from firmlake.core.settings import ContractSettings, NameSettings
 from firmlake.landing.segments import Header, Landed, SegmentWriter, list_segments, read_segment
 
@@ -91,6 +91,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How answers are read; `Run.read_by` replaces it."""
     alert_rules: tuple[AlertRule, ...] | None = None
     """The rules that raise alerts, frozen because a replay raises them again; None leaves all alerts as they are."""
+    gates: tuple[Gate, ...] | None = None
+    """The rules that decide whether the generation with this run is published; None publishes it."""
 
     @property
     def subject(self) -> tuple[str, tuple[str, ...], str]:

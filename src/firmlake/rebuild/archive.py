@@ -26,7 +26,7 @@ from firmlake.delivery.destination import Destination, open_destination
 from firmlake.landing.run import BEGUN, ENDED, Run, list_runs, open_run, read_runs
 from firmlake.rebuild.replay import load_staged, read_finished
 from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import newest_of_all, open_warehouse
 from firmlake.warehouse.list_names import NameChange, read_name_changes, write_name_changes
 from firmlake.warehouse.loads import loaded_runs
 
@@ -85,9 +85,9 @@ def archive(folders: Folders, destination: Destination, tell: Callable[[str], ob
 
 
 def _published(folders: Folders) -> list[str]:
-    if newest(folders) is None:
+    if newest_of_all(folders) is None:
         return []
-    with open_warehouse(folders) as connection:
+    with open_warehouse(folders, with_held=True) as connection:
         return loaded_runs(connection)
 
 

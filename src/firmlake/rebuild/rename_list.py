@@ -39,7 +39,7 @@ def change_name(folders: Folders, settings: RunSettings, name: str, new_name: st
     Raises:
         UsageError: There is no such list, or the new name is taken or not valid.
     """
-    with open_warehouse(folders) as connection:
+    with open_warehouse(folders, with_held=True) as connection:
         old_name = find_named_list(connection, name).name
         others = [other for other in list_names(connection) if other != old_name]
     if new_name and (new_name.strip() != new_name or not new_name.isprintable() or len(new_name) > _NAME_MAX):

@@ -27,6 +27,7 @@ from firmlake.tables.stage import (
     read_manifest,
     stage_shards,
 )
+from firmlake.warehouse.gates import judge
 from firmlake.warehouse.generations import checkpoint, open_warehouse, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, loaded_runs, read_loads
@@ -171,6 +172,8 @@ def publish_content(
     keep: int,
     until: datetime | None = None,
     storage_version: str = "latest",
+    *,
+    is_judged: bool = False,
 ) -> Path:
     """Load runs and overviews into an empty generation in their original order, then the additions.
 
@@ -182,9 +185,11 @@ def publish_content(
         keep: The number of generations to keep.
         until: Load only additions that had landed by this time; None loads all.
         storage_version: The oldest DuckDB that can read the file.
+        is_judged: Whether the gates of the newest run decide about publishing.
     """
     order = {load.name: position for position, load in enumerate(content.loads)}
-    loaded_at = {load.name: load.loaded_at for load in content.loads}
+    earlier = {load.name: load for load in content.loads}
+    gates = content.staged[-1][0].plan.gates if content.staged and is_judged else None
     steps: list[tuple[datetime, str, Callable[..., None]]] = [
         *(
             (outcome.finished_at, run.run_id, partial(load_run, run=run, manifest=manifest, outcome=outcome))
@@ -195,18 +200,22 @@ def publish_content(
     steps.sort(key=lambda step: (order.get(step[1], len(order)), *step[:2]))
     applied = newest_applied(folders)
 
-    def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+    def load(connection: duckdb.DuckDBPyConnection, number: int) -> bool | None:
         create_tables(connection)
         last = number - (applied is not None)
         for position, (_, name, step) in enumerate(steps, 1 - len(steps)):
             moment = now()
-            step(connection, load=Load(last + position, name, moment, loaded_at.get(name, moment)))
+            before = earlier.get(name)
+            loaded_at, measures = (before.loaded_at, before.measures) if before else (moment, None)
+            step(connection, load=Load(last + position, name, moment, loaded_at, measures))
             checkpoint(connection, may_compact=True)
         if applied is not None:
             moment = now()
             load_additions(connection, folders, Load(number, applied, moment, moment), until)
-        if until is None:  # a verification compares only tables, so it needs no views
-            create_views(connection)
+        if until is not None:  # a verification compares only tables, so it needs no views
+            return None
+        create_views(connection)
+        return judge(connection, folders, gates, number)
 
     return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)
 
@@ -252,16 +261,16 @@ def replay(
     content = Content(staged, find_overviews(folders, loads, only_loaded=False), loads)
     if not (staged or content.overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "Fetch a list first with `firmlake run LIST`")
-    return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
+    return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version, is_judged=True)
 
 
 def _loaded(folders: Folders) -> tuple[list[str], list[Load]]:
-    """List the runs, and all loads, of the newest generation.
+    """List the runs, and all loads, of the newest generation, or of the one that is held back.
 
     Both lists are empty if the generation cannot be read, because a replay is the remedy for that.
     """
     try:
-        with open_warehouse(folders, of_any_version=True) as connection:
+        with open_warehouse(folders, of_any_version=True, with_held=True) as connection:
             return loaded_runs(connection), read_loads(connection)
     except (FirmlakeError, duckdb.Error):
         return [], []

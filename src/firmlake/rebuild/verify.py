@@ -23,7 +23,7 @@ from firmlake.rebuild.replay import NEVER, Content, find_overviews, finished_run
 from firmlake.service_lists.load import lists_loaded_at
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, required_manifest
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import newest_of_all, open_warehouse
 from firmlake.warehouse.loads import loaded_runs, read_loads
 from firmlake.warehouse.versions import as_of_columns
 
@@ -76,7 +76,7 @@ def verify(
     room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
-        with open_warehouse(folders, memory_limit=memory_limit) as warehouse:
+        with open_warehouse(folders, with_held=True, memory_limit=memory_limit) as warehouse:
             loaded, loads, until = loaded_runs(warehouse), read_loads(warehouse), lists_loaded_at(warehouse)
             # Read first, so that a damaged generation is reported as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
@@ -166,10 +166,10 @@ def check_unchanged(folders: Folders, *, memory_limit: str) -> Unchanged:
     Raises:
         DamagedError: A file is missing or was changed. The message names it and says how to restore it.
     """
-    with open_warehouse(folders, memory_limit=memory_limit) as warehouse:
+    with open_warehouse(folders, with_held=True, memory_limit=memory_limit) as warehouse:
         loaded = loaded_runs(warehouse)
         content_hashes(warehouse)  # DuckDB compares the checksum of each block that it reads
-    generation = newest(folders)
+    generation = newest_of_all(folders)
     files = {generation} if generation else set()
     runs = [run for run, _ in finished_runs(folders, loaded)]
     for run in runs:

@@ -33,6 +33,7 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     yield "written_timestamp_seconds", "When these metrics were written", [({}, datetime.now(UTC).timestamp())]
     yield "running", "1 while a process works on the data folder", [({}, float(bool(status.running)))]
     yield "outdated", "1 if another version of firmlake made the warehouse", [({}, float(bool(status.outdated)))]
+    yield "held", "1 if a gate holds the newest generation back", [({}, float(bool(status.held)))]
     yield from _families_of_lists(status)
     yield "failed_deliveries", "Exports and loads whose last attempt failed", [({}, len(status.undelivered))]
     if status.last_run:

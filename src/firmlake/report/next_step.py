@@ -44,6 +44,8 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
     if failure and failure.next_step:
         return failure.next_step
+    if status.held:
+        return "`firmlake query --held SQL` shows what is held back; `firmlake publish --anyway` releases it"
     if last is None:
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
     if last.next_step:

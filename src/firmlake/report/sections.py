@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from firmlake.report import charts
 from firmlake.report.groups import GROUPS
 from firmlake.report.operations import OPERATIONS
 from firmlake.report.portfolio import MOVERS
@@ -119,5 +120,32 @@ FINDINGS = Section(
     """,
 )
 
-SECTIONS = (*MOVERS, *CHANGED, *GROUPS, FINDINGS, *OPERATIONS)
+_FILLED = {"revenue": charts.PLUS, "total_assets": "var(--middle)", "employee_count": charts.MINUS}
+
+OVER_TIME = (
+    Section(
+        "",
+        "Filled figures by generation",
+        "Share of all held periods with a value, in the last 20 generations; `generation_quality` has every figure.",
+        f"""
+        SELECT generation::VARCHAR AS generation, name AS series, value / 100 AS value FROM generation_quality
+        WHERE kind = 'fill' AND name IN {tuple(_FILLED)} AND generation > (SELECT max(generation) FROM loads) - 20
+        ORDER BY generation_quality.generation, name
+        """,
+        chart=lambda frame: charts.lines(frame, "generation", _FILLED, formatted=".0%"),
+    ),
+    Section(
+        "",
+        "Gates by generation",
+        "What the gates of `paths.gates` measured in the last five generations. A generation whose gate failed was "
+        "held back until it was released or replaced.",
+        """
+        SELECT generation::VARCHAR AS generation, says AS gate, list_name, value, publish_if, last_value, is_failed
+        FROM generation_quality WHERE kind = 'gate' AND generation > (SELECT max(generation) FROM loads) - 5
+        ORDER BY generation_quality.generation DESC, is_failed DESC, gate
+        """,
+    ),
+)
+
+SECTIONS = (*MOVERS, *CHANGED, *GROUPS, FINDINGS, *OVER_TIME, *OPERATIONS)
 """All after the portfolio and alerts."""

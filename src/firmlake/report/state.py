@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 from msgspec import structs
 
-from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
+from firmlake.core.errors import EXIT_DONE, EXIT_HELD, EXIT_SOME_FAILED, EXIT_STOPPED
 from firmlake.core.failure import LastFailure
 from firmlake.report.bill import Bill
 from firmlake.report.summary import RunSummary
@@ -74,9 +75,13 @@ class ListStatus(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
 
     @staticmethod
-    def of(name: str, run: ListRun | None, failure: LastFailure | None, unfinished: list[str]) -> ListStatus:
-        """Return the status of a list, with its exit code."""
+    def of(
+        name: str, run: ListRun | None, failure: LastFailure | None, unfinished: list[str], held: Set[str]
+    ) -> ListStatus:
+        """Return the status of a list, with its exit code; `held` names the runs that a gate holds back."""
         code = _EXIT_CODES.get(run.outcome, EXIT_DONE) if run else None
+        if run and run.run_id in held:
+            code = EXIT_HELD
         if failure and not failure.is_mended:
             code = failure.exit_code
         return ListStatus(name=name, last_run=run, failure=failure, unfinished=unfinished, exit_code=code)
@@ -92,6 +97,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             of its list was published.
         failure: The newest of them.
         outdated: Why the warehouse cannot be read and what to do: another version of firmlake made it. Empty if it can.
+        held: Why a gate holds the newest generation back; empty if it is published. The rest is about that generation.
         undelivered: Exports and loads whose last attempt failed.
         unfinished: Runs that can be resumed, newest last: (run, list, companies asked for).
         refused: Runs that were refused at publishing, newest last: (run, list, reason).
@@ -123,6 +129,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[LastFailure]
     failure: LastFailure | None
     outdated: str
+    held: str
     undelivered: list[LastFailure]
     unfinished: list[tuple[str, str, int]]
     refused: list[tuple[str, str, str]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,8 @@ from firmlake.report.summary import summarise, summarise_unchanged
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.tables.index import open_index
 from firmlake.warehouse.exported import last_exports
-from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
+from firmlake.warehouse.gates import why_held
+from firmlake.warehouse.generations import lost_warehouse, newest, newest_link, newest_of_all, open_warehouse
 from firmlake.warehouse.incomplete import read_incomplete
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import all_loads, check_version, loaded_runs, run_loads
@@ -62,8 +63,11 @@ def read_status(
     damaged = {name: each for name, each in unreadable.items() if not (folders.runs / name / "plan.json").exists()}
     now = now or datetime.now(UTC)
     outdated, loaded = _read_loaded(folders)
-    is_readable = not (outdated or newest(folders) is None)
-    with open_warehouse(folders, company_list=company_list) if is_readable else nullcontext() as connection:
+    held = why_held(folders)
+    unreleased = set(loaded) - set(_read_loaded(folders, with_held=False)[1]) if held else set()
+    is_readable = not (outdated or newest_of_all(folders) is None)
+    opened = open_warehouse(folders, with_held=True, company_list=company_list) if is_readable else nullcontext()
+    with opened as connection:
         told = _read_warehouse(connection, folders, runs, loaded) if connection else dict(_NOTHING)
         open_, refused = _open(runs, loaded)
         going_on = [each for each in open_ if company_list.lower() in ("", each.plan.company_list.lower())]
@@ -73,10 +77,11 @@ def read_status(
     status = Status(
         data=folders.data,
         running=holder(folders),
-        lists=_lists(told.pop("list_runs"), failures, open_),
+        lists=_lists(told.pop("list_runs"), failures, open_, unreleased),
         failures=failures,
         failure=failures[-1] if failures else None,
         outdated=str(outdated or ""),
+        held=held.message if held else "",
         undelivered=failed_deliveries(folders.state),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
@@ -233,12 +238,12 @@ def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict
     return None, damaged
 
 
-def _read_loaded(folders: Folders) -> tuple[FirmlakeError | None, list[str]]:
+def _read_loaded(folders: Folders, *, with_held: bool = True) -> tuple[FirmlakeError | None, list[str]]:
     """Read which runs the warehouse holds, and why nothing else of it can be read; None if everything can."""
-    if newest(folders) is None:
+    if (newest_of_all if with_held else newest)(folders) is None:
         return None, []
     outdated, loaded = None, list[str]()
-    with open_warehouse(folders, of_any_version=True) as connection:
+    with open_warehouse(folders, of_any_version=True, with_held=with_held) as connection:
         try:
             check_version(connection)
         except FirmlakeError as error:
@@ -253,7 +258,7 @@ def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: 
 
     The newest loaded run is among the runs of lists even if it had no list.
     """
-    unchanged, runs, path = read_unchanged(folders), dict[str, ListRun](), folders.warehouse / LINK
+    unchanged, runs, path = read_unchanged(folders), dict[str, ListRun](), newest_link(folders)
     last_run = summarise(connection, loaded, path)
     for row in fetch_dicts(connection.execute(_LIST_RUNS, [loaded])):
         name = row.pop("list_name")
@@ -272,7 +277,7 @@ def _is_over(failure: LastFailure, told: dict[str, Any], loaded: list[str]) -> b
     return failure.run_id in loaded or bool(later and later.finished_at > failure.at)
 
 
-def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Run]) -> list[ListStatus]:
+def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Run], held: Set[str]) -> list[ListStatus]:
     """Bring together what is known of each list: its last run, its failure and its unfinished runs."""
     unfinished = [(held_name(run) or run.plan.list_name, run.run_id) for run in open_]
     failed = [(failure.list_name, failure) for failure in failures if failure.list_name]
@@ -287,6 +292,7 @@ def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Ru
             next(iter(of(folded, runs.items())), None),
             next(iter(of(folded, failed)), None),
             of(folded, unfinished),
+            held,
         )
         for folded, name in sorted(names.items())
     ]

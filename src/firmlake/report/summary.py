@@ -15,6 +15,7 @@ from firmlake.core.parts import fetch_dicts
 from firmlake.report.alerts import AlertCounts, count_alerts
 from firmlake.report.doubts import find_doubts
 from firmlake.tables.schemas import COMPANY_TABLES
+from firmlake.warehouse.generations import HELD
 from firmlake.warehouse.unchanged import Unchanged
 
 __all__ = [
@@ -105,6 +106,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     warehouse: Path
     is_unchanged: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a gate holds the generation back, so that readers do not see it."""
+        return self.warehouse.match(HELD)
 
     @property
     def unexplained_bill(self) -> str:

@@ -44,7 +44,7 @@ from firmlake.service_lists.contact_planning import (
 from firmlake.service_lists.decode import read_addition
 from firmlake.service_lists.load import lists_loaded_at, publish_lists, read_list_changes
 from firmlake.service_lists.overview import Overview, take_overview
-from firmlake.warehouse.generations import LINK, open_warehouse
+from firmlake.warehouse.generations import LINK, find_held, open_warehouse
 
 NO_CONTENT = 204
 _REFUSALS_MAX = 3
@@ -270,8 +270,9 @@ def _publish(settings: Settings, folders: Folders, progress: Applied, now: Calla
     last = max((one.changed_at for one in progress.standings.values()), default=None)
     if last is None:
         return
-    if (folders.warehouse / LINK).exists():  # a generation without the link is not published yet
-        with open_warehouse(folders) as connection:
+    # A generation without the link is not published yet.
+    if find_held(folders) or (folders.warehouse / LINK).exists():
+        with open_warehouse(folders, with_held=True) as connection:
             since = lists_loaded_at(connection)
         if since and since >= last:
             return
@@ -385,5 +386,5 @@ def _connected(settings: Settings) -> Iterator[Client]:
 def _publish_overview(settings: Settings, folders: Folders, overview: Overview) -> list[dict[str, Any]]:
     service.stamp_service(settings, folders)
     publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
-    with open_warehouse(folders) as connection:
+    with open_warehouse(folders, with_held=True) as connection:
         return read_list_changes(connection, overview.plan.overview_id)

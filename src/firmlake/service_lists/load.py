@@ -22,7 +22,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.service_lists.additions import Applied, list_applied, merge_standings
 from firmlake.service_lists.overview import Overview, Seen
 from firmlake.tables.schemas import TABLES, polars_schema
-from firmlake.warehouse.generations import newest, publish
+from firmlake.warehouse.generations import newest_of_all, publish
 from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.versions import next_number, supersede
@@ -50,7 +50,7 @@ def publish_lists(
         change: A further change of the generation.
 
     Returns:
-        The newest generation.
+        The newest generation; held back, if that before was.
     """
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
@@ -68,7 +68,7 @@ def publish_lists(
         load,
         memory_limit=settings.duckdb_memory,
         keep=settings.keep_generations,
-        start=newest(folders),
+        start=newest_of_all(folders),
         storage_version=settings.storage_version,
     )
 

@@ -49,7 +49,7 @@ __all__ = [
     "stage_shards",
 ]
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
 
 

@@ -57,7 +57,7 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     for line in summary.doubts:
         echo(line)
     echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")
-    if summary.generation == 1 and summary.outcome == "done":
+    if summary.generation == 1 and summary.outcome == "done" and not summary.is_held:
         echo(f"Next: {first_query(summary)}")
 
 
@@ -135,6 +135,6 @@ _COMPANY_COLUMNS = {
     ),
 }  # fmt: skip
 
-_NEWEST = "Generation {0.generation} stays the newest: {0.warehouse}"
+_NEWEST = "Generation {0.generation} stays as it is: {0.warehouse}"
 
 _QUERY = "SELECT name, revenue FROM financials JOIN companies USING (country, company_number) LIMIT 5"

@@ -35,6 +35,8 @@ def show_status(status: Status, now: datetime) -> None:
         echo(f"Unfinished: {run_id} over {list_name}, {count_of(count, 'company')}{landed}")
     for run_id, list_name, reason in status.refused:
         echo(f"Not published: {run_id} over {list_name}: {reason}")
+    if status.held:
+        echo(f"{status.held}")
     for run_id, line, next_step in status.damaged:
         echo(f"Damaged: {run_id}: {line}. {next_step}")
     statuses = [name for name in shown_statuses(status.companies) if name != "fresh"]  # it has a meaning in runs only

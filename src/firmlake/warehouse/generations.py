@@ -2,6 +2,7 @@
 
     warehouse/gen_000007.duckdb      never written again
     warehouse/firmlake.duckdb ->     the newest; replaced in one step
+    warehouse/held_000008.duckdb     held back by a gate: the next generation starts from it, readers do not see it
 
 A DuckDB file has either one writer or many readers. So a published file is never written: a publish copies the newest,
 loads into the copy, and points the link to it. Readers keep the generation that they opened; whoever opens the link
@@ -35,6 +36,8 @@ from firmlake.warehouse.loads import check_version
 LINK = "firmlake.duckdb"
 
 PATTERN = "gen_*.duckdb"
+
+HELD = "held_*.duckdb"
 
 _DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could not read enough bytes")
 
@@ -77,6 +80,24 @@ def newest(folders: Folders) -> Path | None:
     return max(folders.warehouse.glob(PATTERN), key=generation_number, default=None)
 
 
+def find_held(folders: Folders) -> Path | None:
+    """Find the generation that is held back; None if the newest is published. A crash may leave older ones."""
+    held = max(folders.warehouse.glob(HELD), key=generation_number, default=None)
+    published = newest(folders) if held else None
+    is_over = held and published and published.name != LINK and generation_number(held) < generation_number(published)
+    return None if is_over else held
+
+
+def newest_of_all(folders: Folders) -> Path | None:
+    """Find the generation that the next one starts from: the one held back, or the newest; None if there is neither."""
+    return find_held(folders) or newest(folders)
+
+
+def newest_link(folders: Folders) -> Path:
+    """Return the path under which people find what `newest_of_all` finds: the link, or the generation held back."""
+    return find_held(folders) or folders.warehouse / LINK
+
+
 def lost_warehouse(folders: Folders, *, unloaded_max: int = 0) -> DamagedError | None:
     """Return an error if there is no generation although runs have ended; otherwise None.
 
@@ -88,7 +109,7 @@ def lost_warehouse(folders: Folders, *, unloaded_max: int = 0) -> DamagedError |
     Raises:
         DamagedError: The link names a missing file.
     """
-    ended = [] if newest(folders) else [run for run in read_runs(folders)[0] if run.is_fetched]
+    ended = [] if newest_of_all(folders) else [run for run in read_runs(folders)[0] if run.is_fetched]
     if len(ended) <= unloaded_max:
         return None
     return DamagedError(
@@ -99,13 +120,13 @@ def lost_warehouse(folders: Folders, *, unloaded_max: int = 0) -> DamagedError |
 
 
 def list_generations(folders: Folders) -> list[Path]:
-    """List the generations that are kept, oldest first."""
+    """List the published generations that are kept, oldest first."""
     return sorted(folders.warehouse.glob(PATTERN), key=generation_number)
 
 
 def generation_number(path: Path) -> int:
     """Read a generation's number from its name."""
-    return int(path.stem.removeprefix("gen_"))
+    return int(path.stem.rpartition("_")[2])
 
 
 @contextmanager
@@ -113,6 +134,7 @@ def open_warehouse(
     folders: Folders,
     *,
     of_any_version: bool = False,
+    with_held: bool = False,
     locked: bool = False,
     memory_limit: str | None = None,
     company_list: str = "",
@@ -121,6 +143,7 @@ def open_warehouse(
 
     Args:
         folders: The data folder.
+        with_held: Open the generation that is held back, if there is one.
         of_any_version: Also open a generation whose tables have the shape of another version of firmlake.
         locked: Restrict SQL to the generation: no other file, no network, no extension, no Python variable, no change
             of settings. DuckDB shares the settings of a file within a process, so all connections of this process to
@@ -135,10 +158,11 @@ def open_warehouse(
             message says what to do.
         DamagedError: The file was changed. Replay.
     """
-    path = newest(folders)
+    find = newest_of_all if with_held else newest
+    path = find(folders)
     memory_limit = memory_limit if is_writable(folders.warehouse) else None
     try:
-        with _connect(folders) as connection:
+        with _connect(folders, find) as connection:
             if company_list:
                 restrict(connection, company_list)
             _restrict(connection, locked, memory_limit)
@@ -177,10 +201,10 @@ def ask(
 
 @contextmanager
 def asking(
-    folders: Folders, sql: str, *, locked: bool = True, company_list: str = ""
+    folders: Folders, sql: str, *, locked: bool = True, company_list: str = "", with_held: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the newest generation for a query, as `ask` does, and turn errors of DuckDB into `UsageError`."""
-    opened = open_warehouse(folders, of_any_version=True, locked=locked, company_list=company_list)
+    opened = open_warehouse(folders, of_any_version=True, locked=locked, company_list=company_list, with_held=with_held)
     with opened as connection:
         try:
             if not connection.extract_statements(sql):
@@ -234,10 +258,10 @@ def check_room(folders: Folders) -> None:
     Raises:
         FirmlakeError: The disk is too full. Make room.
     """
-    held = newest(folders)
-    if held is None:
+    last = newest_of_all(folders)
+    if last is None:
         return
-    free, needed = shutil.disk_usage(folders.warehouse).free, held.stat().st_size
+    free, needed = shutil.disk_usage(folders.warehouse).free, last.stat().st_size
     if free < needed:
         raise FirmlakeError(
             f"{folders.warehouse}: {free / 1e6:,.0f} MB are free, but the next generation needs {needed / 1e6:,.0f} MB",
@@ -248,18 +272,21 @@ def check_room(folders: Folders) -> None:
 
 def publish(
     folders: Folders,
-    load: Callable[[duckdb.DuckDBPyConnection, int], None],
+    load: Callable[[duckdb.DuckDBPyConnection, int], bool | None],
     *,
     memory_limit: str,
     keep: int,
     start: Path | None = None,
     storage_version: str = "latest",
 ) -> Path:
-    """Make the next generation and point the link to it. A crash at any moment leaves a complete newest generation.
+    """Make the next generation and point the link to it, unless `load` holds it back.
+
+    A crash at any moment leaves a complete newest generation.
 
     Args:
         folders: The data folder.
-        load: Changes the new generation inside a transaction; called with a connection and the number.
+        load: Changes the new generation inside a transaction; called with a connection and the number. It returns
+            whether the generation is held back; None leaves that as it is for `start`.
         memory_limit: Memory limit of DuckDB, such as "512MB".
         keep: The number of generations to keep, including the new one. Generations from which an export of changes
             starts are kept as well.
@@ -278,6 +305,19 @@ def publish(
         return _publish(folders, load, memory_limit, keep, start, storage_version)
     except OSError as error:
         raise from_system(error, folders.warehouse, "Nothing was published. ") from error
+
+
+def release(folders: Folders) -> Path | None:
+    """Publish the generation that is held back; None if there is none.
+
+    A crash leaves the newest generation as it was: the next run then loads the answers again, without a request.
+    """
+    held = find_held(folders)
+    if held is None:
+        return None
+    path = held.rename(folders.generation(generation_number(held)))
+    _swap_link(folders.warehouse, path)
+    return path
 
 
 def remake(
@@ -344,9 +384,9 @@ def expect_large_load(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET VARIABLE is_large = true")
 
 
-def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
+def _connect(folders: Folders, find: Callable[[Folders], Path | None]) -> duckdb.DuckDBPyConnection:
     """Connect to the newest generation; retry if it was removed because newer ones were published in the meantime."""
-    while path := newest(folders):
+    while path := find(folders):
         try:
             return connect_to(path)
         except FirmlakeError:
@@ -354,6 +394,10 @@ def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
                 raise
     if lost := lost_warehouse(folders):
         raise lost
+    if held := find_held(folders):
+        raise FirmlakeError(
+            f"Nothing was published yet: a gate holds back {held}", "`firmlake status` says why, and what to do"
+        )
     raise FirmlakeError(
         f"{folders.warehouse / LINK} does not exist yet",
         "Create it with `firmlake run LIST`. If you ran a list with --data or --config, name the same here",
@@ -393,7 +437,7 @@ def _explain_closed(path: Path, error: duckdb.IOException) -> FirmlakeError:
 
 def _publish(
     folders: Folders,
-    load: Callable[[duckdb.DuckDBPyConnection, int], None],
+    load: Callable[[duckdb.DuckDBPyConnection, int], bool | None],
     memory_limit: str,
     keep: int,
     start: Path | None,
@@ -404,24 +448,30 @@ def _publish(
         open_to(folder, folders.readers)
     for rest in folders.warehouse.glob(".*.part*"):
         _remove(rest)
-    number = 1 + max(map(generation_number, folders.warehouse.glob(PATTERN)), default=0)
-    path = folders.generation(number)
+    kept, held = list_generations(folders), list(folders.warehouse.glob(HELD))
+    number = 1 + max(map(generation_number, (*kept, *held)), default=0)
+    path, is_held = folders.generation(number), start is not None and start in held
     is_tidied = start is None or number % _TIDIED_EVERY == 0
+
+    def change(connection: duckdb.DuckDBPyConnection) -> None:
+        nonlocal is_held
+        verdict = load(connection, number)
+        is_held = is_held if verdict is None else verdict
+
     with _aside(folders, path) as aside:
-        _fill(
-            folders,
-            aside,
-            lambda connection: load(connection, number),
-            memory_limit,
-            start,
-            storage_version,
-            is_tidied=is_tidied,
-        )
+        _fill(folders, aside, change, memory_limit, start, storage_version, is_tidied=is_tidied)
+        if is_held:
+            path = folders.held(number)
         aside.rename(path)
-    _swap_link(folders.warehouse, path)
-    exported = exported_generations(folders)
+    if is_held:
+        sync_folder(folders.warehouse)
+    else:
+        _swap_link(folders.warehouse, path)
+    for old in held:
+        old.unlink()
+    exported, published = exported_generations(folders), newest(folders)
     for old in list_generations(folders)[:-keep]:
-        if generation_number(old) not in exported:
+        if generation_number(old) not in exported and old.name != (published and published.name):
             old.unlink()
     return path
 

@@ -18,7 +18,7 @@ from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.landing.run import Run, RunPlan, open_run
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import newest_of_all, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import loaded_runs
 
@@ -45,9 +45,9 @@ def find_same_run(run: Run) -> Run | None:
     Args:
         run: A frozen run. One that asks for anything, or has answers, is never the same.
     """
-    if run.shards() or run.has_landed or run.outcome() or newest(run.folders) is None:
+    if run.shards() or run.has_landed or run.outcome() or newest_of_all(run.folders) is None:
         return None
-    with open_warehouse(run.folders) as connection:
+    with open_warehouse(run.folders, with_held=True) as connection:
         name = held_name(run)
         query, subject = (_OF_LIST, name) if run.plan.company_list else (_WITHOUT_LIST, run.plan.list_name)
         found = connection.execute(query, [subject]).fetchall()
@@ -69,7 +69,7 @@ def note_unchanged(last: Run, unchanged: Unchanged) -> None:
         last: The last published run of the same list.
         unchanged: The run.
     """
-    with open_warehouse(last.folders) as connection:
+    with open_warehouse(last.folders, with_held=True) as connection:
         listed = _listed(connection)
     noted = {run_id: each for run_id, each in read_unchanged(last.folders).items() if run_id in listed}
     write_json(last.folders.unchanged, {**noted, last.run_id: unchanged})

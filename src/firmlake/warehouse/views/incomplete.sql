@@ -4,9 +4,9 @@
 -- list_name: Name of the company list. Null: the row counts all companies
 -- dataset: Missing dataset. Null: none was ever requested
 -- cause: budget (ours), credits (the service's ran out), outage, forbidden, gave_up (after all attempts), rejected
--- (records do not fit) or not_asked
+-- (records do not fit), not_asked, or gate (a gate failed, which example names; the rows count all companies)
 -- company_count: Number of companies that lack it
--- example: The first of them. Personal data if the company is a sole trader
+-- example: The first of them, or the gate. Personal data if the company is a sole trader
 SELECT list_name, dataset, cause, count(*) AS company_count, min(country || ' ' || company_number) AS example
 FROM (
     SELECT
@@ -38,3 +38,13 @@ FROM (
 )
 WHERE cause IS NOT NULL
 GROUP BY ALL
+UNION ALL
+SELECT
+    g.list_name, NULL, 'gate',
+    (
+        SELECT count(DISTINCT (m.country, m.company_number)) FROM list_members m
+        WHERE g.list_name IS NULL OR lower(m.list_name) = lower(g.list_name)
+    ),
+    g.says
+FROM generation_quality g
+WHERE g.is_failed AND g.generation = (SELECT max(generation) FROM generation_quality)

@@ -1,0 +1,172 @@
+"""Gates: measure each generation, and decide whether it is published.
+
+A gate counts the rows of a relation that meet its condition, or takes their share. If one of the gates of the newest
+run fails, the generation is held back, see `firmlake.warehouse.generations`. What was measured is kept in the table
+`loads`; the view `generation_quality` shows it: gates and findings, and fill rates also without gates.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own names and from checked rules
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from contextlib import suppress
+from fractions import Fraction
+from typing import Final
+
+import duckdb
+import msgspec
+
+from firmlake.core.errors import FirmlakeError, HeldError
+from firmlake.core.folders import Folders
+from firmlake.core.rule import Gate
+from firmlake.core.sql import quote_text
+from firmlake.tables.schemas import TABLES
+from firmlake.warehouse.generations import find_held, generation_number, newest, open_warehouse
+from firmlake.warehouse.lists import comment_list_views, create_list_views
+from firmlake.warehouse.rules import PUBLISH_IF, column_kinds, to_sql
+
+__all__ = ["Measure", "judge", "judge_held", "why_held"]
+
+_OPERATORS: Final = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was measured of a generation; the view `generation_quality` explains the fields."""
+
+    kind: str
+    name: str
+    value: float | None
+    list_name: str | None = None
+    says: str | None = None
+    publish_if: str | None = None
+    last_value: float | None = None
+    is_failed: bool = False
+
+
+def judge(connection: duckdb.DuckDBPyConnection, folders: Folders, gates: Sequence[Gate] | None, number: int) -> bool:
+    """Measure a generation, and record what was measured.
+
+    Args:
+        connection: An unpublished generation with its views, in a transaction.
+        folders: The data folder, whose newest generation is the one published last.
+        gates: The gates of the newest run; None measures fill rates alone, which takes hundredths of a second.
+        number: The number of the generation.
+
+    Returns:
+        Whether a gate failed, so that the generation must be held back.
+    """
+    measures = list(_fill_rates(connection))
+    if gates is not None:
+        found = connection.execute(_FINDINGS).fetchall()
+        measures += [Measure(kind="findings", name=severity, value=count) for severity, count in found]
+        measures += _measure_gates(connection, folders, gates)
+    text = msgspec.json.encode(measures).decode()
+    connection.execute("UPDATE loads SET measures = ? WHERE generation = ?", [text, number])
+    if is_failed := any(each.is_failed for each in measures):
+        create_list_views(connection)  # their comments say why a list is not complete
+        comment_list_views(connection)
+    return is_failed
+
+
+def judge_held(folders: Folders, gates: Sequence[Gate] | None, memory_limit: str) -> HeldError | None:
+    """Judge the generation that is held back by the gates as they are now; without gates, its verdict stands."""
+    if gates is None:
+        return why_held(folders)
+    with open_warehouse(folders, with_held=True, memory_limit=memory_limit) as connection:
+        failed = [each for each in _measure_gates(connection, folders, gates) if each.is_failed]
+    if not failed:
+        return None
+    return HeldError(f"Still held back: {_describe(failed)}", "`firmlake publish --anyway` releases it")
+
+
+def why_held(folders: Folders) -> HeldError | None:
+    """Return which gates hold the newest generation back, and what to do, as an error; None if it is published."""
+    held = find_held(folders)
+    if held is None:
+        return None
+    with open_warehouse(folders, of_any_version=True, with_held=True) as connection:
+        ((text,),) = connection.execute(_LAST_MEASURES).fetchall()
+    failed = [each for each in msgspec.json.decode(text or "[]", type=list[Measure]) if each.is_failed]
+    return HeldError(
+        f"Generation {generation_number(held)} is held back from readers, exports and --out: {_describe(failed)}",
+        "Look at it with `firmlake query --held SQL`, then release it with `firmlake publish --anyway`, or run again: "
+        "the next generation starts from it and is judged anew",
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_FINDINGS = """
+    SELECT severity, count(f.severity) FROM (SELECT DISTINCT severity FROM checks)
+    LEFT JOIN findings f USING (severity) GROUP BY ALL ORDER BY ALL
+"""
+_LAST_MEASURES = "SELECT arg_max(measures, generation) FROM loads"
+
+
+def _fill_rates(connection: duckdb.DuckDBPyConnection) -> list[Measure]:
+    """Measure in how many of the held periods each figure has a value, in per cent."""
+    names = [column.name for column in TABLES["financials"].columns if column.null and column.source]
+    counted = ", ".join(f'round(100 * count("{name}") / nullif(count(*), 0), 2)' for name in names)
+    (values,) = connection.execute(f"SELECT {counted} FROM financials").fetchall()
+    return [Measure(kind="fill", name=name, value=value) for name, value in zip(names, values, strict=True)]
+
+
+def _measure_gates(connection: duckdb.DuckDBPyConnection, folders: Folders, gates: Sequence[Gate]) -> list[Measure]:
+    """Measure each gate; the generation published last is opened only if a gate compares with it."""
+    last: dict[str, Fraction | None] = {}
+    if compared := [gate for gate in gates if "last" in gate.publish_if] if newest(folders) else []:
+        with suppress(FirmlakeError, duckdb.CatalogException), open_warehouse(folders) as published:
+            last = {gate.name: _measure(published, gate) for gate in compared}
+    return [_judged(gate, _measure(connection, gate), last.get(gate.name)) for gate in gates]
+
+
+def _measure(connection: duckdb.DuckDBPyConnection, gate: Gate) -> Fraction | None:
+    """Return the number of rows that meet a gate, or their share in per cent; None if there is no such list."""
+    members = ""
+    if gate.list_name:
+        named = f"lower(list_name) = lower({quote_text(gate.list_name)})"
+        if not connection.execute(f"SELECT 1 FROM company_lists WHERE {named}").fetchall():
+            return None
+        is_of_list = "list_name" in column_kinds(gate.view)
+        listed = f"SELECT (country, company_number) FROM list_members WHERE {named}"
+        members = f"WHERE {named}" if is_of_list else f"WHERE (country, company_number) IN ({listed})"
+    query = f"SELECT count(*) FILTER ({to_sql(gate)}), count(*) FROM {gate.view} {members}"
+    ((count, whole),) = connection.execute(query).fetchall()
+    return Fraction(100 * count, whole or 1) if gate.publish_if.endswith("%") else Fraction(count)
+
+
+def _judged(gate: Gate, value: Fraction | None, last: Fraction | None) -> Measure:
+    """Compare a value with its limit. A gate passes if its list, or what it compares with, is not there yet."""
+    limit = PUBLISH_IF.fullmatch(gate.publish_if)
+    assert limit, gate.publish_if  # it was checked when the gate was read
+    wanted = Fraction(limit["number"]) if limit["number"] else None
+    if wanted is None and last is not None:
+        wanted = last + Fraction((limit["change"] or "0").replace(" ", ""))
+    is_failed = value is not None and wanted is not None and not _OPERATORS[limit["operator"]](value, wanted)
+    return Measure(
+        kind="gate",
+        name=gate.name,
+        value=None if value is None else round(float(value), 4),
+        list_name=gate.list_name or None,
+        says=gate.says,
+        publish_if=gate.publish_if,
+        last_value=None if last is None else round(float(last), 4),
+        is_failed=is_failed,
+    )
+
+
+def _describe(failed: Sequence[Measure]) -> str:
+    """Say which gates failed, with the value that was measured and the one that was wanted."""
+    return "; ".join(
+        f"{each.says}{f' in {each.list_name}' if each.list_name else ''}: {_shown(each.value, each)}, not "
+        f"{each.publish_if}" + (f" (last {_shown(each.last_value, each)})" if each.last_value is not None else "")
+        for each in failed
+    )
+
+
+def _shown(value: float | None, measure: Measure) -> str:
+    return "-" if value is None else f"{value:,.6g}{' %' if (measure.publish_if or '').endswith('%') else ''}"
