@@ -30,6 +30,7 @@ _WORK = {
     "load": ["duckdb:loaded.duckdb"],
     "mcp": [],
     "prune": [],
+    "publish": [],
     "query": ["SELECT 1"],
     "redrive": [],
     "replay": [],

@@ -16,7 +16,7 @@ FOUND = (
     '[found]\nsays = "Found"\nview = "company_status"\nwhen = { status = "= \'enriched\'" }\npublish_if = ">= 95 %"\n'
 )
 FILLED = '[filled]\nview = "financials"\nwhen = { revenue = "is not null" }\npublish_if = ">= last - 10 %"\n'
-HELD = "SELECT count(*) AS count FROM companies"
+COMPANIES = "SELECT count(*) AS count FROM companies"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def desk(tmp_path):
 
 
 def companies(desk, *options):
-    code, out, err = desk.call("query", HELD, "--format", "json", *options)
+    code, out, err = desk.call("query", COMPANIES, "--format", "json", *options)
     return json.loads(out)[0]["count"] if code == 0 else err
 
 
@@ -62,7 +62,7 @@ def test_readers_keep_the_generation_before_and_the_last_line_says_why(desk):
     assert files(desk) == ["gen_000001.duckdb", "held_000002.duckdb"]
     assert (companies(desk), companies(desk, "--held")) == (COUNT, 2 * COUNT)
     with firmlake.open_warehouse(desk.folders.data) as warehouse:
-        assert warehouse.execute(HELD).fetchall() == [(COUNT,)]
+        assert warehouse.execute(COMPANIES).fetchall() == [(COUNT,)]
 
 
 def test_status_metrics_and_incomplete_say_it(desk, tmp_path):
@@ -71,7 +71,7 @@ def test_status_metrics_and_incomplete_say_it(desk, tmp_path):
     assert "Found: 83.3333 %, not >= 95 %" in status["held"]
     assert [each["exit_code"] for each in status["lists"]] == [8]
     assert "firmlake publish --anyway" in status["next_step"]
-    assert [each for each in status["incomplete"] if each["cause"] == "gate"][0]["example"] == "Found"
+    assert next(each for each in status["incomplete"] if each["cause"] == "gate")["example"] == "Found"
     desk.call("status", "--metrics", str(tmp_path / "metrics"))
     assert "firmlake_held 1\n" in (tmp_path / "metrics").read_text()
 

@@ -206,8 +206,8 @@ def publish_content(
         for position, (_, name, step) in enumerate(steps, 1 - len(steps)):
             moment = now()
             before = earlier.get(name)
-            loaded_at, measures = (before.loaded_at, before.measures) if before else (moment, None)
-            step(connection, load=Load(last + position, name, moment, loaded_at, measures))
+            loaded_at, measurements = (before.loaded_at, before.measurements) if before else (moment, None)
+            step(connection, load=Load(last + position, name, moment, loaded_at, measurements))
             checkpoint(connection, may_compact=True)
         if applied is not None:
             moment = now()

@@ -63,8 +63,7 @@ def read_status(
     damaged = {name: each for name, each in unreadable.items() if not (folders.runs / name / "plan.json").exists()}
     now = now or datetime.now(UTC)
     outdated, loaded = _read_loaded(folders)
-    held = why_held(folders)
-    unreleased = set(loaded) - set(_read_loaded(folders, with_held=False)[1]) if held else set()
+    held, held_runs = _read_held(folders, loaded)
     is_readable = not (outdated or newest_of_all(folders) is None)
     opened = open_warehouse(folders, with_held=True, company_list=company_list) if is_readable else nullcontext()
     with opened as connection:
@@ -77,11 +76,11 @@ def read_status(
     status = Status(
         data=folders.data,
         running=holder(folders),
-        lists=_lists(told.pop("list_runs"), failures, open_, unreleased),
+        lists=_lists(told.pop("list_runs"), failures, open_, held_runs),
         failures=failures,
         failure=failures[-1] if failures else None,
         outdated=str(outdated or ""),
-        held=held.message if held else "",
+        held=held,
         undelivered=failed_deliveries(folders.state),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
@@ -251,6 +250,12 @@ def _read_loaded(folders: Folders, *, with_held: bool = True) -> tuple[FirmlakeE
         with nullcontext() if outdated is None else suppress(duckdb.Error):
             loaded = loaded_runs(connection)
     return outdated, loaded
+
+
+def _read_held(folders: Folders, loaded: list[str]) -> tuple[str, set[str]]:
+    """Read why a gate holds the newest generation back, and the runs that readers do not see for that reason."""
+    held = why_held(folders)
+    return (held.message, set(loaded) - set(_read_loaded(folders, with_held=False)[1])) if held else ("", set())
 
 
 def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def judge(connection: duckdb.DuckDBPyConnection, folders: Folders, gates: Sequen
         measures += [Measure(kind="findings", name=severity, value=count) for severity, count in found]
         measures += _measure_gates(connection, folders, gates)
     text = msgspec.json.encode(measures).decode()
-    connection.execute("UPDATE loads SET measures = ? WHERE generation = ?", [text, number])
+    connection.execute("UPDATE loads SET measurements = ? WHERE generation = ?", [text, number])
     if is_failed := any(each.is_failed for each in measures):
         create_list_views(connection)  # their comments say why a list is not complete
         comment_list_views(connection)
@@ -104,7 +104,7 @@ _FINDINGS = """
     SELECT severity, count(f.severity) FROM (SELECT DISTINCT severity FROM checks)
     LEFT JOIN findings f USING (severity) GROUP BY ALL ORDER BY ALL
 """
-_LAST_MEASURES = "SELECT arg_max(measures, generation) FROM loads"
+_LAST_MEASURES = "SELECT arg_max(measurements, generation) FROM loads"
 
 
 def _fill_rates(connection: duckdb.DuckDBPyConnection) -> list[Measure]:

@@ -42,22 +42,22 @@ class Load(NamedTuple):
         name: The run, overview or plan.
         published_at: When the generation was published, UTC.
         loaded_at: When this was first loaded, UTC. A replay repeats the decisions of that time.
-        measures: What was measured of its generation, as JSON, which a replay keeps; see `firmlake.warehouse.gates`.
+        measurements: What was measured of its generation, as JSON, which a replay keeps; see `firmlake.warehouse.gates`.
     """
 
     generation: int
     name: str
     published_at: datetime
     loaded_at: datetime
-    measures: str | None = None
+    measurements: str | None = None
 
 
 def read_loads(connection: duckdb.DuckDBPyConnection) -> list[Load]:
     """Read the loads of a generation, in their order. One that `firmlake replay` rebuilds may lack columns."""
     rows = connection.execute(_LOADS).fetchall()
     return [
-        Load(number, name, published_at.replace(tzinfo=UTC), loaded_at.replace(tzinfo=UTC), measures)
-        for number, name, published_at, loaded_at, measures in rows
+        Load(number, name, published_at.replace(tzinfo=UTC), loaded_at.replace(tzinfo=UTC), measurements)
+        for number, name, published_at, loaded_at, measurements in rows
     ]
 
 
@@ -138,14 +138,22 @@ def add_load(
     times = load.published_at.replace(tzinfo=None), load.loaded_at.replace(tzinfo=None)
     connection.execute(
         "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
-        "?::TIMESTAMP AS loaded_at, ? AS changed_company_count, ? AS row_counts, ? AS measures, ? AS schema_version",
-        [load.generation, load.name, *times, changed_company_count, json.dumps(counts), load.measures, SCHEMA_VERSION],
+        "?::TIMESTAMP AS loaded_at, ? AS changed_company_count, ? AS row_counts, ? AS measurements, ? AS schema_version",
+        [
+            load.generation,
+            load.name,
+            *times,
+            changed_company_count,
+            json.dumps(counts),
+            load.measurements,
+            SCHEMA_VERSION,
+        ],
     )
 
 
 _LOADS = """
-    SELECT generation, run_id, published_at, coalesce(loaded_at, published_at), measures
-    FROM (FROM loads UNION ALL BY NAME SELECT NULL::TIMESTAMP AS loaded_at, NULL::JSON AS measures WHERE false)
+    SELECT generation, run_id, published_at, coalesce(loaded_at, published_at), measurements
+    FROM (FROM loads UNION ALL BY NAME SELECT NULL::TIMESTAMP AS loaded_at, NULL::JSON AS measurements WHERE false)
     ORDER BY generation
 """
 

@@ -4,7 +4,7 @@
 -- list_name: Name of the company list. Null: the row counts all companies
 -- dataset: Missing dataset. Null: none was ever requested
 -- cause: budget (ours), credits (the service's ran out), outage, forbidden, gave_up (after all attempts), rejected
--- (records do not fit), not_asked, or gate (a gate failed, which example names; the rows count all companies)
+-- (records do not fit), not_asked or gate (see generation_quality)
 -- company_count: Number of companies that lack it
 -- example: The first of them, or the gate. Personal data if the company is a sole trader
 SELECT list_name, dataset, cause, count(*) AS company_count, min(country || ' ' || company_number) AS example
