@@ -42,7 +42,7 @@ class Load(NamedTuple):
         name: The run, overview or plan.
         published_at: When the generation was published, UTC.
         loaded_at: When this was first loaded, UTC. A replay repeats the decisions of that time.
-        measurements: What was measured of its generation, as JSON, which a replay keeps; see `firmlake.warehouse.gates`.
+        measurements: What was measured of its generation, as JSON, see `firmlake.warehouse.gates`; a replay keeps it.
     """
 
     generation: int
@@ -136,18 +136,12 @@ def add_load(
         changed_company_count: Companies whose rows were written.
     """
     times = load.published_at.replace(tzinfo=None), load.loaded_at.replace(tzinfo=None)
+    values = [load.generation, load.name, *times, changed_company_count, json.dumps(counts), load.measurements]
     connection.execute(
         "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
-        "?::TIMESTAMP AS loaded_at, ? AS changed_company_count, ? AS row_counts, ? AS measurements, ? AS schema_version",
-        [
-            load.generation,
-            load.name,
-            *times,
-            changed_company_count,
-            json.dumps(counts),
-            load.measurements,
-            SCHEMA_VERSION,
-        ],
+        "?::TIMESTAMP AS loaded_at, ? AS changed_company_count, ? AS row_counts, ? AS measurements, "
+        "? AS schema_version",
+        [*values, SCHEMA_VERSION],
     )
 
 
