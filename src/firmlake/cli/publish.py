@@ -26,10 +26,10 @@ def publish(call: Call, anyway: bool) -> None:
 
     settings = call.settings()
     folders, gates = Folders.existing(settings), read_gates(settings.paths.gates)
+    if not find_held(folders):
+        call.answer({"released": None}, lambda: echo("No generation is held back"))
+        return
     with lock(folders, "firmlake publish"):
-        if not find_held(folders):
-            call.answer({"released": None}, lambda: echo("No generation is held back"))
-            return
         if not anyway and (error := judge_held(folders, gates, settings.run.duckdb_memory)):
             raise error
         released = release(folders)
