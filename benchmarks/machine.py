@@ -14,7 +14,7 @@ from benchmarks.service import ROOT
 
 __all__ = ["describe_machine"]
 
-_PACKAGES = ("firmlake", "polars", "duckdb", "pyarrow", "msgspec", "httpx", "zstandard", "prefect")
+_PACKAGES = ("firmlake", "polars", "duckdb", "pyarrow", "msgspec", "httpx", "prefect")
 
 
 def describe_machine() -> dict[str, Any]:

@@ -13,7 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 import duckdb
 import pyarrow.parquet as pq
-import zstandard
+
+from firmlake.core.zstd import decompress_frames
 
 
 def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
@@ -25,7 +26,7 @@ def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
         content = path.read_bytes()
         yield path, content
         if path.suffix == ".zst":
-            yield path, zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True).read()
+            yield path, decompress_frames(content)
         elif path.suffix == ".gz":
             yield path, gzip.decompress(content)
         elif path.suffix == ".xlsx":

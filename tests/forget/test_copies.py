@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from unittest.mock import Mock
 
 import boto3
 import polars as pl
 import pytest
-import zstandard
 from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
+from firmlake.core.zstd import decompress_frames
 from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder, open_destination
 from firmlake.forget.copies import note_archive
@@ -156,5 +155,5 @@ def versions_of(client, bucket):
     for each in page["Versions"]:
         held = client.get_object(Bucket=bucket, Key=each["Key"], VersionId=each["VersionId"])["Body"].read()
         if each["Key"].endswith(".zst"):
-            held = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(held), read_across_frames=True).read()
+            held = decompress_frames(held)
         yield each["Key"], held

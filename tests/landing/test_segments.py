@@ -11,11 +11,11 @@ import threading
 from pathlib import Path
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.zstd import zstd
 from firmlake.landing.segments import SegmentWriter, list_segments, read_segment
 from support import ACME, BOLT, examples, header
 
@@ -118,8 +118,8 @@ def test_records_swapped_between_headers_are_found_by_their_checksum(tmp_path):
 
 def test_any_zstd_tool_prints_a_segment(tmp_path):
     path = write(tmp_path, b'{"a":1}\n', b"[]\n")
-    with path.open("rb") as file:
-        text = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read().decode()
+    with zstd.open(path) as file:
+        text = file.read().decode()
     lines = text.splitlines()
     assert lines[1::2] == ['{"a":1}', "[]"]
     assert '"request_id":"r1"' in lines[2]
@@ -253,6 +253,7 @@ _FILL = """
 import os, sys
 from datetime import datetime, UTC
 from pathlib import Path
+from firmlake.core.zstd import zstd
 from firmlake.core.errors import FirmlakeError
 from firmlake.landing.segments import Header, SegmentWriter
 with SegmentWriter(Path(sys.argv[1])) as writer:

@@ -9,8 +9,8 @@ import zipfile
 from collections.abc import Iterator
 
 import polars as pl
-import zstandard
 
+from firmlake.core.zstd import decompress_frames
 from firmlake.privacy.forgotten import Forgotten
 
 __all__ = ["PARQUET", "decode_line", "may_name", "pieces"]
@@ -25,11 +25,11 @@ def pieces(content: bytes) -> Iterator[bytes]:
     """Yield the bytes of a file, and the unpacked bytes of its compressed parts.
 
     Raises:
-        OSError, zipfile.BadZipFile, zstandard.ZstdError, pl.exceptions.PolarsError: The bytes are damaged.
+        OSError, zipfile.BadZipFile, ZstdError, pl.exceptions.PolarsError: The bytes are damaged.
     """
     yield content
     if content[:4] in _ZSTD:
-        yield zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True).read()
+        yield decompress_frames(content)
     elif content[:2] == _GZIP:
         yield from pieces(gzip.decompress(content))
     elif content[:4] == _ZIP:

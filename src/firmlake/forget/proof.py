@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 import polars as pl
-import zstandard
 
 from firmlake import __version__
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import is_writable, write_json
 from firmlake.core.folders import Folders
+from firmlake.core.zstd import ZstdError
 from firmlake.forget.frozen import list_addresses
 from firmlake.forget.generations import find_in_generation
 from firmlake.forget.landed import clean_segment
@@ -90,7 +90,7 @@ def prove(
                 content_count += len(piece)
                 if hits := _search(piece, forgotten):
                     places.append(Place(path, "bytes", hits))
-        except (FirmlakeError, pl.exceptions.PolarsError, zstandard.ZstdError, OSError, zipfile.BadZipFile) as error:
+        except (FirmlakeError, pl.exceptions.PolarsError, ZstdError, OSError, zipfile.BadZipFile) as error:
             unread.append((str(path), str(error)))
         found += [place._replace(what="address") for place in places[:1]] if path in addresses else places
     if copies:
