@@ -272,7 +272,7 @@ def check_room(folders: Folders) -> None:
 
 def publish(
     folders: Folders,
-    load: Callable[[duckdb.DuckDBPyConnection, int], bool | None],
+    load: Callable[[duckdb.DuckDBPyConnection, int], object],
     *,
     memory_limit: str,
     keep: int,
@@ -286,7 +286,7 @@ def publish(
     Args:
         folders: The data folder.
         load: Changes the new generation inside a transaction; called with a connection and the number. It returns
-            whether the generation is held back; None leaves that as it is for `start`.
+            True or False for whether the generation is held back; anything else leaves that as it is for `start`.
         memory_limit: Memory limit of DuckDB, such as "512MB".
         keep: The number of generations to keep, including the new one. Generations from which an export of changes
             starts are kept as well.
@@ -437,7 +437,7 @@ def _explain_closed(path: Path, error: duckdb.IOException) -> FirmlakeError:
 
 def _publish(
     folders: Folders,
-    load: Callable[[duckdb.DuckDBPyConnection, int], bool | None],
+    load: Callable[[duckdb.DuckDBPyConnection, int], object],
     memory_limit: str,
     keep: int,
     start: Path | None,
@@ -456,7 +456,8 @@ def _publish(
     def change(connection: duckdb.DuckDBPyConnection) -> None:
         nonlocal is_held
         verdict = load(connection, number)
-        is_held = is_held if verdict is None else verdict
+        if isinstance(verdict, bool):
+            is_held = verdict
 
     with _aside(folders, path) as aside:
         _fill(folders, aside, change, memory_limit, start, storage_version, is_tidied=is_tidied)
