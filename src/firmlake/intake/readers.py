@@ -44,7 +44,7 @@ _SMALL_BYTES: Final = 32 * 2**10
 _SMALL_CELLS: Final = 200_000
 _SMALL_CHARACTERS: Final = 32 * 2**20
 _PLAIN_BYTES: Final = 10 * 2**20
-_MEMORY_BYTES: Final = 900 * 2**20
+_MEMORY_BYTES: Final = 700 * 2**20
 _SECONDS: Final = 60
 """Memory and processor time for each 10 MB of a file; with the interpreter and its libraries, 1 GB."""
 
