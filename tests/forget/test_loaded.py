@@ -50,7 +50,7 @@ def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(load
     with duckdb.connect(target, read_only=True) as connection:
         assert connection.execute("SELECT count(*) FROM firmlake.relationships").fetchone() > (0,)
         assert connection.execute("FROM ours.v").fetchall() == [(1,)]
-    assert not load(folders, Request(target=f"duckdb:{target}"), now).is_new
+    assert not load(folders, Request(target=f"duckdb:{target}", mode="changes"), now).is_new
 
 
 @pytest.mark.slow
