@@ -1,10 +1,11 @@
 -- view capital_procedure
--- One row for each company with accounts: its equity beside its capital, as laws on lost capital compare them. Belgium:
--- the board convenes the general meeting if net assets fall below half, and again below a quarter, of the capital of an
--- NV (Code of Companies and Associations, art. 7:228), or below zero in a BV (art. 5:153). France: if equity falls
--- below half of the capital of a company by shares (Code de commerce, art. L225-248) or of an SARL (L223-42).
--- Netherlands: for information only. The service does not state the legal form, so a row says what holds if the company
--- has the form. Net assets in Belgium are equity less formation and research costs, which are not known either.
+-- One row for each company with accounts: its equity beside its capital, as laws on lost capital compare them.
+-- Belgium: the board convenes the general meeting if net assets fall below half, and again below a quarter, of the
+-- capital of an NV (Code of Companies and Associations, art. 7:228), or in a BV are negative or threaten to become so
+-- (art. 5:153; the threat is not shown). France: if equity falls below half of the capital of a company by shares
+-- (Code de commerce, art. L225-248) or of an SARL (L223-42). Netherlands: for information only. The service does not
+-- state the legal form, so a row says what holds if the company has the form. Net assets in Belgium are equity less
+-- the costs of formation, expansion, research and development not yet written off, which are not known either.
 --
 -- equity_to_capital: Equity divided by capital. Null: one is missing, or capital is not above zero
 -- is_below_half: Whether equity is below half of the capital. Null: one of them is missing, or capital is not above zero

@@ -1,9 +1,10 @@
 -- view piotroski
 -- One row for each financial period of a company that has a previous one (see period_order): Piotroski's nine signals (2000,
 -- Journal of Accounting Research 38), adapted. Proxies: total assets at the end of the period stand in for those at its
--- beginning, cash_flow as the service states it for the operating cash flow, and the capital for the number of shares.
--- Amounts that build up over a period are converted to a year. A signal is null if an input is missing, or if the figures of
--- a period that it looks at are not comparable; is_profitable, has_cash_flow and has_cash_backing look at one period only.
+-- beginning and for their mean, cash_flow as the service states it for the operating cash flow, and the capital for the
+-- number of shares. Amounts that build up over a period are converted to a year. A signal is null if an input is
+-- missing, or if the figures of a period that it looks at are not comparable; is_profitable, has_cash_flow and
+-- has_cash_backing look at one period only.
 --
 -- is_profitable: Net profit above zero. Null: it is missing or not comparable
 -- has_cash_flow: Cash flow above zero. Null: as above

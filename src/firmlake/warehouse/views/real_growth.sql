@@ -2,7 +2,7 @@
 -- example: real_growth()
 -- One row for each company with accounts: growth of revenue and total assets from the previous to the newest period
 -- after inflation. Bring your own table of price indices: columns country, on_date and price_index, such as the
--- harmonised index of consumer prices by month (Eurostat, prc_hicp_midx). Revenue is deflated by the mean of the
+-- harmonised index of consumer prices by month (Eurostat, prc_hicp_minr). Revenue is deflated by the mean of the
 -- indices dated within each period, total assets by the last index up to the end of each period. Without a table, null.
 --
 -- revenue_growth: Growth of annualised revenue, as in portfolio. Null: as there

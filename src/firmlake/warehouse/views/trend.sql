@@ -1,7 +1,6 @@
 -- view trend
 -- One row for each financial period of a company: its figures, amounts converted to a year, and growth since the
--- previous period (see period_order). Growth of revenue, margins and profit compares amounts converted to a year;
--- period_days and gap_days show how well the two periods match.
+-- previous period (see period_order). Growth of revenue, margins and profit compares amounts converted to a year.
 --
 -- previous_end_date: Last day of the previous period. Null: there is none
 -- gap_days: Days between the two periods; 0 if they follow each other, below 0 if they overlap (by seven days at

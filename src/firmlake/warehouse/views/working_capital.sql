@@ -1,8 +1,7 @@
 -- view working_capital
 -- One row for each financial period of a company: how it pays for its operations. Net working capital (fonds de
--- roulement, FR) less its stated requirement (besoin en fonds de roulement, BFR) is net cash (tresorerie nette, TN). By
--- the signs of the three there are six types. TN should equal cash less short-term financial debt; where it does not,
--- the service counts something else in one of them.
+-- roulement, FR) less its stated requirement (besoin en fonds de roulement, BFR) is net cash (tresorerie nette, TN).
+-- By the signs of the three there are six types. TN should equal cash less short-term financial debt.
 --
 -- net_cash: Net working capital less its requirement (TN). Null: one of the two is missing
 -- requirement_days: Requirement as days of annualised revenue. Null: one is missing, or revenue is not above zero
