@@ -161,6 +161,26 @@ def test_the_status_of_an_sme_counts_linked_enterprises_and_partners():
     # 100 and 30 % of 8 + 30
     assert made.of(3, columns, "sme_status()") == [("medium", "medium", 111.4, Decimal(10_200_000), 1, 1, 1)]
     assert made.of(5, columns, "sme_status()") == [("large", "large", 300.0, Decimal(1_000_000), 0, 0, 0)]
+    assert made.ask("SELECT company_number FROM sme_status('NL00000005')") == [("00000005",)]
+    assert made.ask(f"SELECT {columns} FROM sme_status('NL00000003')") == made.of(3, columns, "sme_status()")
+
+
+def test_linked_enterprises_hold_a_partner_together_and_of_stakes_in_each_other_the_greater_counts():
+    """1 and 2 (60 % of 1) hold 15 % and 12 % of 3. 4 holds 30 % of 5, which holds 40 % of 4."""
+    made = Figures()
+    for company, staff in ((1, 10), (2, 20), (3, 100), (4, 10), (5, 200), (6, 10), (7, 10)):
+        made.files(company, employee_count=staff, total_assets=1000)
+    for child, parent, stake in ((2, 1, 0.6), (3, 1, 0.15), (3, 2, 0.12), (5, 4, 0.3), (4, 5, 0.4), (7, 6, 0.24)):
+        own(made, child, parent, stake)
+    made.made()
+    columns = "company_number::INTEGER, employee_count, total_assets::INTEGER, partner_count"
+    expected = [
+        (1, 57.0, 2270, 1), (2, 57.0, 2270, 1), (3, 108.1, 1540, 1), (4, 90.0, 1400, 1), (5, 204.0, 1400, 1),
+        (6, 10.0, 1000, 0), (7, 10.0, 1000, 0),
+    ]  # fmt: skip
+    assert made.ask(f"SELECT {columns} FROM sme_status() ORDER BY ALL") == expected
+    for row in expected:
+        assert made.ask(f"SELECT {columns} FROM sme_status('NL{row[0]:08}')") == [row]
 
 
 def test_exposure_is_summed_by_head_of_group():

@@ -42,7 +42,7 @@ CALLS = {
     "portfolio_as_of": ["TIMESTAMP '2030-01-01'"],
     "prospects": ["'companies'", "1"],
     "real_growth": ["'main.prices'"],
-    "sme_status": [],
+    "sme_status": ["'NL00000002'"],
     "tops_of": ["'NL'", "'00000002'", "0.5"],
     "ultimate_parents": ["'NL'", "'00000002'", "0.5"],
     "watched_figures": ["DATE '2026-01-01'"],

@@ -29,6 +29,7 @@ def plain(value):
     return {name: plain(each) for name, each in value.items()} if isinstance(value, dict) else str(value)
 
 connection = duckdb.connect()
+connection.execute("SET enable_progress_bar = false")  # it would be printed among the answers
 connection.execute(f"ATTACH '{sys.argv[1]}' AS fl (READ_ONLY)")
 connection.execute("SET search_path = 'memory.main,fl.main'")
 answers = {}
@@ -51,8 +52,12 @@ def warehouse(tmp_path_factory):
     return data / "warehouse" / "firmlake.duckdb"
 
 
-_MORE = ("groups(0.25)", "groups(0.3)", "group_branches(0.25)", "group_branches(0.4)", "cagr(1)", "percentiles(2024)")
-"""Arguments other than the defaults, which the tables made at load answer."""
+_MORE = (
+    "groups(0.25)", "groups(0.3)", "group_branches(0.25)", "group_branches(0.4)", "cagr(1)", "percentiles(2024)",
+    "beneficial_owners('sample')", "beneficial_owners('NL33011433')", "sme_status('NL33011433')",
+    "exposure('sample', 'company_number')", "holdings_of('FR', '356000000')", "owners_of('NL', '33011433')",
+)  # fmt: skip
+"""Arguments other than the defaults, which the tables made at load answer, and than examples that give no rows."""
 
 
 def examples():
@@ -71,6 +76,7 @@ def ask_all(python, warehouse):
 def ours(warehouse):
     answers = ask_all(sys.executable, warehouse)
     assert all(isinstance(rows, list) for rows in answers.values())
+    assert all(answers[f"fl.{asked}"] for asked in _MORE)
     return answers
 
 

@@ -244,7 +244,7 @@ SECTIONS = (
         SELECT status, own_status, employee_count AS employees, revenue_annual AS revenue_amount,
             total_assets AS total_assets_amount, linked_count AS linked, partner_count AS partners,
             missing_count AS missing
-        FROM sme_status() WHERE {_THIS} AND status IS NOT NULL
+        FROM sme_status({_COUNTRY} || {_NUMBER}) WHERE status IS NOT NULL
         """,
     ),
     Section(

@@ -116,6 +116,7 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
     is_made = _are_current(connection)
     if not is_made:
         create_macros(connection)
+        _drop_other_kinds(connection)
     kinds = {"table", "view", "macro", "function"} if not is_made else set() if only_lists else {"table"}
     made = [each for each in definitions() if each.kind in kinds]
     for definition in made:
@@ -296,6 +297,21 @@ def _create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: D
     connection.execute(f"CREATE OR REPLACE TABLE {table} AS {_STEP.sub('', macro.sql)}")
     for name in made:
         connection.execute(f"DROP TABLE temp.{name}")
+
+
+def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop the views that are tables in these definitions, and tables that are views: neither replaces the other."""
+    tables = {definition.name for definition in definitions() if definition.kind == "table"}
+    views = {definition.name for definition in definitions() if definition.kind == "view"}
+    found = connection.execute(
+        "SELECT table_name, table_type FROM information_schema.tables "
+        "WHERE table_catalog = current_database() AND table_schema = 'main'"
+    ).fetchall()
+    for name, kind in found:
+        if kind == "VIEW" and name in tables:
+            connection.execute(f"DROP VIEW {name}")
+        elif kind == "BASE TABLE" and name in views:
+            connection.execute(f"DROP TABLE {name}")
 
 
 def _are_current(connection: duckdb.DuckDBPyConnection) -> bool:

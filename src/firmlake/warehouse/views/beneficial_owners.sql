@@ -97,25 +97,29 @@ grounds AS (
     )
     GROUP BY start_no, no
 ),
-found AS (
-    SELECT
-        i.*, o.id AS owner_id, o.name AS owner_name, o.kind AS owner_kind, g.ground,
-        count(*) OVER same - 1 AS presumed_same,
-        least(sum(i.stake) OVER same, 1) AS presumed_same_fraction,
-        least(coalesce(sum(i.stake) FILTER (o.kind <> 'company') OVER (PARTITION BY i.start_no), 0), 1) AS capital_explained
+found AS MATERIALIZED (
+    SELECT i.*, o.id AS owner_id, o.name AS owner_name, o.kind AS owner_kind, lower(trim(o.name)) AS same_name, g.ground
     FROM interests i
     SEMI JOIN start ON start.no = i.start_no
     JOIN parties o ON o.no = i.no
     LEFT JOIN grounds g ON g.start_no = i.start_no AND g.no = i.no
-    -- Those that cannot be told apart have no name in common.
-    WINDOW same AS (
-        PARTITION BY i.start_no, o.kind, CASE WHEN o.kind = 'named_party' THEN lower(trim(o.name)) ELSE o.id END
-    )
+    WHERE o.kind <> 'company' OR g.ground IS NOT NULL
+),
+-- Those that cannot be told apart have no name in common.
+namesakes AS (
+    SELECT start_no, same_name, count(*) AS name_count, sum(stake) AS stake
+    FROM found
+    WHERE owner_kind = 'named_party'
+    GROUP BY ALL
+    HAVING count(*) > 1
+),
+explained AS (
+    SELECT start_no, sum(stake) AS stake FROM found WHERE owner_kind <> 'company' GROUP BY start_no
 )
 SELECT
     c.country, c.company_number, c.name,
     owner_id, owner_name, owner_kind,
-    stake::DECIMAL(9, 6) AS effective_fraction,
+    f.stake::DECIMAL(9, 6) AS effective_fraction,
     step_count,
     CASE
         WHEN owner_kind = 'company' THEN 'no owner known above it'
@@ -124,13 +128,15 @@ SELECT
             'ownership if equal names are one person'
         )
     END AS basis,
-    presumed_same,
-    round(presumed_same_fraction, 6)::DECIMAL(9, 6) AS presumed_same_fraction,
-    round(capital_explained, 6)::DECIMAL(9, 6) AS capital_explained
+    coalesce(s.name_count - 1, 0) AS presumed_same,
+    round(least(coalesce(s.stake, f.stake), 1), 6)::DECIMAL(9, 6) AS presumed_same_fraction,
+    round(least(coalesce(e.stake, 0), 1), 6)::DECIMAL(9, 6) AS capital_explained
 FROM found f
 CROSS JOIN asked
 JOIN parties c ON c.no = f.start_no
+LEFT JOIN namesakes s ON s.start_no = f.start_no AND s.same_name = f.same_name AND owner_kind = 'named_party'
+LEFT JOIN explained e ON e.start_no = f.start_no
 WHERE CASE
-        WHEN owner_kind = 'company' THEN ground IS NOT NULL AND f.no NOT IN (SELECT child_no FROM links)
-        ELSE ground IS NOT NULL OR presumed_same_fraction >= least_stake
+        WHEN owner_kind = 'company' THEN f.no NOT IN (SELECT child_no FROM links)
+        ELSE ground IS NOT NULL OR s.stake >= least_stake
     END

@@ -24,37 +24,53 @@
 -- revenue_presumed: Revenue in the unit of the other periods. Null: as in total_assets_presumed
 -- net_profit_presumed: Net profit in the unit of the other periods. Null: as in total_assets_presumed
 WITH doubtful AS (
-    -- Few companies have amounts that far apart; comparing the periods of all would take long.
-    SELECT country, company_number, max(total_assets) AS greatest_assets, max(revenue) AS greatest_revenue
+    -- Comparing the periods of all companies would take long. Few have amounts far apart in more than half of the fields that
+    -- every period states, without which there is no leap.
+    SELECT
+        country, company_number, max(total_assets) AS greatest_assets, max(revenue) AS greatest_revenue,
+        list_aggregate([
+            max(abs(total_assets))::DOUBLE / min(abs(nullif(total_assets, 0))) > 20,
+            max(abs(equity))::DOUBLE / min(abs(nullif(equity, 0))) > 20,
+            max(abs(debt))::DOUBLE / min(abs(nullif(debt, 0))) > 20,
+            max(abs(revenue))::DOUBLE / min(abs(nullif(revenue, 0))) > 20,
+            max(abs(gross_margin))::DOUBLE / min(abs(nullif(gross_margin, 0))) > 20,
+            max(abs(cash))::DOUBLE / min(abs(nullif(cash, 0))) > 20,
+            max(abs(capital))::DOUBLE / min(abs(nullif(capital, 0))) > 20,
+            max(abs(short_term_debt))::DOUBLE / min(abs(nullif(short_term_debt, 0))) > 20,
+            max(abs(long_term_debt))::DOUBLE / min(abs(nullif(long_term_debt, 0))) > 20,
+            max(abs(retained_earnings))::DOUBLE / min(abs(nullif(retained_earnings, 0))) > 20
+        ]::INTEGER[], 'sum') AS far_count,
+        list_aggregate([
+            count(nullif(total_assets, 0)) = count(*),
+            count(nullif(equity, 0)) = count(*),
+            count(nullif(debt, 0)) = count(*),
+            count(nullif(revenue, 0)) = count(*),
+            count(nullif(gross_margin, 0)) = count(*),
+            count(nullif(cash, 0)) = count(*),
+            count(nullif(capital, 0)) = count(*),
+            count(nullif(short_term_debt, 0)) = count(*),
+            count(nullif(long_term_debt, 0)) = count(*),
+            count(nullif(retained_earnings, 0)) = count(*)
+        ]::INTEGER[], 'sum') AS full_count
     FROM financials
     GROUP BY country, company_number
-    HAVING (coalesce(max(abs(total_assets))::DOUBLE / min(abs(nullif(total_assets, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(equity))::DOUBLE / min(abs(nullif(equity, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(debt))::DOUBLE / min(abs(nullif(debt, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(revenue))::DOUBLE / min(abs(nullif(revenue, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(gross_margin))::DOUBLE / min(abs(nullif(gross_margin, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(cash))::DOUBLE / min(abs(nullif(cash, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(capital))::DOUBLE / min(abs(nullif(capital, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(short_term_debt))::DOUBLE / min(abs(nullif(short_term_debt, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(long_term_debt))::DOUBLE / min(abs(nullif(long_term_debt, 0))) > 20, false)::INTEGER
-        + coalesce(max(abs(retained_earnings))::DOUBLE / min(abs(nullif(retained_earnings, 0))) > 20, false)::INTEGER) >= 2
+    HAVING far_count >= 2 AND 2 * far_count > full_count
 ),
--- The periods of accounts, which would number those of every company; those without two amounts are passed over.
+-- Periods without two amounts are passed over.
 periods AS MATERIALIZED (
     SELECT *, row_number() OVER (
         PARTITION BY country, company_number ORDER BY end_date, date_received NULLS FIRST, start_date DESC
     ) AS place
     FROM (
         SELECT
-            *,
+            country, company_number, start_date, end_date, date_received, net_profit, employee_count,
+            total_assets, equity, debt, revenue,
             list_transform([
                 total_assets, equity, debt, revenue, gross_margin, cash, capital, short_term_debt, long_term_debt,
                 retained_earnings
             ], lambda amount: log10(abs(nullif(amount, 0))::DOUBLE)) AS levels
-        FROM financials SEMI JOIN doubtful USING (country, company_number)
-        QUALIFY row_number() OVER (
-            PARTITION BY country, company_number, start_date, end_date ORDER BY date_received DESC NULLS LAST, dup_no DESC
-        ) = 1
+        FROM (SELECT * EXCLUDE (recency) FROM accounts)
+        SEMI JOIN doubtful USING (country, company_number)
     )
     WHERE list_count(levels) >= 2
 ),
