@@ -24,7 +24,8 @@ from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import quote_text
 from firmlake.enrich.held import Held, read_held
 from firmlake.intake.key import names_of
-from firmlake.landing.run import Outcome, Run, RunPlan, freeze_again, freeze_run, open_run
+from firmlake.intake.lines import LINES, ListColumns, store_lines
+from firmlake.landing.run import Outcome, Run, RunPlan, begin, open_run
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
@@ -40,6 +41,7 @@ ACME = Company("BE", "0403227515")
 BOLT = Company("NL", "24202194")
 CIRC = Company("FR", "552032534")
 DATASETS = ("financials", "lookalikes", "relationships")
+NO_COLUMNS = ListColumns()
 LISTS = {"service_lists", "service_list_columns", "list_changes", "contact_additions"}
 COMPANY_LISTS = {"company_lists", "list_members"}
 UNASKED = {"FIRMLAKE_RUN__CHECK": "false"}
@@ -189,7 +191,10 @@ def make_run(
             dataset,
             (expected or {}).get((company, dataset)),
             False,
+            None,
+            False,
             (company, dataset) in failed_before,
+            False,
         )
         for position, company in enumerate(everybody)
         for dataset in datasets
@@ -201,7 +206,10 @@ def make_run(
         "dataset": pl.String,
         "expected_count": pl.Int64,
         "is_paid": pl.Boolean,
+        "free_until": pl.Datetime("us"),
+        "is_refresh": pl.Boolean,
         "has_failed": pl.Boolean,
+        "is_barred": pl.Boolean,
     }
     targets = pl.DataFrame(rows, schema=schema, orient="row")
     plan = RunPlan(
@@ -222,9 +230,20 @@ def make_run(
         firmlake_version="0",
         alert_rules=alert_rules,
     )
-    lines = pl.DataFrame(refused, schema={"line": pl.Int64, "given": pl.String, "reason": pl.String}, orient="row")
-    accepted = pl.DataFrame(everybody, schema={"country": pl.String, "company_number": pl.String}, orient="row")
-    return freeze_run(folders, plan, targets, {"companies": accepted, "refused_lines": lines})
+    lines = [(line, None, None, "refused", reason, given, "{}", None) for line, given, reason in refused]
+    taken = {line for line, *_ in refused}
+    places = (line for line in range(1, 10**9) if line not in taken)
+    lines += [(line, *one, "accepted", None, None, "{}", None) for line, one in zip(places, everybody, strict=False)]
+    return begin_with_lines(Run(folders, plan), lines, targets)
+
+
+def begin_with_lines(
+    run: Run, rows: Sequence[tuple[Any, ...]], targets: pl.DataFrame | None = None, columns: ListColumns = NO_COLUMNS
+) -> Run:
+    """Begin a run, or begin it again, with the lines of a list."""
+    stored = store_lines(run.folders.lists, columns, [pl.DataFrame(rows, schema=LINES, orient="row")])
+    plan = msgspec.structs.replace(run.plan, files={**run.plan.files, "list": stored.stem})
+    return begin(Run(run.folders, plan), targets)
 
 
 def named(state: pl.DataFrame) -> pl.DataFrame:
@@ -265,18 +284,6 @@ def _company(identifier: dict[str, str]) -> dict[str, str]:
     return {"country": identifier["country"], "company_number": identifier["companyNumber"].zfill(length)}
 
 
-MEMBERS = {
-    "line": pl.Int64,
-    "country": pl.String,
-    "company_number": pl.String,
-    "status": pl.String,
-    "reason": pl.String,
-    "given": pl.String,
-    "columns": pl.String,
-    "kinds": pl.String,
-}
-
-
 def publish_list(
     folders: Folders,
     companies: Sequence[Company | None],
@@ -304,16 +311,11 @@ def publish_list(
         )
         for line, company in enumerate(companies, 2)
     ]
-    columns = tuple(cells[0]) if cells else ()
-    plan = msgspec.structs.replace(
-        run.plan,
-        company_list=name,
-        list_columns=columns,
-        list_delimiter=delimiter,
-    )
-    frozen = freeze_again(run, plan, {"members": pl.DataFrame(rows, schema=MEMBERS, orient="row")})
-    publish_landed(frozen, "stopped", at=NOON + day * DAY + MINUTE)
-    return frozen
+    columns = ListColumns(tuple(cells[0]) if cells else (), delimiter=delimiter)
+    named = Run(folders, msgspec.structs.replace(run.plan, company_list=name))
+    begun = begin_with_lines(named, rows, columns=columns)
+    publish_landed(begun, "stopped", at=NOON + day * DAY + MINUTE)
+    return begun
 
 
 def with_views(folders: Folders) -> None:

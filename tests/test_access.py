@@ -92,7 +92,7 @@ def test_one_setting_opens_warehouse_reports_and_exports_to_a_group(sandbox, tmp
     assert {"data", "data/warehouse", "data/report.html", "exported", "exported/latest.json"} <= opened
     assert {path for path in found if path.startswith("data/warehouse/gen_")} <= opened
     assert {path for path in found if path.startswith(("exported/exports/", "tables/exports/"))} <= opened
-    assert not {path for path in opened if path.startswith(("data/landing", "data/state", "data/runs", "data/staged"))}
+    assert not {path for path in opened if path.startswith(("data/landing", "data/state", "data/staged"))}
     assert found["data/warehouse"] & 0o010, "a folder is opened to look into"
 
 

@@ -202,7 +202,7 @@ def test_a_missing_token_is_exit_2_before_any_request(call: Call, sandbox, monke
     result = call("run", "list.csv")
     assert result.code == 2
     assert "FIRMLAKE_API_TOKEN" in result.err
-    assert not Path("data").exists() or not list(Path("data").glob("runs/*"))
+    assert not Path("data").exists() or not list(Path("data").glob("landing/run=*"))
 
 
 def test_a_company_that_fails_is_exit_3_and_named(call: Call, sandbox: firmlake_sandbox.Sandbox):
@@ -479,7 +479,7 @@ def test_an_interrupted_run_is_taken_up_with_another_version_of_its_list(call: C
     assert call("run", "few.csv").code == 5
     paid = sandbox.ledger()["summary"]["credits_charged"]
     assert 90 < paid < 130
-    (interrupted,) = (path.name for path in Path("data/runs").iterdir())
+    (interrupted,) = (path.name.removeprefix("run=") for path in Path("data/landing").glob("run=*"))
     write_few(40)
     assert call("plan", "few.csv", "--json").content["continues_run"] == interrupted
     assert call("run", "few.csv").code == 0
@@ -738,7 +738,7 @@ def interrupt(call: Call, sandbox: firmlake_sandbox.Sandbox, *arguments: str) ->
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
     assert call("run", *(arguments or ["list.csv"])).code == 5
     sandbox.set_faults([])
-    (run,) = Path("data/runs").iterdir()
+    (run,) = Path("data/landing").glob("run=*")
     return run
 
 
@@ -771,14 +771,14 @@ def test_an_interrupted_run_over_a_list_that_was_kept_is_resumed_by_what_status_
     assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"] > requests
 
 
-@pytest.mark.parametrize("lost", ["landing/**/*.zst", "runs/*/targets.parquet"])
+@pytest.mark.parametrize("lost", ["landing/**/*.zst", "landing/*/targets-*.parquet"])
 def test_status_names_what_a_resume_lacks(lost, call: Call, sandbox):
     run = interrupt(call, sandbox)
     path = next(Path("data").glob(lost))
     path.write_bytes(path.read_bytes()[:30] + b"x" + path.read_bytes()[31:])
     status = call("status", "--json").content
     ((name, line, next_step),) = status["damaged"]
-    assert (name, str(path) in line) == (run.name, True)
+    assert (f"run={name}", str(path) in line) == (run.name, True)
     assert next_step in status["next_step"], "to run the list again would fail"
     assert call("plan", "list.csv").code == 1
 
@@ -834,26 +834,27 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", ["companies", "members", "refused_lines", "repaired"])
-def test_a_damaged_table_of_a_list_is_written_anew_when_the_run_is_resumed(table, call: Call, sandbox):
-    run = interrupt(call, sandbox)
-    flip(run / f"{table}.parquet")
+def test_a_damaged_list_is_written_anew_when_the_run_is_resumed(call: Call, sandbox):
+    interrupt(call, sandbox)
+    [stored] = Path("data/landing/lists").iterdir()
+    flip(stored)
     assert call("run", "list.csv").code == 0
     assert call("verify").code == 0
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", ["targets", "members"])
+@pytest.mark.parametrize("table", ["targets", "list"])
 def test_what_is_said_of_a_damaged_table_of_a_published_run_is_true(table, call: Call, sandbox):
     """The warehouse keeps what the run fetched, and a replay goes on without it if its folders are moved."""
     write_few(3)
     assert (call("run", "few.csv").code, call("run", "list.csv").code) == (0, 0)
-    few, damaged = sorted(Path("data/runs").iterdir(), key=lambda path: (path / "targets.parquet").stat().st_mtime)
-    flip(damaged / f"{table}.parquet")
+    pattern = {"targets": "run=*/targets-*.parquet", "list": "lists/*"}[table]
+    few, damaged = sorted(Path("data/landing").glob(pattern), key=lambda path: path.stat().st_mtime)
+    flip(damaged)
     for command in (
         ["plan", "list.csv"],
-        ["run", "list.csv"],
+        ["run", "few.csv"],
         ["status"],
         ["query", "FROM companies"],
         ["export", "e"],
@@ -863,9 +864,8 @@ def test_what_is_said_of_a_damaged_table_of_a_published_run_is_true(table, call:
         assert (call(*command).code, call(*command).code) == (1, 1)
     told = call("replay").err
     assert "runs and queries go on" in told
-    assert ("run its list again, which writes the file anew" in told) is (table == "members")
-    own, warehouse = re.findall("For `firmlake replay` without this run, move (.*) and (\\S*) elsewhere", told)[0]
-    for path in (*own.split(" and "), warehouse):
+    assert ("Run its list again, which writes the file anew" in told) is (table == "list")
+    for path in re.findall("For `firmlake replay` without this run, move (.*) and (\\S*) elsewhere", told)[0]:
         shutil.move(path, "elsewhere-" + path.replace("/", "-"))
     assert call("replay").code == 0
     assert call("run", "list.csv").code == 0
@@ -877,10 +877,9 @@ def test_what_is_said_of_a_damaged_table_of_a_published_run_is_true(table, call:
 @pytest.mark.slow
 def test_answers_whose_targets_are_lost_before_they_were_published_are_moved_and_not_paid_twice(call: Call, sandbox):
     run = interrupt(call, sandbox)
-    flip(run / "targets.parquet")
+    flip(next(run.glob("targets-*.parquet")))
     (own,) = re.findall("there is no copy, move (.*?) elsewhere", call("run", "list.csv").err)
-    for path in own.split(" and "):
-        shutil.move(path, "elsewhere-" + path.replace("/", "-"))
+    shutil.move(own, "elsewhere-" + own.replace("/", "-"))
     assert call("run", "list.csv").code == 0
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 

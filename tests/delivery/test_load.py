@@ -234,7 +234,7 @@ def test_a_data_folder_stays_the_same_after_a_prune_a_replay_and_in_a_restored_c
     replay(folders, now, memory_limit="256MB", keep=1)
     assert deliver(folders, place).is_new
     restored = Folders(tmp_path / "restored")
-    for name in ("runs", "landing", "staged"):
+    for name in ("landing", "staged"):
         shutil.copytree(folders.data / name, restored.data / name)
     replay(restored, lambda: now() + DAY, memory_limit="256MB", keep=1)
     assert deliver(restored, place).is_new

@@ -248,7 +248,7 @@ def test_a_check_after_a_killed_one_goes_on_with_its_run(schedule: Schedule):
     paid = killed_check(schedule)
     settings = schedule.settings()
     [run] = list_runs(Folders(schedule.data))
-    companies = tuple(Company(*row) for row in run.table("companies").select("country", "company_number").rows())
+    companies = tuple(Company(*row) for row in run.companies().rows())
     checked = check(settings, Asking(companies, None), lambda: schedule.now)
     assert checked.run_id == run.run_id
     assert ask(Folders(schedule.data), "SELECT credit_count, expected_credit_count FROM runs")[1] == [(2, 2)]

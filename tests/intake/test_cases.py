@@ -14,7 +14,7 @@ import pytest
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import open_members, read_company_list
+from firmlake.intake.company_list import read_company_list
 
 CASES = Path(__file__).parent / "cases"
 
@@ -25,7 +25,7 @@ def observe(folder: Path) -> dict[str, Any]:
     settings = IntakeSettings(**json.loads(options.read_text())) if options.exists() else IntakeSettings()
     try:
         companies = read_company_list(path, settings)
-        lines = pl.concat(open_members(companies).batches)
+        lines = pl.concat(companies.lines.batches())
     except CompanyListError as error:
         return {name: getattr(error, name).replace(str(path), "LIST") for name in ("message", "next_step")}
     named = companies.companies.select("line", "country", "company_number")

@@ -10,7 +10,7 @@ from xlsxwriter import Workbook
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import open_members, read_company_list
+from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
 
 
@@ -98,7 +98,7 @@ def test_formats_are_read_from_xlsx_alone(write, converted, ending, expected):
 def test_only_kept_columns_bring_their_kinds_types_and_formats(write):
     path = write(formatted(NUMBERS, ("x", (1, "0%")), ("y", (2, "0.0")), ("z", ("a", ""))))
     options = IntakeSettings(keep_columns=("y", "kbo"))
-    members = open_members(read_company_list(path, options))
-    assert members.columns == ("kbo", "y")
-    assert members.formats == {"y": {"n": "0.0"}}
-    assert next(members.batches)["kinds"].to_list() == ["sn", "ss", "ss"]
+    lines = read_company_list(path, options).lines
+    assert lines.columns.names == ("kbo", "y")
+    assert lines.columns.formats == {"y": {"n": "0.0"}}
+    assert next(lines.batches())["kinds"].to_list() == ["sn", "ss", "ss"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import msgspec
 import polars as pl
 import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sha256_of
-from firmlake.landing.run import freeze_again, freeze_run, list_runs, new_run_id, open_run
+from firmlake.landing.run import begin, list_runs, new_run_id, open_run, remove_run, remove_unused_lists
 from support import ACME, BOLT, NOON, log_of, make_run
 
 
@@ -19,7 +18,7 @@ def test_a_run_is_read_back_as_it_was_frozen(folders):
     again = open_run(folders, run.run_id)
     assert again == run
     assert again.targets().equals(run.targets())
-    assert again.table("refused_lines").rows() == [(3, "x", "no")]
+    assert again.companies().rows() == [tuple(ACME), tuple(BOLT), ("NL", "01000005")]
     assert again.targets(1)["company_number"].unique(maintain_order=True).to_list() == [
         c.company_number for c in (ACME, BOLT)
     ]
@@ -56,12 +55,12 @@ def test_names_of_runs_sort_by_time_and_do_not_meet():
     assert len({new_run_id(NOON) for _ in range(20)}) > 15
 
 
-@pytest.mark.parametrize("name", ["targets", "companies", "refused_lines"])
+@pytest.mark.parametrize("name", ["targets", "list"])
 @pytest.mark.parametrize("harm", ["flip", "remove", "other"])
 def test_a_damaged_table_is_named(folders, name, harm):
     """Parquet reads many a flipped bit as another value."""
     run = make_run(folders, refused=[(1, "x", "no")])
-    path = run.folder / f"{name}.parquet"
+    path = run.path(name)
     match harm:
         case "flip":
             content = bytearray(path.read_bytes())
@@ -72,7 +71,7 @@ def test_a_damaged_table_is_named(folders, name, harm):
         case "other":
             pl.read_parquet(path).head(0).write_parquet(path)
     with pytest.raises(DamagedError, match=str(path)) as caught:
-        run.targets() if name == "targets" else run.table(name)
+        run.targets() if name == "targets" else run.companies()
     assert caught.value.next_step
 
 
@@ -98,23 +97,23 @@ def test_an_outcome_is_read_back_and_there_is_none_before(folders):
     assert (ended.outcome, ended.reason, ended.finished_at) == ("some_failed", "3 companies failed", NOON)
 
 
-def test_a_run_that_cannot_be_frozen_whole_is_none(folders):
-    run = make_run(folders)
-    plan = msgspec.structs.replace(run.plan, run_id="20260106T120000Z-0002")
-    with pytest.raises(TypeError):
-        freeze_run(folders, plan, run.targets(), {"companies": None})
-    assert list_runs(folders) == [run]
-
-
-def test_replaced_tables_and_those_that_a_crash_left_go_when_tables_are_frozen_again(folders):
+def test_targets_that_were_replaced_or_left_by_a_crash_go_when_a_run_begins_again(folders):
     run = make_run(folders, [ACME], ["lookalikes"])
-    run = freeze_again(run, run.plan, {"members": pl.DataFrame({"name": ["Ann"]})})
-    for name in ("members-0a1b2c.parquet", ".members-0a1b2c.parquet.77.part"):
-        (run.folder / name).write_text("Ann")
-    again = freeze_again(run, run.plan, {"members": pl.DataFrame({"name": ["Els"]})})
-    kept = {path.name for path in again.folder.iterdir()}
-    named = {again.plan.files.get(name, f"{name}.parquet") for name in again.plan.sha256}
-    assert kept == named
-    assert len(list(folders.log(run.run_id).iterdir())) == 1, "how it began before names tables that are gone"
-    assert all(sha256_of(again.checked(name)) == sha256 for name, sha256 in again.plan.sha256.items())
-    assert run.plan.files["members"] not in kept
+    own = folders.landing(run.run_id)
+    for name in ("targets-0a1b2c.parquet", "..targets.part.77.part"):
+        (own / name).write_text("Ann")
+    again = begin(run, run.targets().head(0))
+    assert {path.name for path in own.iterdir()} == {"log", again.path("targets").name}
+    assert again.path("targets") != run.path("targets")
+    assert len(list(folders.log(run.run_id).iterdir())) == 1, "how it began before names targets that are gone"
+    assert open_run(folders, run.run_id) == again
+
+
+def test_a_list_stays_as_long_as_a_run_names_it(folders):
+    first, other = make_run(folders, [ACME]), make_run(folders, [ACME], run_id="20260106T120000Z-0002")
+    alone = make_run(folders, [BOLT], run_id="20260107T120000Z-0003")
+    (folders.lists / ".list-left.part").write_text("x")
+    for run in (first, alone):
+        remove_run(run)
+    remove_unused_lists(folders)
+    assert list(folders.lists.iterdir()) == [other.path("list")] == [first.path("list")]

@@ -16,7 +16,7 @@ from firmlake.rebuild.archive import archive, collect_staged, fetch_runs, replay
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.list_names import NameChange, log_name_change
+from firmlake.warehouse.list_names import NameChange, record_name_change
 from firmlake.warehouse.lists import held_name
 from support import (
     ACME,
@@ -87,8 +87,7 @@ def test_a_warehouse_of_the_archive_holds_what_one_of_both_folders_would(portfol
     load(target, folders)
     together = Folders(tmp_path / "together")
     for portfolio in (one, other):
-        for name in ("landing", "runs"):
-            shutil.copytree(portfolio.data / name, together.data / name, dirs_exist_ok=True)
+        shutil.copytree(portfolio.data / "landing", together.data / "landing", dirs_exist_ok=True)
     replay(together, now, memory_limit="100MB", keep=1)
     assert content(folders) == content(together)
     assert content(folders)["lookalikes_history"][0] > 0, "or the order of the runs would not matter"
@@ -98,7 +97,7 @@ def test_a_warehouse_of_the_archive_holds_what_one_of_both_folders_would(portfol
 def test_what_is_there_is_neither_archived_nor_staged_again(portfolios, target, tmp_path, monkeypatch):
     done = archive(portfolios[0], target)
     assert done.runs == [FIRST]
-    assert done.file_count == len(target.sizes("runs")) + len(target.sizes("landing"))
+    assert done.file_count == len(target.sizes("landing"))
     assert archive(portfolios[0], target) == ([], 0, 0, {})
     load(target, Folders(tmp_path / "first"))
     monkeypatch.delattr(archiving, "stage_shard")
@@ -122,7 +121,7 @@ def test_an_archive_that_was_interrupted_is_gone_on_with_and_not_read_before(por
     archive(portfolios[0], target)
     whole = target.sizes("")
     (target.path / "landing" / f"run={FIRST}" / "log" / "00002.zst").unlink()
-    (target.path / "runs" / FIRST / "targets.parquet").unlink()
+    next(target.path.glob(f"landing/run={FIRST}/targets-*.parquet")).unlink()
     with pytest.raises(UsageError, match="holds no run"):
         fetch_runs(target, folders)
     assert archive(portfolios[0], target).file_count == 2
@@ -130,14 +129,15 @@ def test_an_archive_that_was_interrupted_is_gone_on_with_and_not_read_before(por
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [f"landing/run={FIRST}/log/00001.zst", f"runs/{FIRST}/targets.parquet"])
+@pytest.mark.parametrize("name", [f"landing/run={FIRST}/log/00001.zst", f"landing/run={FIRST}/targets-*.parquet"])
 def test_another_file_of_the_same_name_is_never_replaced(name, portfolios, target):
     archive(portfolios[0], target)
     (target.path / "landing" / f"run={FIRST}" / "log" / "00002.zst").unlink()
-    (target.path / name).write_bytes(b"another")
+    [path] = target.path.glob(name)
+    path.write_bytes(b"another")
     done = archive(portfolios[0], target)
     assert done.runs == []
-    assert f"{name} differs from the file of the same name" in done.damaged[FIRST].message
+    assert f"{path.relative_to(target.path)} differs from the file of the same name" in done.damaged[FIRST].message
 
 
 @pytest.mark.slow
@@ -169,14 +169,18 @@ def test_a_run_that_was_not_published_waits(folders, target):
 
 DAMAGED = [
     pytest.param(f"landing/run={FIRST}/log/00001.zst", marks=pytest.mark.slow),
-    pytest.param(f"runs/{FIRST}/targets.parquet", marks=pytest.mark.slow),
+    pytest.param(f"landing/run={FIRST}/targets-*.parquet", marks=pytest.mark.slow),
+    pytest.param("landing/lists/*.parquet", marks=pytest.mark.slow),
     f"landing/run={FIRST}/shard=00001/00001.zst",
 ]
 
 
-def harm(path):
+def harm(folder, name):
+    """Change a byte of the first run's file of that name; return the file and what it held."""
+    path = min(folder.glob(name), key=lambda path: path.stat().st_mtime_ns)
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    return path, content
 
 
 @pytest.fixture
@@ -190,10 +194,10 @@ def together(tmp_path):
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_run_is_not_archived_but_named_and_the_others_are(name, together, target):
-    harm(together.data / name)
+    path, _ = harm(together.data, name)
     done = archive(together, target)
     assert done.runs == [SECOND]
-    assert name in done.damaged[FIRST].message
+    assert str(path) in done.damaged[FIRST].message
     assert done.damaged[FIRST].next_step
     assert f"landing/run={FIRST}/log/00002.zst" not in target.sizes("landing")
 
@@ -202,12 +206,11 @@ def test_a_damaged_run_is_not_archived_but_named_and_the_others_are(name, togeth
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_run_damaged_in_the_archive_is_left_out_and_named_until_it_is_restored(name, together, target, folders):
     archive(together, target)
-    whole = (target.path / name).read_bytes()
-    harm(target.path / name)
+    path, whole = harm(target.path, name)
     damaged = load(target, folders)
-    assert f"{target.url}/{name}" in damaged[FIRST].message
+    assert f"{target.url}/{path.relative_to(target.path)}" in damaged[FIRST].message
     assert query(folders, "SELECT run_id FROM runs") == [(SECOND,)]
-    (target.path / name).write_bytes(whole)
+    path.write_bytes(whole)
     assert load(target, folders) == {}
     assert content(folders) == content(together)
 
@@ -215,7 +218,7 @@ def test_a_run_damaged_in_the_archive_is_left_out_and_named_until_it_is_restored
 def test_lists_keep_their_new_names_in_the_warehouse_of_an_archive(folders, target, tmp_path):
     run = publish_list(folders, [ACME], name="klanten")
     for day, (name, new_name) in enumerate((("klanten", "clients"), ("clients", "customers")), 1):
-        log_name_change(folders, NameChange(at=run.plan.started_at + day * DAY, name=name, new_name=new_name))
+        record_name_change(folders, NameChange(at=run.plan.started_at + day * DAY, name=name, new_name=new_name))
     first = archive(folders, target)
     assert archive(folders, target).file_count == 0 < first.file_count
     elsewhere = Folders(tmp_path / "elsewhere")

@@ -127,16 +127,17 @@ def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
         pytest.param(f"landing/run={RUNS[0]}/log/00001.zst", "staged_days", marks=pytest.mark.slow),
         (f"landing/run={RUNS[0]}/shard=00001/00001.zst", "staged_days"),
         (f"staged/run={RUNS[0]}/lookalikes/shard=00001.parquet", "landed_days"),
-        (f"runs/{RUNS[0]}/targets.parquet", "landed_days"),
-        (f"runs/{RUNS[0]}/targets.parquet", "staged_days"),
+        (f"landing/run={RUNS[0]}/targets-*.parquet", "landed_days"),
+        (f"landing/run={RUNS[0]}/targets-*.parquet", "staged_days"),
     ],
 )
 def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, harmed, limit):
     """Of landed answers and staged tables one stays: it must be the one that is whole."""
-    (three.data / harmed).write_bytes(b"x")
+    [path] = three.data.glob(harmed)
+    path.write_bytes(b"x")
     found, damaged = find_removable(three, NOW, keep_generations=9, **{limit: OLD})
     assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
-    assert harmed in damaged[RUNS[0]].message
+    assert str(path.parent) in damaged[RUNS[0]].message
     assert damaged[RUNS[0]].next_step
 
 

@@ -44,7 +44,8 @@ def checked(folders):
     return {
         *(folders.data / "landing").rglob("*.zst"),
         *folders.staged(LOADED).rglob("*.parquet"),
-        *(folders.data / "runs" / LOADED).glob("*.parquet"),
+        *folders.lists.iterdir(),
+        *folders.landing(LOADED).glob("*.parquet"),
         newest(folders),
     }
 
@@ -66,7 +67,7 @@ def test_all_files_are_counted_and_left_as_they_are(lake):
         "staged/*/manifest.json",
         "landing/*01/log/00001.zst",
         "landing/*01/log/00002.zst",
-        "runs/*01/targets.parquet",
+        "landing/*01/targets-*.parquet",
         "warehouse/gen_*",
     ],
 )

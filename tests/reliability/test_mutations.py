@@ -20,7 +20,7 @@ KINDS = {
     "manifest": "staged/*/manifest.json",
     "generation": "warehouse/gen_*.duckdb",
     "log": "landing/*/log/*.zst",
-    "frozen": "runs/*/*.parquet",
+    "frozen": "landing/*/*.parquet",
 }
 MADE = ("staged", "marker", "manifest", "generation")
 """What replay makes again from the landed answers."""

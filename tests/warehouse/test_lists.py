@@ -7,7 +7,7 @@ import pytest
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import newest, open_warehouse, publish
-from firmlake.warehouse.list_names import NameChange, log_name_change
+from firmlake.warehouse.list_names import NameChange, record_name_change
 from firmlake.warehouse.lists import drop_list, rename_list
 from support import ACME, BOLT, CIRC, DAY, NOON, publish_list, query, slow, with_views
 
@@ -89,8 +89,8 @@ def test_a_renamed_list_keeps_its_past_and_a_replay_gives_it_the_new_name(folder
     publish_list(folders, [ACME], day=0)
     publish_list(folders, [BOLT], day=1)
     publish_list(folders, [CIRC], day=2, name="other")
-    log_name_change(folders, NameChange(at=NOON + 5 * DAY, name="customers", new_name="clients"))
-    log_name_change(folders, NameChange(at=NOON + 5 * DAY, name="other"))
+    record_name_change(folders, NameChange(at=NOON + 5 * DAY, name="customers", new_name="clients"))
+    record_name_change(folders, NameChange(at=NOON + 5 * DAY, name="other"))
 
     def change(connection, _):
         rename_list(connection, "customers", "clients")

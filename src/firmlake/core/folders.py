@@ -75,19 +75,9 @@ class Folders(msgspec.Struct, frozen=True):
         return self.data / PROFILE
 
     @property
-    def list_names(self) -> Path:
-        """The log of company lists that were renamed or removed."""
-        return self.state / "list_names.json"
-
-    @property
     def tombstones(self) -> Path:
         """Who is forgotten, as keyed hashes."""
         return self.state / "forgotten.json"
-
-    @property
-    def unchanged(self) -> Path:
-        """The newest run of each list that had nothing to load."""
-        return self.state / "unchanged.json"
 
     @property
     def inputs(self) -> Path:
@@ -95,17 +85,8 @@ class Folders(msgspec.Struct, frozen=True):
         return self.state / "inputs"
 
     @property
-    def runs(self) -> Path:
-        """One folder for each run, with its list and targets."""
-        return self.data / "runs"
-
-    def run(self, run_id: str) -> Path:
-        """The list and the targets of a run."""
-        return self.runs / run_id
-
-    @property
     def landed(self) -> Path:
-        """Everything that landed: answers of runs, overviews of the service lists, and additions of contacts."""
+        """Everything that landed: lists, answers of runs, overviews of the service lists, and additions of contacts."""
         return self.data / "landing"
 
     def landing(self, run_id: str, shard: int | None = None) -> Path:
@@ -116,6 +97,16 @@ class Folders(msgspec.Struct, frozen=True):
     def log(self, run_id: str) -> Path:
         """The segments that say how a run began and ended."""
         return self.landing(run_id) / "log"
+
+    @property
+    def lists(self) -> Path:
+        """The lists as they were read, each named after its content; see `firmlake.intake.lines`."""
+        return self.landed / "lists"
+
+    @property
+    def list_names(self) -> Path:
+        """A record for each company list that was renamed or removed."""
+        return self.landed / "list_names"
 
     @property
     def overviews(self) -> Path:

@@ -27,7 +27,8 @@ from firmlake.core.sql import quote_text as _text
 from firmlake.delivery.files import guarded
 from firmlake.delivery.list_columns import AddedColumn, choose_added, find_earlier, given_names, line_columns
 from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
-from firmlake.landing.run import Run, RunPlan, open_run
+from firmlake.intake.lines import ListColumns, read_columns
+from firmlake.landing.run import open_run
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.incomplete import COMPLETENESS, Incomplete, read_incomplete, to_hand_on, to_json
 from firmlake.warehouse.list_names import find_named_list
@@ -109,8 +110,9 @@ def gather_list(
         UsageError: There is no such list. The message suggests a similar name.
     """
     listed = find_named_list(connection, name)
-    plan = _read_plan(folders, listed.run_id)
-    connection.execute(_LINES.format(kinds=_read_kinds(folders, plan), name=_text(listed.name)))
+    stored = _find_stored(folders, listed.run_id)
+    read = read_columns(stored) if stored else ListColumns()
+    connection.execute(_LINES.format(kinds=_kinds_in(stored), name=_text(listed.name)))
     # Paths are JSON pointers, so that names may hold any character.
     paths = {each: "/" + each.replace("~", "~0").replace("/", "~1") for each in json.loads(listed.column_names)}
     earlier = find_earlier(connection, paths)
@@ -123,15 +125,14 @@ def gather_list(
     cells = (
         f"json_extract_string(columns, [{', '.join(_text(paths[each]) for each in own)}])" if own else "[]::VARCHAR[]"
     )
-    cell = _UNGUARDED if earlier and plan and plan.list_delimiter else "cells[{}]"
+    cell = _UNGUARDED if earlier and read.delimiter else "cells[{}]"
     values = {column: cell.format(n) for n, column in enumerate(own, 1)}
     values |= {given: _source(each) for given, each in added.items()}
     _gather(connection, f"SELECT *, {cells} AS cells FROM back_lines", chosen, list(values.values()))
     shown = [f"v{n} AS {quoted(column)}" for n, column in enumerate(values)]
-    types = plan.list_types if plan else {}
     typed = [  # a year beyond 9999 has a sign, which DuckDB does not read
-        f"TRY_CAST(ltrim(v{n}, '+') AS {types[column]}) AS {quoted(column)}"
-        if column in types and n < len(own)
+        f"TRY_CAST(ltrim(v{n}, '+') AS {read.types[column]}) AS {quoted(column)}"
+        if column in read.types and n < len(own)
         else shown[n]
         for n, column in enumerate(values)
     ]
@@ -147,25 +148,23 @@ def gather_list(
         _rows([*shown, f"concat({letters or 'NULL'})"]),
         f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
-        (plan.list_delimiter if plan else "") or ",",
-        plan.list_formats if plan else {},
+        read.delimiter or ",",
+        read.formats,
         read_incomplete(connection, listed.name),
     )
 
 
-def _read_plan(folders: Folders, run_id: str) -> RunPlan | None:
-    """Return the plan of the run that read a list; None if it is lost."""
+def _find_stored(folders: Folders, run_id: str) -> Path | None:
+    """Return the stored list of a run; None if it is lost."""
     with suppress(DamagedError):
-        return open_run(folders, run_id).plan
+        return open_run(folders, run_id).checked("list")
     return None
 
 
-def _read_kinds(folders: Folders, plan: RunPlan | None) -> str:
-    """Return a query for the kinds of cells by line, which only the frozen plan holds."""
-    with suppress(DamagedError):
-        members = Run(folders, plan).checked("members") if plan else None
-        if members and "kinds" in pq.read_schema(members).names:  # earlier versions kept none
-            return f"SELECT line, kinds FROM read_parquet({_text(str(members))})"
+def _kinds_in(stored: Path | None) -> str:
+    """Return a query for the kinds of cells by line, which only the stored list has."""
+    if stored:
+        return f"SELECT line, kinds FROM read_parquet({_text(str(stored))})"
     return "SELECT NULL::BIGINT AS line, NULL::VARCHAR AS kinds WHERE false"
 
 

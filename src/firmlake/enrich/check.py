@@ -30,7 +30,7 @@ from firmlake.enrich.contact import (
 )
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import carry_out, shortfall, start_or_resume
-from firmlake.landing.run import Run, freeze_again, remove_run
+from firmlake.landing.run import Run, begin, remove_run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.privacy.persons import answer_filter
 from firmlake.report.doubts import find_doubts
@@ -157,7 +157,7 @@ class Journal:
         unfinished = plan().unfinished
         if unfinished and unfinished.run_id == self._run.run_id:
             plan_now = msgspec.structs.replace(self._run.plan, names=settings.api.names, contract=settings.contract)
-            self._run = freeze_again(self._run, plan_now, {})
+            self._run = begin(Run(self._run.folders, plan_now))
         else:
             self._close()
             remove_run(self._run)  # before planning, which would otherwise count its companies as paid for already

@@ -35,7 +35,7 @@ from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich.observer import Observer
 from firmlake.intake.company_list import read_company_list
-from firmlake.landing.run import Run, freeze_again, remove_run
+from firmlake.landing.run import Run, begin, remove_run
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.persons import answer_filter
 from firmlake.tables.leaves import Leaf, leaves_of, setting_of
@@ -294,7 +294,7 @@ def _rejected(dataset: str, leaf: Leaf, code: str, staged: Callable[[str], pl.La
 def _read_by(settings: Settings, run: Run) -> Run:
     """Let a run read its answers by these settings; a kill may have come between them and the run's record."""
     plan = msgspec.structs.replace(run.plan, names=settings.api.names, contract=settings.contract)
-    return run if plan == run.plan else freeze_again(run, plan, {})
+    return run if plan == run.plan else begin(Run(run.folders, plan))
 
 
 def _summary(changes: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from firmlake.enrich.price import HitRate, Price, hit_rate_of, price_cuts
 from firmlake.enrich.targets import FAILED, Estimate, beside, count_companies, estimate, find_targets
 from firmlake.intake.company_list import CompanyList, choose_from, known_companies, read_company_list
 from firmlake.intake.key import KEY_SQL, company_key, names_of
-from firmlake.intake.lines import Members, list_name_of
+from firmlake.intake.lines import list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import REDRIVE, Run
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
@@ -120,13 +120,6 @@ def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> Co
         repaired=clean_frame(companies.repaired, forgotten),
         refused=clean_frame(pl.concat([companies.refused, refused]).sort("line"), forgotten),
     )
-
-
-def clean_members(members: Members, forgotten: Forgotten | None) -> Members:
-    """Clean the lines of a list while they are read."""
-    if forgotten is None:
-        return members
-    return members._replace(batches=(clean_frame(batch, forgotten) for batch in members.batches))
 
 
 class OtherList(NamedTuple):
@@ -222,7 +215,7 @@ class Planned(NamedTuple):
         waits: How long the allowance will make the run wait; None if that is not known.
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
-        kept: The frozen targets that the unfinished run keeps; None without one.
+        kept: The targets that the unfinished run keeps; None without one.
         other_list: The list that this one would replace although the two seem different; None if there is none.
         hit_rate: How many of the companies asked so far the service knew.
         prices: What the whole list would cost, whatever the sample and the budget, then its cheaper cuts; empty unless

@@ -1,6 +1,6 @@
 """The runner: carry out an enrichment for the command line, Prefect and Python.
 
-A run is planned, frozen, fetched and staged shard by shard, finished, published and summarised. With `run.expand`, each
+A run is planned, begun, fetched and staged shard by shard, finished, published and summarised. With `run.expand`, each
 expansion step is a run of its own.
 """
 
@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -35,20 +36,21 @@ from firmlake.enrich.contact import VALUES_MIN, adopt, changes_by_values, meet
 from firmlake.enrich.finish import decide_outcome, publish_run, scan_staged
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.observer import Observer, Published
-from firmlake.enrich.plan import Planned, clean_members
+from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies
-from firmlake.intake.company_list import CompanyList, open_members
-from firmlake.intake.lines import list_name_of, write_members
-from firmlake.landing.run import Frozen, Outcome, Run, RunPlan, freeze_again, freeze_run, new_run_id, remove_run
+from firmlake.intake.company_list import CompanyList
+from firmlake.intake.lines import ListColumns, lines_of, list_name_of, store_lines
+from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, remove_run
 from firmlake.privacy.forgotten import open_forgotten
+from firmlake.privacy.frames import clean_frame
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.gates import why_held
 from firmlake.warehouse.generations import check_room, newest_link, newest_of_all, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.rules import read_gates, read_rules
-from firmlake.warehouse.unchanged import Unchanged, find_same_run, note_unchanged
+from firmlake.warehouse.unchanged import Unchanged, find_same_run
 
 _FAILED_MAX = 10
 _LOOKED_AT = 10_000
@@ -243,7 +245,7 @@ def _end_unchanged(settings: Settings, run: Run, now: Callable[[], datetime]) ->
     if last is None:
         return None
     unchanged = Unchanged(run.run_id, run.plan.started_at, now())
-    note_unchanged(last, unchanged)
+    last.note(UNCHANGED, unchanged, unchanged.finished_at)
     remove_run(run)
     log("unchanged", run=run.run_id, same=last.run_id)
     with open_warehouse(run.folders, with_held=True) as connection:
@@ -276,7 +278,7 @@ def _go_outward(first: Published, observer: Observer, now: Callable[[], datetime
         last = made[-1]
         if last.outcome.outcome == "stopped":
             break
-        inner = last.run.table("companies").select(_KEY)
+        inner = last.run.companies()
         known = pl.concat([known, inner]) if step > 1 else inner
         spent = max(last.summary.credit_count or 0, last.summary.expected_credit_count)
         spent += last.run.plan.credits_before
@@ -350,7 +352,7 @@ def _publish(
 
 
 def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
-    """Start a new run by freezing its plan, or take up the interrupted run of the same list.
+    """Begin a new run, or take up the interrupted run of the same list.
 
     Raises:
         SettingsError: A rule of `paths.alert_rules` or `paths.gates` is wrong.
@@ -360,18 +362,13 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
     folders = Folders.of(settings)
     companies, targets = planned.companies, planned.targets
     asked = count_companies(targets)
-    frozen = RunPlan(
+    of_run = RunPlan(
         run_id=new_run_id(now),
         started_at=now,
-        list_name=companies.path.name,
-        list_sha256=companies.sha256,
         service=service_name(settings),
         language=settings.api.language,
         datasets=settings.run.datasets,
-        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
-        company_count=companies.companies.height,
-        refused_count=companies.refused.height,
-        repeated_count=companies.repeated_count,
+        **_counts(companies),
         fresh_count=companies.companies.height - asked,
         target_count=asked,
         shard_count=int(targets["shard"].max() or 0),  # type: ignore[arg-type]
@@ -390,35 +387,31 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
         gates=read_gates(settings.paths.gates),
         resume=_how_to_resume(folders, planned),
     )
-    frozen, tables = _list_tables(settings, companies, frozen)
-    return freeze_run(folders, frozen, targets, tables)
+    return begin(_with_list(settings, Run(folders, of_run), companies), targets)
 
 
-def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> tuple[RunPlan, dict[str, Frozen]]:
-    """Collect the tables of a list to freeze, and add the list's name and columns to the plan."""
-    tables: dict[str, Frozen] = {
-        "companies": companies.companies,
-        "repaired": companies.repaired,
-        "refused_lines": companies.refused,
+def _counts(companies: CompanyList) -> dict[str, Any]:
+    """Return what a plan says about its list."""
+    return {
+        "list_name": companies.path.name,
+        "list_sha256": companies.sha256,
+        "line_count": companies.companies.height + companies.refused.height + companies.repeated_count,
+        "company_count": companies.companies.height,
+        "refused_count": companies.refused.height,
+        "repeated_count": companies.repeated_count,
     }
-    if not companies.is_file:
-        return plan, tables
-    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
-    members = clean_members(open_members(companies), forgotten)
-    line_count = companies.line_count - companies.header_count
-    tables["members"] = lambda path: write_members(path, members, line_count)
-    if not settings.intake.keeps_all:
-        tables["refused_lines"] = companies.refused.with_columns(given=pl.lit(None, pl.String))
-    name = settings.run.list_name or list_name_of(companies.path)
-    plan = msgspec.structs.replace(
-        plan,
-        company_list=name,
-        list_columns=members.columns,
-        list_delimiter=members.delimiter,
-        list_types=members.types,
-        list_formats=members.formats,
-    )
-    return plan, tables
+
+
+def _with_list(settings: Settings, run: Run, companies: CompanyList) -> Run:
+    """Store the list of a run, without forgotten subjects, and name it in the plan."""
+    name, columns, batches = "", ListColumns(), iter([lines_of(companies.companies)])
+    if companies.lines:
+        name = settings.run.list_name or list_name_of(companies.path)
+        columns, batches = companies.lines.columns, companies.lines.batches()
+        if forgotten := open_forgotten(settings.privacy, run.folders):
+            batches = (clean_frame(batch, forgotten) for batch in batches)
+    files = {**run.plan.files, "list": store_lines(run.folders.lists, columns, batches).stem}
+    return Run(run.folders, msgspec.structs.replace(run.plan, company_list=name, files=files))
 
 
 def _how_to_resume(folders: Folders, planned: Planned) -> str:
@@ -430,29 +423,19 @@ def _how_to_resume(folders: Folders, planned: Planned) -> str:
 
 def _take_up(settings: Settings, planned: Planned, run: Run) -> Run:
     """Take up an interrupted run with the current list and what is planned now."""
-    companies = planned.companies
-    plan = msgspec.structs.replace(
-        run.plan,
-        list_name=companies.path.name,
-        list_sha256=companies.sha256,
-        resume=_how_to_resume(run.folders, planned),
-        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
-        company_count=companies.companies.height,
-        refused_count=companies.refused.height,
-        repeated_count=companies.repeated_count,
-    )
-    plan, tables = _list_tables(settings, companies, plan)
-    assert planned.kept is not None
-    targets = pl.concat([planned.kept, planned.targets.join(planned.kept, on=_KEY, how="anti", maintain_order="left")])
-    listed = companies.companies.select(pl.col(_KEY))
+    companies, kept = planned.companies, planned.kept
+    assert kept is not None
+    targets = pl.concat([kept, planned.targets.join(kept, on=_KEY, how="anti", maintain_order="left")])
     asked = targets.select(pl.col(_KEY).cast(pl.String)).unique()
     plan = msgspec.structs.replace(
-        plan,
-        fresh_count=listed.join(asked, on=_KEY, how="anti").height,
+        run.plan,
+        **_counts(companies),
+        resume=_how_to_resume(run.folders, planned),
+        fresh_count=companies.companies.join(asked, on=_KEY, how="anti").height,
         target_count=asked.height,
         shard_count=max(run.plan.shard_count, int(targets["shard"].max() or 0)),  # type: ignore[arg-type]
         refresh_count=count_companies(targets.filter("is_refresh")),
         budget=planned.budget.limit,
     )
     clear_stage(run)  # shards may have lost companies
-    return freeze_again(run, plan, {**tables, "targets": targets})
+    return begin(_with_list(settings, Run(run.folders, plan), companies), targets)

@@ -24,7 +24,7 @@ from firmlake.privacy.forgotten import Forgotten
 
 __all__ = ["clean_archive", "clean_export", "drop_archive", "has_hashes", "known_archives", "note_archive"]
 
-_ARCHIVED = ("runs", "landing", "state")
+_ARCHIVED = ("landing", "state")
 _MANIFEST = "/manifest.json"
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
-from firmlake.forget.frozen import remove_parts
+from firmlake.forget.documents import remove_parts
 from firmlake.forget.generations import check_generations, clean_generations, find_in_generation
 from firmlake.forget.place import Place
 from firmlake.forget.reach import Copies
@@ -79,7 +79,7 @@ def forget(
 
     Raises:
         DamagedError: The contents of a file do not match its checksum. Restore the file, then call again. All landed
-            answers, frozen tables and generations are checked before the first change.
+            answers, lists, targets and generations are checked before the first change.
         SettingsError: The key of earlier tombstones is missing. Restore it.
     """
     folders = Folders.of(settings)

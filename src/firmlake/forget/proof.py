@@ -16,7 +16,7 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import is_writable, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.zstd import ZstdError
-from firmlake.forget.frozen import list_addresses
+from firmlake.forget.documents import list_addresses
 from firmlake.forget.generations import find_in_generation
 from firmlake.forget.landed import clean_segment
 from firmlake.forget.packed import PARQUET, decode_line, pieces

@@ -18,7 +18,8 @@ from firmlake.core.settings import KeepDaysSettings, RunSettings
 from firmlake.forget.generations import clean_generations
 from firmlake.forget.place import Place
 from firmlake.forget.staged import replace_staged, stage_again
-from firmlake.landing.run import Run, freeze_again, read_runs
+from firmlake.intake.lines import read_columns, store_lines
+from firmlake.landing.run import Run, begin, read_runs, remove_unused_lists
 from firmlake.rebuild.replay import read_pruned
 from firmlake.service_lists.contact_plan import ContactPlan
 from firmlake.warehouse.generations import connect_to
@@ -27,6 +28,7 @@ __all__ = ["Expired", "apply_retention", "find_expired", "is_lookup"]
 
 _LOOKUP = "firmlake company "
 _REFUSED = pl.col("status") == "refused"
+_HAS_TEXT = pl.col("given").is_not_null() | (pl.col("columns") != "{}")
 
 
 class Expired(NamedTuple):
@@ -34,7 +36,7 @@ class Expired(NamedTuple):
 
     Attributes:
         kind: "refused_lines", "lists" or "contacts".
-        path: The frozen table, or the folder or file of a plan of contacts.
+        path: The list, or the folder or file of a plan of contacts.
         row_count: The number of lines whose text is removed, or 1 for a plan.
         ended_at: When the data was made, UTC.
     """
@@ -54,9 +56,10 @@ def find_expired(folders: Folders, days: KeepDaysSettings, now: datetime) -> lis
     """Find texts of refused lines, cells of lists, and plans of contacts that are too old, without changing them."""
     found = []
     for run in _ended(folders):
-        for name, (frame, kind) in _expired_tables(run, days, now).items():
-            count = frame.height - _same(frame, run.table(name))
-            found.append(Expired(kind, run.checked(name), count, run.plan.started_at))
+        if expired := _expired_lines(run, days, now):
+            lines, is_blank, kind = expired
+            count = lines.filter(is_blank & _HAS_TEXT).height
+            found.append(Expired(kind, run.checked("list"), count, run.plan.started_at))
     for path, made_at, is_text_only in _expired_plans(folders, days, now):
         found.append(Expired("refused_lines" if is_text_only else "contacts", path, 1, made_at))
     return found
@@ -68,12 +71,20 @@ def apply_retention(folders: Folders, days: KeepDaysSettings, settings: RunSetti
     If a call is killed, the next one finishes its work.
     """
     for run in _ended(folders):
-        if tables := _expired_tables(run, days, now):
-            freeze_again(run, run.plan, {name: frame for name, (frame, _) in tables.items()})
+        if expired := _expired_lines(run, days, now):
+            lines, is_blank, _ = expired
+            blank = lines.with_columns(
+                pl.when(is_blank).then(pl.lit(empty, pl.String)).otherwise(name).alias(name)
+                for name, empty in (("given", None), ("columns", "{}"))
+            )
+            stored = store_lines(folders.lists, read_columns(run.checked("list")), [blank])
+            files = {**run.plan.files, "list": stored.stem}
+            run = begin(Run(folders, msgspec.structs.replace(run.plan, files=files)))
             if not run.is_pruned and folders.staged(run.run_id).exists():
                 stage_again(run)
             elif run.is_pruned:
                 _blank_staged(run)
+    remove_unused_lists(folders)
     for path, _, is_text_only in list(_expired_plans(folders, days, now)):
         if not is_text_only:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -96,34 +107,16 @@ def _is_over(made_at: datetime, days: int, now: datetime) -> bool:
     return days >= 0 and now - made_at > timedelta(days=days)
 
 
-def _expired_tables(run: Run, days: KeepDaysSettings, now: datetime) -> dict[str, tuple[pl.DataFrame, str]]:
-    """Return the tables of a run that change, without data that is too old, and the kind of data removed from each."""
+def _expired_lines(run: Run, days: KeepDaysSettings, now: datetime) -> tuple[pl.DataFrame, pl.Expr, str] | None:
+    """Return the lines of a run's list, which of them are too old, and the kind of data; None if no text is."""
     has_old_refusals = _is_over(run.plan.started_at, days.refused_lines, now)
     has_old_cells = _is_over(run.plan.started_at, days.lists, now)
-    found: dict[str, tuple[pl.DataFrame, str]] = {}
-    for name in run.plan.sha256 if has_old_refusals or has_old_cells else ():
-        frame = run.table(name) if name in ("refused_lines", "members", "companies", "repaired") else None
-        if frame is None:
-            continue
-        which = pl.lit(has_old_cells)
-        if name == "refused_lines":
-            which = pl.lit(has_old_refusals or has_old_cells)
-        elif name == "members" and has_old_refusals:
-            which = which | _REFUSED
-        blank = frame.with_columns(
-            pl.when(~which).then(pl.col(column)).otherwise(pl.lit("{}" if column == "columns" else None)).alias(column)
-            for column in ("given", "columns")
-            if column in frame.columns
-        )
-        if not blank.equals(frame):
-            found[name] = blank, "lists" if has_old_cells else "refused_lines"
-    return found
-
-
-def _same(frame: pl.DataFrame, other: pl.DataFrame) -> int:
-    columns = [name for name in ("given", "columns") if name in frame.columns]
-    both = pl.all_horizontal(frame[name].eq_missing(other[name]) for name in columns)
-    return int(frame.select(both.alias("same"))["same"].sum())
+    if not (has_old_refusals or has_old_cells):
+        return None
+    lines, is_blank = pl.read_parquet(run.checked("list"), glob=False), pl.lit(has_old_cells) | _REFUSED
+    if lines.filter(is_blank & _HAS_TEXT).is_empty():
+        return None
+    return lines, is_blank, "lists" if has_old_cells else "refused_lines"
 
 
 def _expired_plans(folders: Folders, days: KeepDaysSettings, now: datetime) -> Iterator[tuple[Path, datetime, bool]]:

@@ -8,7 +8,7 @@ import msgspec
 
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
-from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, documents
+from firmlake.forget.documents import clean_documents, clean_inputs, clean_runs, documents
 from firmlake.forget.landed import clean_landing, segments
 from firmlake.forget.place import Place
 from firmlake.landing.run import list_runs
@@ -19,14 +19,13 @@ __all__ = ["check_sources", "clean_sources"]
 
 
 def check_sources(folders: Folders) -> None:
-    """Check that frozen tables, landed answers and documents are unchanged.
+    """Check that lists, targets, landed answers and documents are unchanged.
 
     Raises:
         DamagedError: A file was changed. The message names the file and says how to restore it.
     """
     for run in list_runs(folders):
-        for name in run.plan.sha256:
-            run.checked(name)
+        run.check()
     for path in documents(folders):
         read_json(path, msgspec.Raw)
     for path in segments(folders):

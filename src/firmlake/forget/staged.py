@@ -23,7 +23,7 @@ _COMPANY = ["country", "company_number"]
 
 
 def clean_staged(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean the staged tables of all runs, after their landed answers and frozen tables were cleaned.
+    """Clean the staged tables of all runs, after their landed answers, lists and targets were cleaned.
 
     Yields:
         A place for each staged table that names a forgotten subject.

@@ -13,7 +13,7 @@ from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.key import company_key
-from firmlake.intake.lines import Lines, Members
+from firmlake.intake.lines import Lines
 
 _EXAMPLES: Final = 3
 _HASH_ROWS: Final = 1_000_000
@@ -73,7 +73,7 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
     """
     path = Path(path)
     lines = Lines(path, options)
-    header_count = lines.columns.header_count
+    header_count = lines.header_count
     named = lines.query("accepted").select("country", "company_number", "line", "given", "reason").collect()
     refused = lines.query("refused").select("line", "given", "reason").collect()
     blank_count = lines.query("blank").select(pl.len()).collect().item()
@@ -94,16 +94,9 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
         companies=companies,
         repaired=repaired.select("line", "given", "country", "company_number", "reason"),
         refused=refused,
-        guesses=lines.columns.guesses,
+        guesses=lines.guesses,
         lines=lines,
     )
-
-
-def open_members(companies: CompanyList) -> Members:
-    """Return the lines of a list with all cells, to be frozen."""
-    assert companies.lines is not None, "the list is a file"
-    columns = companies.lines.columns
-    return Members(columns.names, columns.types, columns.formats, columns.delimiter, companies.lines.batches())
 
 
 def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:

@@ -9,22 +9,22 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
-from firmlake.core.files import sha256_of
+from firmlake.core.files import make_folder, sha256_of, sync_folder, write_file
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.assumed import count_assumed, tell_assumed
 from firmlake.intake.entries import read_entries
 from firmlake.intake.identifiers import REPAIRS
 from firmlake.intake.table import BLANK, KINDS, Formats, TextTable, field
 
-_SCHEMA: Final = pl.Schema(
+LINES: Final = pl.Schema(
     {
         "line": pl.Int64(),
         "country": pl.String(),
@@ -42,8 +42,6 @@ _ROWS: Final = 50_000
 _COMPRESSED: Final = (".gz", ".zip", ".zst")
 _METADATA: Final = b"firmlake"
 
-Clean = Callable[[pl.DataFrame], pl.DataFrame]
-
 
 class ListColumns(msgspec.Struct, frozen=True):
     """What is known of a list beside its lines; Parquet keeps it with them.
@@ -53,16 +51,12 @@ class ListColumns(msgspec.Struct, frozen=True):
         types: As `TextTable.types`, but by column name.
         formats: As `TextTable.formats`, but by column name.
         delimiter: See `TextTable.delimiter`.
-        header_count: Lines before the data.
-        guesses: One sentence for each guess about the list, with the way to override it.
     """
 
-    names: tuple[str, ...]
-    types: dict[str, str]
-    formats: dict[str, Formats]
-    delimiter: str
-    header_count: int
-    guesses: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    types: dict[str, str] = {}
+    formats: dict[str, Formats] = {}
+    delimiter: str = ""
 
 
 class Lines:
@@ -71,6 +65,11 @@ class Lines:
     Each has line, country, company_number, status (accepted, refused or blank), reason (of the refusal or repair),
     given, columns (a JSON object with the text of each kept cell by column name), kinds (a letter for each of these
     cells, see `TextTable.has_kinds`; null if they have none) and text (the whole line if it cannot be split).
+
+    Attributes:
+        columns: What is known of the list beside its lines.
+        header_count: Lines before the data.
+        guesses: One sentence for each guess about the list, with the way to override it.
     """
 
     def __init__(self, path: Path, options: IntakeSettings) -> None:
@@ -87,14 +86,14 @@ class Lines:
         kept = {field(n): name for n, name in enumerate(table.columns) if options.keeps(name)}
         letters = [pl.col(KINDS).str.slice(n, 1) for n in range(table.width) if field(n) in kept and table.has_kinds]
         kinds = pl.concat_str(letters) if letters else pl.lit(None, pl.String)
-        schema = pl.Schema({**_SCHEMA, "text": pl.String()})
+        schema = pl.Schema({**LINES, "text": pl.String()})
         with pq.ParquetWriter(self._file, schema.to_frame().to_arrow().schema, compression="zstd") as writer:
             for batch in entries.batches:
                 assumed.append(count_assumed(batch.filter(pl.col("problem").is_null())))
                 for part in batch.iter_slices(_ROWS):
                     writer.write_table(_as_lines(part, kept, kinds).cast(dict(schema)).to_arrow())  # type: ignore[arg-type]
-        guesses = (*entries.guesses, *tell_assumed(assumed, table.columns)) if assumed else entries.guesses
-        self.columns = _columns_of(table, kept, guesses)
+        self.guesses = (*entries.guesses, *tell_assumed(assumed, table.columns)) if assumed else entries.guesses
+        self.columns, self.header_count = _columns_of(table, kept), table.header_count
 
     def query(self, status: str) -> pl.LazyFrame:
         """Return the lines with a status, in file order."""
@@ -105,17 +104,7 @@ class Lines:
         with pq.ParquetFile(self._file) as stored:
             for group in range(stored.num_row_groups):
                 rows = pl.DataFrame(pl.from_arrow(stored.read_row_group(group)))
-                yield rows.with_columns(given=_given(self._options)).select(list(_SCHEMA))
-
-
-class Members(NamedTuple):
-    """The lines of a list with the attributes of `ListColumns`, while they are frozen; see `Lines.batches`."""
-
-    columns: tuple[str, ...]
-    types: dict[str, str]
-    formats: dict[str, Formats]
-    delimiter: str
-    batches: Iterator[pl.DataFrame]
+                yield rows.with_columns(given=_given(self._options)).select(list(LINES))
 
 
 def list_name_of(path: Path) -> str:
@@ -131,25 +120,38 @@ def list_name_of(path: Path) -> str:
     return Path(name).stem or "list"
 
 
-def store_lines(lines: Lines, folder: Path, clean: Clean = lambda rows: rows) -> Path:
+def store_lines(folder: Path, columns: ListColumns, batches: Iterable[pl.DataFrame]) -> Path:
     """Store the lines of a list as one Parquet file that is named after its content; the same list is stored once.
 
     Args:
-        lines: The lines.
         folder: Where lists are stored.
-        clean: Removes what may not be stored, such as forgotten names, from a frame of lines.
+        columns: What is known of the list beside its lines.
+        batches: The lines, as `Lines.batches` gives them.
 
     Returns:
-        The file. It has the columns of `Lines.batches`, and `read_columns` reads what is known beside them.
+        The file. `read_columns` reads what is known beside its lines.
     """
-    metadata = {_METADATA: msgspec.json.encode(lines.columns)}
-    schema = _SCHEMA.to_frame().to_arrow().schema.with_metadata(metadata)
-    folder.mkdir(parents=True, exist_ok=True)
+    metadata = {_METADATA: msgspec.json.encode(columns)}
+    schema = LINES.to_frame().to_arrow().schema.with_metadata(metadata)
+    make_folder(folder)
     aside = folder / f".list-{secrets.token_hex(4)}.part"
-    with pq.ParquetWriter(aside, schema, compression="zstd") as writer:
-        for batch in map(clean, lines.batches()):
-            writer.write_table(batch.to_arrow().replace_schema_metadata(metadata))
-    return aside.replace(folder / f"{sha256_of(aside)}.parquet")
+
+    def write(path: Path) -> None:
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_table(batch.cast(dict(LINES)).to_arrow().replace_schema_metadata(metadata))  # type: ignore[arg-type]
+
+    write_file(aside, write)
+    stored = aside.replace(folder / f"{sha256_of(aside)}.parquet")
+    sync_folder(folder)
+    return stored
+
+
+def lines_of(companies: pl.DataFrame) -> pl.DataFrame:
+    """Return companies that come from no file as the lines of a list."""
+    none = pl.lit(None, pl.String)
+    values = {"status": pl.lit("accepted"), "reason": none, "given": none, "columns": pl.lit("{}"), "kinds": none}
+    return companies.select("line", "country", "company_number", **values)
 
 
 def read_columns(stored: Path) -> ListColumns:
@@ -157,24 +159,12 @@ def read_columns(stored: Path) -> ListColumns:
     return msgspec.json.decode(pq.read_schema(stored).metadata[_METADATA], type=ListColumns)
 
 
-def write_members(path: Path, members: Members, expected: int) -> None:
-    """Write lines as Parquet, a part at a time; `expected` is how many there are."""
-    count = 0
-    with pq.ParquetWriter(path, _SCHEMA.to_frame().to_arrow().schema, compression="zstd") as writer:
-        for batch in members.batches:
-            count += batch.height
-            writer.write_table(batch.to_arrow())
-    assert count == expected, "the list is read once"
-
-
-def _columns_of(table: TextTable, kept: Mapping[str, str], guesses: tuple[str, ...]) -> ListColumns:
+def _columns_of(table: TextTable, kept: Mapping[str, str]) -> ListColumns:
     return ListColumns(
         tuple(kept.values()),
         {kept[field(n)]: kind for n, kind in table.types.items() if field(n) in kept},
         {kept[field(n)]: formats for n, formats in table.formats.items() if field(n) in kept},
         table.delimiter,
-        table.header_count,
-        guesses,
     )
 
 
@@ -204,9 +194,9 @@ def _reasons(repairs: pl.Series) -> pl.Series:
 
 
 def _given(options: IntakeSettings) -> pl.Expr:
-    """Return the given text: a whole line only if all columns are kept, and nothing if no column is."""
+    """Return the given text: of a refused line only if all columns are kept, and nothing if no column is."""
     if options.keeps_none:
         return pl.lit(None, pl.String)
     if options.keeps_all:
         return pl.coalesce("text", "given")
-    return pl.when(pl.col("text").is_null()).then("given")
+    return pl.when(pl.col("status") != "refused").then("given")

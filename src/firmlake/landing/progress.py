@@ -496,7 +496,7 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
     Args:
         run: The run.
         shard: Number of the shard.
-        targets: Targets of the shard; None reads them from the frozen plan.
+        targets: Targets of the shard; None reads them from the run.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
     targets = run.targets(shard) if targets is None else targets

@@ -1,17 +1,18 @@
-"""The runs of a data folder: how each began and ended, which are unfinished, and the tables that they ask from.
+"""The runs of a data folder: how each began and ended, which are unfinished, and what they ask for.
 
-    landing/run=<id>/log/00001.zst    what happened to the run, one record in each segment, see `LOG`
-    runs/<id>/*.parquet               the list and the targets, whose checksums the record `begun` has
+    landing/run=<id>/log/00001.zst            what happened to the run, one record in each segment, see `LOG`
+    landing/run=<id>/targets-<hash>.parquet   what it asks for
+    landing/lists/<hash>.parquet              the list that it is about, see `firmlake.intake.lines`
 
 The log is made of segments like those of answers (`landing.segments`): checksummed, written durably, and after a kill
-complete or not there. The newest record of a kind counts.
+complete or not there. The newest record of a kind counts. The record `begun` has the hashes of both tables.
 """
 
 from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -23,16 +24,17 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
-from firmlake.core.files import read_json, sha256_of, write_file, write_parquet
+from firmlake.core.files import sha256_of, sync_folder, write_parquet
 from firmlake.core.folders import Folders
 from firmlake.core.rule import AlertRule, Gate
 from firmlake.core.settings import ContractSettings, NameSettings
 from firmlake.landing.segments import Header, Landed, SegmentWriter, list_segments, read_segment
 
-BEGUN, ENDED, PRUNED = "begun", "ended", "pruned"
-LOG = frozenset([BEGUN, ENDED, PRUNED])
-"""Kinds of records of a run's log. Their bodies are JSON: `RunPlan`, `Outcome` and null. A run that was taken up or
-forgotten from begins again; a run that was refused may end again; the answers of a pruned run were removed."""
+BEGUN, ENDED, PRUNED, UNCHANGED = "begun", "ended", "pruned", "unchanged"
+LOG = frozenset([BEGUN, ENDED, PRUNED, UNCHANGED])
+"""Kinds of records of a run's log. Their bodies are JSON: `RunPlan`, `Outcome`, null and `Unchanged`. A run that was
+taken up or forgotten from begins again; a run that was refused may end again; the answers of a pruned run were removed;
+a later run over the same list had nothing to load."""
 
 REDRIVE = "redrive"
 """The list name of a run that asks again for companies that failed."""
@@ -55,20 +57,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     fresh_count: int
     target_count: int
     shard_count: int
-    sha256: dict[str, str] = {}
-    """Checksum of each frozen table, by name: Parquet may read a flipped bit as another value."""
+    files: dict[str, str] = {}
+    """Checksums of `list` and `targets`, which name their files: Parquet may read a flipped bit as another value."""
     resume: str = ""
     """How to resume the run, as the end of a sentence; empty if by running its list again."""
-    files: dict[str, str] = {}
-    """File names of tables that were frozen again, by table name."""
     company_list: str = ""
     """Name under which the company list is kept; empty if the companies come from no list."""
-    list_columns: tuple[str, ...] = ()
-    """Columns of the company list that are kept, in its order."""
-    list_delimiter: str = ""
-    list_types: dict[str, str] = {}
-    list_formats: dict[str, dict[str, str | int]] = {}
-    """Delimiter, column types and number formats of the list, as in `TextTable`."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30
@@ -84,7 +78,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     credits_before: int = 0
     """Credits spent by a run of the same subject that was refused for drift; they count towards `run.max_credits`."""
     doubts_totals: bool = False
-    """Whether a full page whose total equals its length was doubted; earlier versions believed it."""
+    """Whether a full page whose total equals its length was doubted; development versions believed it."""
     names: NameSettings = NameSettings()
     """The service's names, frozen because a replay reads the landed answers with them."""
     contract: ContractSettings = ContractSettings()
@@ -113,7 +107,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         outcome: "done", "some_failed" or "stopped" if nothing more will land; "refused" if drift keeps the run from
             being published.
         reason: Why the outcome is not "done".
-        next_step: What to do about it; empty in runs of earlier versions.
+        next_step: What to do about it.
         vanished_share: The largest share of records that lack a known field, if the run was refused.
     """
 
@@ -145,18 +139,9 @@ class Run(msgspec.Struct, frozen=True):
         """The run's name."""
         return self.plan.run_id
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the run's tables."""
-        return self.folders.run(self.run_id)
-
     def log(self) -> dict[str, Landed]:
-        """Read the newest record of each kind in the run's log.
-
-        Raises:
-            DamagedError: A record does not match its checksum. Restore the file from a copy.
-        """
-        return _read_log(self.folders, self.run_id)
+        """Read the newest record of each kind in the run's log; see `read_log`."""
+        return read_log(self.folders, self.run_id)
 
     @property
     def has_landed(self) -> bool:
@@ -175,19 +160,13 @@ class Run(msgspec.Struct, frozen=True):
         Returns:
             One row per company and dataset, in list order: shard (0 holds targets that a budget left out), country,
             company_number, dataset, expected_count, is_paid, free_until (UTC; until when it is paid), is_refresh,
-            has_failed, is_barred. Files of earlier versions may lack free_until, is_refresh and is_barred, which are
-            null or false then, or have a column held_hash, left out here.
+            has_failed, is_barred.
 
         Raises:
             DamagedError: The file does not match its checksum.
         """
-        frame = pl.scan_parquet(self.checked("targets"), glob=False).drop("held_hash", strict=False)
-        missing = [name for name in ("is_refresh", "is_barred") if name not in frame.collect_schema()]
-        frame = frame.with_columns(pl.lit(value=False).alias(name) for name in missing)
-        if "free_until" not in frame.collect_schema():
-            frame = frame.with_columns(free_until=pl.lit(None, pl.Datetime("us")))
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
-        return frame.cast(narrow)  # text columns would take twice the memory
+        return pl.scan_parquet(self.checked("targets"), glob=False).cast(narrow)  # texts would take twice the memory
 
     def targets(self, shard: int | None = None) -> pl.DataFrame:
         """Read the targets of a shard, or of all shards if it is None; see `scan_targets`."""
@@ -199,13 +178,17 @@ class Run(msgspec.Struct, frozen=True):
         has_rest = self.scan_targets().select(pl.col("shard").min()).collect().item() == 0
         return range(0 if has_rest else 1, self.plan.shard_count + 1)
 
-    def table(self, name: str) -> pl.DataFrame:
-        """Read a frozen table of the company list: `companies`, `repaired` or `refused_lines`.
+    def companies(self) -> pl.DataFrame:
+        """Read the companies that the run is about: those of its list, or of its sample of the list.
 
         Raises:
-            DamagedError: The file does not match its checksum.
+            DamagedError: A file does not match its checksum.
         """
-        return pl.read_parquet(self.checked(name), glob=False)
+        key = ["country", "company_number"]
+        lines = pl.scan_parquet(self.checked("list"), glob=False).filter(status="accepted").select(key)
+        if self.plan.sample:
+            lines = lines.join(self.scan_targets().select(pl.col(key).cast(pl.String)), on=key, how="semi")
+        return lines.unique(maintain_order=True).collect()
 
     def outcome(self) -> Outcome | None:
         """Read how fetching ended; None while it has not ended.
@@ -225,7 +208,7 @@ class Run(msgspec.Struct, frozen=True):
     def finish(self, outcome: str, reason: str, now: datetime, **further: Any) -> Outcome:
         """Record how fetching ended; `further` are other fields of `Outcome`."""
         result = Outcome(run_id=self.run_id, finished_at=now, outcome=outcome, reason=reason, **further)
-        self._note(ENDED, result, now)
+        self.note(ENDED, result, now)
         return result
 
     @property
@@ -235,25 +218,50 @@ class Run(msgspec.Struct, frozen=True):
 
     def mark_pruned(self, now: datetime) -> None:
         """Record that the landed answers will be removed; call this before you remove them."""
-        self._note(PRUNED, None, now)
+        self.note(PRUNED, None, now)
 
-    def _note(self, kind: str, content: object, now: datetime) -> None:
+    def note(self, kind: str, content: object, now: datetime) -> None:
+        """Add a record to the run's log, in place of one of its kind; see `LOG`."""
         header = Header(kind=kind, run_id=self.run_id, shard=0, dataset="", companies=(), fetched_at=now)
-        with SegmentWriter(self.folders.log(self.run_id)) as log:
+        folder = self.folders.log(self.run_id)
+        before = [path for path in list_segments(folder) if any(one.header.kind == kind for one in read_segment(path))]
+        with SegmentWriter(folder) as log:
             log.append(header, msgspec.json.encode(content))
+        for path in before:
+            path.unlink()
+
+    def path(self, name: str) -> Path:
+        """Return the path of a table, `list` or `targets`.
+
+        Raises:
+            DamagedError: A development version wrote the run.
+        """
+        if name not in self.plan.files:
+            raise DamagedError(f"Run {self.run_id} was written by an earlier version", "Convert it: `firmlake replay`")
+        sha256 = self.plan.files[name]
+        if name == "list":
+            return self.folders.lists / f"{sha256}.parquet"
+        return self.folders.landing(self.run_id) / f"{name}-{sha256[:12]}.parquet"
 
     def checked(self, name: str) -> Path:
-        """Return the path of a frozen table after checking its checksum.
+        """Return the path of a table after checking its checksum.
 
         Raises:
             DamagedError: The file is missing or does not match its checksum.
         """
-        path = self.folder / self.plan.files.get(name, f"{name}.parquet")
-        if not path.exists() or _sha256_of_file(path, *_LOOK(path.stat())) != self.plan.sha256.get(name):
-            is_of_list = self.plan.company_list and name != "targets"
-            next_step = (_list_lost if is_of_list else plan_lost)(self.folders, self.run_id)
-            raise DamagedError(f"{path} is missing or does not match its checksum", next_step)
+        path = self.path(name)
+        if not path.exists() or _sha256_of_file(path, *_LOOK(path.stat())) != self.plan.files[name]:
+            lost = _list_lost if name == "list" and self.plan.company_list else plan_lost
+            raise DamagedError(f"{path} is missing or does not match its checksum", lost(self.folders, self.run_id))
         return path
+
+    def check(self) -> list[Path]:
+        """Check the list and the targets, and return their paths.
+
+        Raises:
+            DamagedError: A file is missing or does not match its checksum.
+        """
+        return [self.checked(name) for name in ("list", "targets")]
 
 
 _LOOK = attrgetter("st_ino", "st_size", "st_mtime_ns")
@@ -276,7 +284,7 @@ def open_run(folders: Folders, run_id: str) -> Run:
     Raises:
         DamagedError: The plan cannot be read.
     """
-    log = _read_log(folders, run_id)
+    log = read_log(folders, run_id)
     if BEGUN not in log:
         raise log_lost(folders, run_id)
     try:
@@ -285,7 +293,12 @@ def open_run(folders: Folders, run_id: str) -> Run:
         raise DamagedError(f"{log[BEGUN].path} cannot be read: {error}", plan_lost(folders, run_id)) from None
 
 
-def _read_log(folders: Folders, run_id: str) -> dict[str, Landed]:
+def read_log(folders: Folders, run_id: str) -> dict[str, Landed]:
+    """Read the newest record of each kind in a run's log.
+
+    Raises:
+        DamagedError: A record does not match its checksum. Restore the file from a copy.
+    """
     try:
         records = (landed for path in list_segments(folders.log(run_id)) for landed in read_segment(path))
         return {landed.header.kind: landed for landed in records}
@@ -298,46 +311,20 @@ def log_lost(folders: Folders, run_id: str) -> DamagedError:
     return DamagedError(f"{folders.log(run_id)} lacks a record of the run", plan_lost(folders, run_id))
 
 
-def record_earlier(folders: Folders) -> None:
-    """Write the logs of runs that a development version described by files beside their tables.
-
-    Settings that have gone since only shaped requests, so nothing that was answered is read in another way.
-
-    Raises:
-        DamagedError: Such a file cannot be read. Restore it from a copy.
-    """
-    for path in sorted(folders.runs.glob("*/plan.json")):
-        plan = read_json(path, dict[str, Any], plan_lost(folders, path.parent.name))
-        for section, struct in (("names", NameSettings), ("contract", ContractSettings)):
-            settings = plan.get(section, {})
-            plan[section] = {name: settings[name] for name in settings.keys() & set(struct.__struct_fields__)}
-        run = Run(folders, msgspec.convert(plan, RunPlan))
-        ended, pruned = path.with_name("outcome.json"), path.with_name("pruned.json")
-        outcome = read_json(ended, Outcome) if ended.exists() else None
-        now = outcome.finished_at if outcome else run.plan.started_at
-        records = {BEGUN: run.plan, ENDED: outcome, PRUNED: pruned.exists() or None}
-        for kind, content in records.items():
-            if content is not None and kind not in run.log():
-                run._note(kind, content, now)
-        for file in (ended, pruned, path):
-            file.unlink(missing_ok=True)
-
-
 def plan_lost(folders: Folders, run_id: str) -> str:
     """Return the next step for a lost log or lost targets, without which landed answers cannot be read."""
     return (
         "Restore it from a copy. If the run was not published and there is no copy, move "
-        f"{_own(folders, run_id)} elsewhere and run its list again: the service charges no company twice inside its "
+        f"{folders.landing(run_id)} elsewhere and run its list again: the service charges no company twice inside its "
         "paid window. "
         f"{_if_published(folders, run_id)}"
     )
 
 
 def _list_lost(folders: Folders, run_id: str) -> str:
-    """Return the next step for a lost table of the company list, which no answer needs to be read."""
+    """Return the next step for a lost company list, which no answer needs to be read."""
     return (
-        "If the run was not published, run its list again, which writes the file anew; otherwise restore it from a "
-        "copy. "
+        "Run its list again, which writes the file anew unless the list has changed; otherwise restore it from a copy. "
         f"{_if_published(folders, run_id)}"
     )
 
@@ -346,13 +333,9 @@ def _if_published(folders: Folders, run_id: str) -> str:
     return (
         "If the run was published, the warehouse has what it fetched: runs and queries go on, and only archive, "
         "forget, replay and verify need the file. For `firmlake replay` without this run, move "
-        f"{_own(folders, run_id)} and {Folders(folders.data).warehouse} elsewhere: the next run asks "
+        f"{folders.landing(run_id)} and {Folders(folders.data).warehouse} elsewhere: the next run asks "
         "again for what only this one fetched"
     )
-
-
-def _own(folders: Folders, run_id: str) -> str:
-    return f"{folders.run(run_id)} and {folders.landing(run_id)}"
 
 
 def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
@@ -408,70 +391,55 @@ def unfinished_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
     return found[::-1]
 
 
-Frozen = pl.DataFrame | Callable[[Path], object]
-"""A table to freeze, or a function that writes its file."""
-
-
-def freeze_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
-    """Freeze the tables of a run and record that it began; that comes last, so a run is complete or does not exist."""
-    _remove_never_started(folders)
-    return _freeze(Run(folders, plan), {**tables, "targets": targets}, plan.started_at)
-
-
-def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
-    """Replace some frozen tables of a run, and record that it begins again.
-
-    New tables get new file names, so after a crash the run is complete with either the old tables or the new ones.
+def begin(run: Run, targets: pl.DataFrame | None = None) -> Run:
+    """Record that a run begins, or begins again; what it replaces goes after that, so a kill leaves it whole.
 
     Args:
-        run: The run.
-        plan: The run's plan with any other changes.
-        tables: The new tables, by name.
+        run: The run, whose list is stored.
+        targets: What it asks for; None leaves that as it is.
+
+    Returns:
+        The run with its targets.
     """
-    mark = secrets.token_hex(3)
-    files = {name: f"{name}-{mark}.parquet" for name in tables}
-    again = Run(run.folders, msgspec.structs.replace(plan, files={**run.plan.files, **files}))
-    again = _freeze(again, tables, plan.started_at)
-    remove_rests(again)
-    return again
+    _remove_never_started(run.folders)
+    if targets is not None:
+        aside = run.folders.landing(run.run_id) / ".targets.part"
+        write_parquet(aside, targets)
+        files = {**run.plan.files, "targets": sha256_of(aside)}
+        run = Run(run.folders, msgspec.structs.replace(run.plan, files=files))
+        aside.replace(run.path("targets"))
+        sync_folder(aside.parent)
+    run.note(BEGUN, run.plan, run.plan.started_at)
+    remove_rests(run)
+    return run
 
 
 def remove_rests(run: Run) -> None:
-    """Remove records of how the run began before, and tables that it does not name: replaced, or left by a crash."""
-    current = run.log()[BEGUN].path
-    for path in list_segments(current.parent):
-        if path != current and any(landed.header.kind == BEGUN for landed in read_segment(path)):
+    """Remove targets that a run does not name: replaced, or left by a crash."""
+    for path in run.folders.landing(run.run_id).iterdir():
+        if path.suffix in (".parquet", ".part") and path != run.path("targets"):
             path.unlink()
-    named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
-    for path in run.folder.iterdir():
-        if path.suffix in (".parquet", ".part") and path.name not in named:
+
+
+def remove_unused_lists(folders: Folders) -> None:
+    """Remove the lists that no run names; none as long as there are runs that cannot be read."""
+    runs, damaged = read_runs(folders)
+    named = {run.path("list") for run in runs if "list" in run.plan.files}
+    for path in () if damaged else folders.lists.glob("*"):
+        if path not in named:
             path.unlink()
 
 
 def remove_run(run: Run) -> None:
     """Remove a run without usable answers; its log goes after them, because answers without a log look like a loss."""
     landing = run.folders.landing(run.run_id)
-    for folder in (*landing.glob("shard=*"), landing, run.folder):
+    for folder in (*landing.glob("shard=*"), landing):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _freeze(run: Run, tables: Mapping[str, Frozen], now: datetime) -> Run:
-    sha256 = dict(run.plan.sha256)
-    for name, table in tables.items():
-        path = run.folder / run.plan.files.get(name, f"{name}.parquet")
-        if isinstance(table, pl.DataFrame):
-            write_parquet(path, table)
-        else:
-            write_file(path, table)
-        sha256[name] = sha256_of(path)
-    run = Run(run.folders, msgspec.structs.replace(run.plan, sha256=sha256))
-    run._note(BEGUN, run.plan, now)
-    return run
-
-
 def _remove_never_started(folders: Folders) -> None:
-    """Remove folders without a log, left by a crash before a run started; nothing can have landed for them."""
+    """Remove folders without a record, left by a crash before a run started; nothing can have landed for them."""
     begun = set(run_ids(folders))
-    for folder in folders.runs.glob("*"):
-        if folder.name not in begun:
+    for folder in folders.landed.glob("run=*"):
+        if folder.name.removeprefix("run=") not in begun:
             shutil.rmtree(folder, ignore_errors=True)

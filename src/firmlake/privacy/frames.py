@@ -1,4 +1,4 @@
-"""Remove forgotten subjects from rows of lists, frozen tables and staged tables.
+"""Remove forgotten subjects from rows of lists, targets and staged tables.
 
 Rows of a forgotten company are removed. A line of a list is kept without its content, so that every line is still
 accounted for.

@@ -23,15 +23,13 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.delivery.destination import Destination, open_destination
-from firmlake.landing.run import BEGUN, ENDED, Run, list_runs, open_run, read_runs
+from firmlake.landing.run import BEGUN, ENDED, Run, list_runs, open_run, read_runs, remove_unused_lists
 from firmlake.rebuild.replay import load_staged, read_finished
 from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest_of_all, open_warehouse
-from firmlake.warehouse.list_names import NameChange, read_name_changes, write_name_changes
 from firmlake.warehouse.loads import loaded_runs
 
-LISTS = ("landing/service_lists", "landing/contacts")
-LIST_NAMES = "state/list_names"
+BESIDE_RUNS = ("landing/service_lists", "landing/contacts", "landing/list_names")
 LOG_FOLDER = "log"
 
 
@@ -63,7 +61,7 @@ def archive(folders: Folders, destination: Destination, tell: Callable[[str], ob
         DamagedError: An archived file about service lists differs from the file of the same name in the data folder.
             Find out which of the two is right.
     """
-    there = destination.sizes("runs") | destination.sizes("landing")
+    there = destination.sizes("landing")
     runs: list[str] = []
     sizes: list[int] = []
     published = _published(folders)
@@ -78,9 +76,8 @@ def archive(folders: Folders, destination: Destination, tell: Callable[[str], ob
             runs.append(run.run_id)
         except DamagedError as error:
             damaged[run.run_id] = error
-    for folder in LISTS:
+    for folder in BESIDE_RUNS:
         sizes += _add(folders, destination, _files_below(folders.data / folder), there)
-    sizes += _add_list_names(folders, destination)
     return Archived(runs, len(sizes), sum(sizes), damaged)
 
 
@@ -96,10 +93,9 @@ def _check(run: Run) -> None:
     if run.is_pruned:
         raise DamagedError(
             f"Run {run.run_id} cannot be archived, because its landed answers were pruned",
-            "Archive before you prune; to omit this run, archive from a copy without its folder in runs",
+            "Archive before you prune; to omit this run, archive from a copy without its folder in landing",
         )
-    for name in run.plan.sha256:
-        run.checked(name)
+    run.check()
     if manifest := read_manifest(run):
         check_landed(run, manifest)
 
@@ -110,7 +106,7 @@ def _files_of(run: Run) -> Iterator[Path]:
     yield log[BEGUN].path
     for shard in sorted(run.folders.landing(run.run_id).glob("shard=*")):
         yield from _files_below(shard)
-    yield from map(run.checked, sorted(run.plan.sha256))
+    yield from run.check()
     yield log[ENDED].path
 
 
@@ -124,14 +120,6 @@ def _name_of_end(folders: Folders, run_id: str) -> str:
 
 def _files_below(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
-
-
-def _add_list_names(folders: Folders, destination: Destination) -> Iterator[int]:
-    """Create an object for each change of a list's name, named by its content; yield the size of each new one."""
-    for change in read_name_changes(folders):
-        content = msgspec.json.encode(change)
-        if destination.create(f"{LIST_NAMES}/{hashlib.sha256(content).hexdigest()}.json", content):
-            yield len(content)
 
 
 def _add(
@@ -191,13 +179,12 @@ def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], d
         raise UsageError(
             f"{own}: this data folder already has its own runs", "Name an empty folder for the replay in paths.data"
         )
-    there = [*destination.sizes("runs"), *destination.sizes("landing")]
+    there = destination.sizes("landing")
     _fetch(destination, folders, [path for path in there if f"/{LOG_FOLDER}/" in path])
-    ended = {run.run_id for run in read_runs(folders)[0] if run.outcome()}
-    _fetch(destination, folders, [path for path in there if path.split("/")[1] in ended])
-    for folder in LISTS:
+    tables = {_name_of(run, name) for run in read_runs(folders)[0] if run.outcome() for name in run.plan.files}
+    _fetch(destination, folders, sorted(tables & there.keys()))
+    for folder in BESIDE_RUNS:
         _fetch(destination, folders, list(destination.sizes(folder)))
-    write_name_changes(folders, (_name_change(destination, path) for path in destination.sizes(LIST_NAMES)))
     runs, damaged = _read_fetched(destination, folders)
     if not (runs or damaged):
         raise UsageError(f"{destination.url} holds no run", "Add runs with `firmlake archive`")
@@ -266,14 +253,13 @@ def _read_fetched(destination: Destination, folders: Folders) -> tuple[list[Run]
         rmtree(folders.landing(run.run_id))
     for run in runs:
         try:
-            for name in run.plan.sha256:
-                run.checked(name)
+            run.check()
         except DamagedError as error:
             damaged[run.run_id] = error
     for run_id in damaged:
         damaged[run_id] = _in_archive(destination, folders, damaged[run_id])
-        rmtree(folders.run(run_id), ignore_errors=True)
         rmtree(folders.landing(run_id))
+    remove_unused_lists(folders)
     return [run for run in runs if run.run_id not in damaged], damaged
 
 
@@ -282,13 +268,6 @@ def _fetch(destination: Destination, folders: Folders, names: Iterable[str]) -> 
         path = folders.data / name
         if not path.exists():  # an existing file is complete, since files are renamed into place
             _write(path, read_object(destination, name))
-
-
-def _name_change(destination: Destination, path: str) -> NameChange:
-    try:
-        return msgspec.json.decode(read_object(destination, path), type=NameChange)
-    except msgspec.DecodeError as error:
-        raise DamagedError(f"{destination.url}/{path} is damaged: {error}", "Restore it in the archive") from error
 
 
 @contextmanager
@@ -314,8 +293,12 @@ def _fetch_run(address: str, run_id: str) -> Run:
     destination = open_destination(address)
     _fetch(destination, folders, destination.sizes(folders.log(run_id).relative_to(folders.data).as_posix()))
     run = open_run(folders, run_id)
-    _fetch(destination, folders, [f"runs/{run_id}/{run.plan.files.get('targets', 'targets.parquet')}"])
+    _fetch(destination, folders, [_name_of(run, "targets")])
     return run
+
+
+def _name_of(run: Run, table: str) -> str:
+    return run.path(table).relative_to(run.folders.data).as_posix()
 
 
 def _staged_path(folder: str, file: StagedFile) -> str:

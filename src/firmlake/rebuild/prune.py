@@ -23,7 +23,7 @@ from typing import NamedTuple
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sync_folder
 from firmlake.core.folders import Folders
-from firmlake.landing.run import Run, open_run, read_runs
+from firmlake.landing.run import Run, open_run, read_runs, remove_unused_lists
 from firmlake.tables.stage import check_landed, check_staged, read_manifest
 from firmlake.warehouse.exported import export_record, exported_generations, last_exports
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
@@ -134,6 +134,7 @@ def prune(folders: Folders, removable: Iterable[Removable], now: datetime) -> No
             _remove_folder(each.path)
         else:
             each.path.unlink()
+    remove_unused_lists(folders)
 
 
 def _remove_folder(path: Path) -> None:
@@ -174,8 +175,7 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
     kind = "landed" if is_landed_old and manifest else "staged" if is_staged_old and staged.exists() else ""
     if not kind:
         return
-    for name in run.plan.sha256:  # needed to read what stays
-        run.checked(name)
+    run.check()  # needed to read what stays
     if manifest:
         (check_staged if kind == "landed" else check_landed)(run, manifest)
     yield _measured(kind, landed if kind == "landed" else staged, ended_at)

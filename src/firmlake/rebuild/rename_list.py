@@ -1,4 +1,4 @@
-"""Rename or remove company lists, in the log of names and in the next generation of the warehouse."""
+"""Rename or remove company lists, by a record and in the next generation of the warehouse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.landing.run import new_run_id
 from firmlake.service_lists.load import publish_lists
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.list_names import NameChange, find_named_list, list_names, log_name_change
+from firmlake.warehouse.list_names import NameChange, find_named_list, list_names, record_name_change
 from firmlake.warehouse.lists import drop_list, rename_list
 
 __all__ = ["change_name"]
@@ -24,7 +24,7 @@ _NAME_MAX = 100
 def change_name(folders: Folders, settings: RunSettings, name: str, new_name: str, now: Callable[[], datetime]) -> str:
     """Rename a list, or remove it.
 
-    The log is written first. If the command is interrupted before the warehouse is changed, run it again.
+    The record is written first. If the command is interrupted before the warehouse is changed, run it again.
 
     Args:
         folders: The data folder, locked.
@@ -47,7 +47,7 @@ def change_name(folders: Folders, settings: RunSettings, name: str, new_name: st
     if new_name.lower() in map(str.lower, others):
         raise UsageError(f"There is already a list {new_name}", "Use another name, or remove that list first")
     moment = now()
-    log_name_change(folders, NameChange(at=moment, name=old_name, new_name=new_name))
+    record_name_change(folders, NameChange(at=moment, name=old_name, new_name=new_name))
 
     def change(connection: duckdb.DuckDBPyConnection) -> None:
         if new_name:

@@ -13,7 +13,8 @@ import duckdb
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings
-from firmlake.landing.run import Outcome, Run, log_lost, read_runs, record_earlier
+from firmlake.landing.run import Outcome, Run, log_lost, read_runs
+from firmlake.rebuild.earlier import convert_earlier
 from firmlake.service_lists.load import load_additions, load_overview, newest_applied
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.index import drop_index
@@ -78,8 +79,7 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
         return read_pruned(run)
     if recorded := read_manifest(run):
         check_landed(run, recorded)
-    for name in run.plan.sha256:  # checked first, because staged tables are removed only if they can be made again
-        run.table(name)
+    run.check()  # first, because staged tables are removed only if they can be made again
     for marker in run.folders.staged(run.run_id).glob("*.json"):
         marker.unlink()
     try:
@@ -241,7 +241,7 @@ def replay(
         on_run: Called with each run before it is staged.
         processes: The number of processes that stage shards in parallel.
         storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
-        contract: Read all answers with these settings; None reads each run with the settings in its frozen plan.
+        contract: Read all answers with these settings; None reads each run with the settings in its plan.
 
     Returns:
         The new generation. Except for `loads` it equals the previous one, unless `contract` changes the result.
@@ -251,7 +251,7 @@ def replay(
         DamagedError: A landed answer was changed. Nothing was published. Restore the file that the message names.
     """
     drop_index(folders)  # the settings of reading may differ
-    record_earlier(folders)
+    convert_earlier(folders)
     loaded, loads = _loaded(folders)
     runs = [
         (run if contract is None or run.is_pruned else run.read_by(contract), outcome)

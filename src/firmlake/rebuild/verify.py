@@ -173,7 +173,7 @@ def check_unchanged(folders: Folders, *, memory_limit: str) -> Unchanged:
     files = {generation} if generation else set()
     runs = [run for run, _ in finished_runs(folders, loaded)]
     for run in runs:
-        files.update(run.checked(name) for name in run.plan.sha256)
+        files.update(run.check())
         if manifest := _manifest(run):
             check_staged(run, manifest)
             files.update(folders.staged(run.run_id) / file.path for file in manifest.files)

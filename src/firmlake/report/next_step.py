@@ -50,8 +50,6 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
     if last.next_step:
         return last.next_step
-    if last.outcome == "stopped":  # an earlier version did not record the next step
-        return f"Run {last.list_name} again to fetch the companies that credits or budget left out"
     of_lists = [(each.name, each.last_run.next_step) for each in status.lists if each.last_run]
     steps = [
         *(f"For {name}: {next_step}" for name, next_step in of_lists if next_step),

@@ -59,10 +59,9 @@ def read_status(
         UsageError: There is no such list. The message suggests a similar name.
     """
     runs, unreadable = read_runs(folders)
-    # `firmlake replay` reads the plans of development versions; there is nothing to restore.
-    damaged = {name: each for name, each in unreadable.items() if not (folders.runs / name / "plan.json").exists()}
     now = now or datetime.now(UTC)
     outdated, loaded = _read_loaded(folders)
+    damaged = {} if outdated else unreadable  # `firmlake replay` converts what earlier versions wrote
     held, held_runs = _read_held(folders, loaded)
     is_readable = not (outdated or newest_of_all(folders) is None)
     opened = open_warehouse(folders, with_held=True, company_list=company_list) if is_readable else nullcontext()
@@ -263,12 +262,12 @@ def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: 
 
     The newest loaded run is among the runs of lists even if it had no list.
     """
-    unchanged, runs, path = read_unchanged(folders), dict[str, ListRun](), newest_link(folders)
+    runs, path = dict[str, ListRun](), newest_link(folders)
     last_run = summarise(connection, loaded, path)
     for row in fetch_dicts(connection.execute(_LIST_RUNS, [loaded])):
         name = row.pop("list_name")
         run = ListRun(**row | {key: _utc(row[key]) for key in ("started_at", "finished_at")})
-        same = unchanged.get(run.run_id)
+        same = read_unchanged(folders, run.run_id)
         runs[name] = run.then(same)
         if same and last_run and same.finished_at > last_run.finished_at:
             last_run = summarise_unchanged(connection, run.run_id, same, path)

@@ -274,7 +274,7 @@ def _mark(run: Run) -> str:
     segments = (path for shard in run.begun for path in list_segments(run.folders.landing(run.run_id, shard)))
     sizes = [f"{path.parent.name}/{path.name}: {path.stat().st_size}" for path in segments]
     names = msgspec.json.encode(run.plan.names).decode()  # a check may learn the header of the credits after it paid
-    return "\n".join([run.plan.sha256.get("targets", ""), names, *sizes])
+    return "\n".join([run.plan.files["targets"], names, *sizes])
 
 
 def landed_facts(run: Run) -> Facts:

@@ -4,7 +4,7 @@
     staged/run=<id>/shard=00001.json                a shard is staged once this exists
     staged/run=<id>/manifest.json                   a run is staged once this exists
 
-The files depend only on the landed answers and the frozen plan, so staging again gives the same content.
+The files depend only on the landed answers and the plan, so staging again gives the same content.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
     "stage_shards",
 ]
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
 
 
@@ -134,7 +134,9 @@ def clear_stage(run: Run) -> None:
 def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
     """Write the tables of the run as a whole and its manifest, which completes the staging."""
     shards = list(shards)
-    refused = run.table("refused_lines").with_columns(pl.lit(run.plan.list_name).alias("list_name"))
+    lines = pl.scan_parquet(run.checked("list"), glob=False).filter(status="refused")
+    given = pl.col("given").str.head(_LONGEST_GIVEN)
+    refused = lines.select("line", given, "reason", list_name=pl.lit(run.plan.list_name)).collect()
     manifest = Manifest(
         run_id=run.run_id,
         files=(
@@ -221,6 +223,7 @@ def check_staged(run: Run, manifest: Manifest) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+_LONGEST_GIVEN = 200
 _TRACKED = ("company_state", "companies", "requests")
 
 

@@ -1,12 +1,15 @@
-"""Names of company lists: the log of their changes, and finding a list of a generation by its name.
+"""Names of company lists: the records of their changes, and finding a list of a generation by its name.
 
-A run keeps the name under which its list was frozen. The log records later changes of names, so that a replay gives
-each list its current name.
+A run keeps the name under which it read its list. Records tell later changes of names, so that a replay gives each list
+its current name:
+
+    landing/list_names/<hash>.json     a change of a name, named after its content
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -14,7 +17,7 @@ from typing import NamedTuple
 import duckdb
 import msgspec
 
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.sql import quote_name
@@ -46,35 +49,30 @@ class NamedList(NamedTuple):
     run_id: str
 
 
-def read_name_changes(folders: Folders) -> tuple[NameChange, ...]:
-    """Read the log, oldest change first.
+def read_name_changes(folders: Folders) -> list[NameChange]:
+    """Read the changes, oldest first.
 
     Raises:
-        DamagedError: The log was changed. Restore it from a copy, or remove it to use original names.
+        DamagedError: A record was changed. Restore it from a copy, or remove it to use the name before.
     """
-    path = folders.list_names
-    next_step = "Restore it from a copy, or remove it: lists then have the names under which they were run"
-    return read_json(path, tuple[NameChange, ...], next_step) if path.exists() else ()
+    next_step = "Restore it from a copy, or remove it: the list then has the name before"
+    changes = (read_json(path, NameChange, next_step) for path in sorted(folders.list_names.glob("*.json")))
+    return sorted(changes, key=lambda change: change.at)
 
 
-def log_name_change(folders: Folders, change: NameChange) -> None:
-    """Append a change to the log."""
-    write_json(folders.list_names, (*read_name_changes(folders), change))
-
-
-def write_name_changes(folders: Folders, changes: Iterable[NameChange]) -> None:
-    """Write the whole log, oldest change first; without changes, write nothing."""
-    if ordered := sorted(changes, key=lambda change: change.at):
-        write_json(folders.list_names, tuple(ordered))
+def record_name_change(folders: Folders, change: NameChange) -> None:
+    """Record a change."""
+    name = hashlib.sha256(msgspec.json.encode(change)).hexdigest()
+    write_json(folders.list_names / f"{name}.json", change)
 
 
 def current_name(name: str, planned_at: datetime, changes: Sequence[NameChange]) -> str:
     """Return the current name of the list of a run; empty if the list was removed since then.
 
     Args:
-        name: The name under which the run was frozen.
+        name: The name under which the run read it.
         planned_at: When the run was planned, UTC.
-        changes: The log.
+        changes: The result of `read_name_changes`.
     """
     for change in changes:
         if change.at >= planned_at and change.name.casefold() == name.casefold():
@@ -87,15 +85,8 @@ def find_named_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedLi
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
-        FirmlakeError: The generation was made by a version without lists. Run the list again.
     """
-    try:
-        rows = connection.execute(_LISTS).fetchall()
-    except duckdb.CatalogException:
-        raise FirmlakeError(
-            "The newest generation holds no lists, because an earlier version of firmlake made it",
-            "Run the list again; fresh companies are not fetched again",
-        ) from None
+    rows = connection.execute(_LISTS).fetchall()
     known = {row[0].lower(): NamedList(*row) for row in rows}
     if name.lower() in known:
         return known[name.lower()]

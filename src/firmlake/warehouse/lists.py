@@ -10,6 +10,7 @@ from datetime import datetime
 import duckdb
 
 from firmlake.core.sql import quote_name, quote_text
+from firmlake.intake.lines import read_columns
 from firmlake.landing.run import Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.incomplete import describe_incomplete, read_incomplete
@@ -32,19 +33,17 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run, number: int) -
     Returns:
         The number of lines written; 0 if the list has not changed.
     """
-    plan = run.plan
-    given = (
-        current_name(plan.company_list, plan.started_at, read_name_changes(run.folders)) if plan.company_list else ""
-    )
+    plan, given = run.plan, held_name(run)
     if not given:
         return 0
     name, listed_at, held_hash = _held(connection, given)
     started_at = plan.started_at.replace(tzinfo=None)
     if listed_at is not None and listed_at > started_at:
         return 0
-    content_hash = plan.sha256["members"]
-    connection.execute(_STAGED_LIST.format(members=quote_text(str(run.checked("members")))), {
-        "name": name, "file": plan.list_name, "columns": json.dumps(plan.list_columns, ensure_ascii=False),
+    stored, content_hash = run.checked("list"), plan.files["list"]
+    columns = json.dumps(read_columns(stored).names, ensure_ascii=False)
+    connection.execute(_STAGED_LIST.format(lines=quote_text(str(stored))), {
+        "name": name, "file": plan.list_name, "columns": columns,
         "hash": content_hash, "at": started_at, "run": run.run_id,
     })  # fmt: skip
     scope = f"(SELECT {quote_text(name)} AS list_name)"
@@ -52,9 +51,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run, number: int) -
     if held_hash == content_hash:
         return 0
     connection.execute(
-        _STAGED_MEMBERS.format(
-            members=quote_text(str(run.checked("members"))), name=quote_text(name), run=quote_text(run.run_id)
-        )
+        _STAGED_MEMBERS.format(lines=quote_text(str(stored)), name=quote_text(name), run=quote_text(run.run_id))
     )
     return supersede(connection, "list_members", ("list_name",), scope, "staged_lines", number)
 
@@ -115,7 +112,7 @@ _STAGED_LIST = """
     SELECT $name AS list_name, $file AS file_name, $columns::JSON AS column_names, count(*) AS line_count,
            count(DISTINCT country || company_number) AS company_count, $hash AS content_hash,
            $at::TIMESTAMP AS listed_at, $run AS run_id
-    FROM read_parquet({members})
+    FROM read_parquet({lines})
 """
 
 _STAGED_MEMBERS = """
@@ -124,7 +121,7 @@ _STAGED_MEMBERS = """
            if(status = 'accepted' AND row_number() OVER (PARTITION BY country, company_number ORDER BY line) > 1,
               'repeated', status) AS status,
            reason, given, columns::JSON AS columns, {run} AS run_id
-    FROM read_parquet({members})
+    FROM read_parquet({lines})
 """
 
 # A view, so that it shows figures fetched by later runs without loading the list again.

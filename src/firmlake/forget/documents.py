@@ -1,4 +1,4 @@
-"""Clean frozen files: logs and lists of runs, plans of contacts, and records of the last failure and of exports."""
+"""Clean what is neither answer nor table: logs and lists of runs, plans of contacts, records of failures."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from firmlake.forget.landed import clean_segments
 from firmlake.forget.packed import decode_line, may_name
 from firmlake.forget.place import Place, count_changed
 from firmlake.intake.company_list import identity_of
-from firmlake.landing.run import Run, RunPlan, freeze_again, list_runs, remove_rests
+from firmlake.intake.lines import ListColumns, read_columns, store_lines
+from firmlake.landing.run import Run, begin, list_runs, remove_rests, remove_unused_lists
 from firmlake.landing.segments import list_segments
 from firmlake.privacy.cleaning import clean_record
 from firmlake.privacy.forgotten import Forgotten
-from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
+from firmlake.privacy.frames import clean_frame
 
 __all__ = ["clean_documents", "clean_inputs", "clean_runs", "documents", "list_addresses", "remove_parts"]
 
 _DOCUMENTS = (
-    "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
+    "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "landing/list_names/*.json", "plans/*.json",
     "state/*.json", "state/exports/*.json", "state/failed_work/*.json", "state/failures/*.json",
 )  # fmt: skip
 _ADDRESSES = ("archives.json", "exports/*.json")
@@ -33,22 +34,32 @@ _INPUTS = ("state/inputs/**/*", "lists/*", "*.log", "*.jsonl", "*.prom", "logs/*
 
 
 def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean the log and the frozen tables of each run. After a crash, either all old or all new files are in use.
+    """Clean the log, the list and the targets of each run. After a crash, either all old or all new files are in use.
 
     Yields:
-        A place for each table or record of a log that names a forgotten subject.
+        A place for each list, table of targets and record of a log that names a forgotten subject.
 
     Raises:
-        DamagedError: The contents of a table or plan do not match its checksum. Restore the file.
+        DamagedError: The contents of a file do not match its checksum. Restore the file.
     """
+    cleaned: dict[Path, Path | None] = {}
     for run in list_runs(folders):
-        places, plan, tables = _clean_run(run, forgotten)
-        if write and tables:
-            run = freeze_again(run, plan, tables)
-        if write:
+        stored = run.checked("list")
+        if stored not in cleaned:
+            cleaned[stored], count = _clean_list(stored, forgotten, write=write)
+            if count:
+                yield Place(stored, "list", count)
+        targets = pl.read_parquet(run.checked("targets"), glob=False)
+        after = clean_frame(targets, forgotten)
+        if after is not targets:
+            yield Place(run.checked("targets"), "targets", count_changed(targets, after))
+        if write and (cleaned[stored] or after is not targets):
+            run = begin(_recount(run, cleaned[stored] or stored, targets, after), after)
+        elif write:
             remove_rests(run)
-        yield from places
         yield from clean_segments(list_segments(folders.log(run.run_id)), forgotten, "record", write=write)
+    if write:
+        remove_unused_lists(folders)
 
 
 def documents(folders: Folders) -> list[Path]:
@@ -115,49 +126,33 @@ def remove_parts(folder: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, dict[str, pl.DataFrame]]:
-    """Return the places in a run that name a forgotten subject, with the plan and the tables to change."""
-    places, tables, frames = [], {}, {}
-    for name in sorted(run.plan.sha256):
-        path = run.checked(name)
-        before = pl.read_parquet(path, glob=False)
-        frames[name] = after = clean_frame(before, forgotten)
-        if after is not before:
-            tables[name] = after
-            places.append(Place(path, "list" if name != "targets" else name, count_changed(before, after)))
-    if "held_hash" in frames.get("targets", pl.DataFrame()).columns:
-        targets = frames["targets"]
-        if targets["held_hash"].null_count() < targets.height:  # without a key, anybody could test a guess
-            tables["targets"] = targets.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
-    plan = run.plan
-    if "companies" in tables:
-        plan, tables["refused_lines"] = _recount(run, plan, frames)
-    return places, plan, tables
+def _clean_list(stored: Path, forgotten: Forgotten, *, write: bool) -> tuple[Path | None, int]:
+    """Return the file of a cleaned list, None if nothing was written; and how many lines, or its names, changed."""
+    lines, columns = pl.read_parquet(stored, glob=False), msgspec.json.encode(read_columns(stored))
+    after, named = clean_frame(lines, forgotten), clean_record(columns, forgotten)
+    count = (count_changed(lines, after) if after is not lines else 0) + (named != columns)
+    if not (write and count):
+        return None, count
+    return store_lines(stored.parent, msgspec.json.decode(named, type=ListColumns), [after]), count
 
 
-def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[RunPlan, pl.DataFrame]:
-    """Turn lines of forgotten companies into refused lines, so that every line is still accounted for."""
-    companies, refused = frames["companies"], frames["refused_lines"]
-    before = run.table("companies")
+def _recount(run: Run, stored: Path, before: pl.DataFrame, after: pl.DataFrame) -> Run:
+    """Name the cleaned list of a run, whose lines of forgotten companies are refused now, and count again."""
     key = ["country", "company_number"]
-    asked = frames["targets"].select(key).unique()
-    bought = pl.scan_parquet(run.checked("targets"), glob=False).filter((pl.col("shard") > 0) & ~pl.col("is_paid"))
-    forgotten = bought.select(key).unique().collect().join(asked, on=key, how="anti")
-    if "line" in before.columns:
-        gone = before.join(companies, on="line", how="anti").select(
-            "line", given=pl.lit(None, pl.String), reason=pl.lit(LINE_FORGOTTEN)
-        )
-        refused = pl.concat([refused, gone.cast(dict(refused.schema))]).sort("line")  # type: ignore[arg-type]
-    count = before.height - companies.height
-    return msgspec.structs.replace(
+    again = Run(run.folders, msgspec.structs.replace(run.plan, files={**run.plan.files, "list": stored.stem}))
+    companies, asked = again.companies(), after.select(key).unique()
+    bought = before.filter((pl.col("shard") > 0) & ~pl.col("is_paid")).select(key).unique()
+    plan, count = again.plan, run.companies().height - companies.height
+    plan = msgspec.structs.replace(
         plan,
         list_sha256=identity_of(companies),
         company_count=plan.company_count - count,
         refused_count=plan.refused_count + count,
         target_count=asked.height,
         fresh_count=plan.company_count - count - asked.height,
-        forgotten_count=plan.forgotten_count + forgotten.height,
-    ), refused
+        forgotten_count=plan.forgotten_count + bought.join(asked, on=key, how="anti").height,
+    )
+    return again if not count else Run(run.folders, plan)
 
 
 def _clean_line(line: bytes, forgotten: Forgotten) -> bytes:
