@@ -24,6 +24,8 @@ from firmlake_sandbox import Sandbox
 
 from .support import FLOWS, ROOT, ByHand, settings_for, write_list
 
+pytestmark = pytest.mark.timeout(400)  # on a busy machine Prefect's server alone takes two minutes to start
+
 COMPANIES = 12
 PLAIN = {"run__shard_companies": 5}
 EXPAND = {"run__shard_companies": 5, "run__expand": "lookalikes", "run__max_credits": 40}
