@@ -15,11 +15,10 @@ from firmlake.core.folders import Folders
 from firmlake.core.zstd import decompress_frames
 from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder, open_destination
-from firmlake.forget.copies import note_archive
+from firmlake.forget.copies import VersionedTable, note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
 from firmlake.forget.reach import Copies
-from firmlake.forget.versioned import VersionedTable
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, read_register
 from firmlake.rebuild.archive import archive, replay_archive

@@ -16,7 +16,7 @@ from firmlake.delivery.destination import Folder
 from firmlake.delivery.files import FORMATS, Source
 from firmlake.delivery.record import ColumnShape, DeliveredFile, DeliveredTable
 from firmlake.delivery.selection import Selected, exported_type
-from firmlake.forget.exported_files import clean_file
+from firmlake.forget.copies import clean_file
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
 from firmlake.forget.reach import Copies

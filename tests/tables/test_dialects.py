@@ -16,11 +16,10 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.core.settings import ContractSettings
-from firmlake.tables import apart, records, tolerant
+from firmlake.tables import records
 from firmlake.tables.objects import shape_of
-from firmlake.tables.records import read_records
+from firmlake.tables.records import read_records, read_tolerantly
 from firmlake.tables.regular import read_regular
-from firmlake.tables.tolerant import read_tolerantly
 from firmlake_sandbox import rewrites, sample_numbers
 from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.numbers import parse_number
@@ -70,7 +69,7 @@ def test_a_dialect_is_read_as_record_by_record(batch):
     read = read_records(*kind, raws)
     with patch.object(records, "read_regular", return_value=None):
         together = read_records(*kind, raws)
-        with patch.object(apart, "_take_together", side_effect=ValueError):
+        with patch.object(records, "_take_together", side_effect=ValueError):
             singly = read_records(*kind, raws)
     for other in (together, singly):
         assert_frame_equal(read.frame, other.frame)
@@ -109,7 +108,7 @@ def test_a_mixture_of_dialects_is_read_as_value_by_value(mark, scale, batch):
     scaled = dict.fromkeys(("financials.*ratio", "financials.*fraction", "lookalikes.score", "*.stake_fraction"), scale)
     shape = shape_of(*kind, ContractSettings(decimal_mark=mark, scales=scaled))
     together = read_tolerantly(shape, raws, 7)
-    with patch.object(tolerant, "read_columns", side_effect=read_nothing):
+    with patch.object(records, "read_columns", side_effect=read_nothing):
         singly = read_tolerantly(shape, raws, 7)
     assert_frame_equal(together.frame, singly.frame)
     assert together.rejects == singly.rejects
@@ -153,7 +152,7 @@ def at_midnight(_dataset, element):
 def test_values_that_a_dialect_spells_otherwise_are_read_together(change):
     """Reading them one by one costs up to thirty times as much. Only the few that are odd in it are read so."""
     raws = periods(change)
-    with patch.object(tolerant, "read_cell", side_effect=tolerant.read_cell) as one_by_one:
+    with patch.object(records, "read_cell", side_effect=records.read_cell) as one_by_one:
         read = read_records(*PERIOD, raws)
     assert one_by_one.call_count < len(raws)
     exact = exactly(PERIOD, raws)

@@ -20,7 +20,7 @@ from polars.testing import assert_frame_equal
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.settings import ContractSettings
-from firmlake.tables import records, tolerant
+from firmlake.tables import records
 from firmlake.tables.columns import ReadColumn
 from firmlake.tables.records import read_records
 from support import ACME, CIRC, examples, lookalike, party, period
@@ -63,14 +63,14 @@ def exactly(kind, raws, *contract):
     """Read value by value alone."""
     with (
         patch.object(records, "read_regular", return_value=None),
-        patch.object(tolerant, "read_columns", side_effect=read_nothing),
+        patch.object(records, "read_columns", side_effect=read_nothing),
     ):
         return read_records(*kind, raws, *contract)
 
 
 def is_fast(kind, raws):
     """Tell whether no value had to be read by itself."""
-    with patch.object(tolerant, "read_cell", side_effect=AssertionError):
+    with patch.object(records, "read_cell", side_effect=AssertionError):
         try:
             return read_records(*kind, raws).frame.height == len(raws)
         except AssertionError:

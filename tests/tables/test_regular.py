@@ -12,7 +12,7 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.core.company import Company
-from firmlake.tables import records, tolerant
+from firmlake.tables import records
 from firmlake.tables.objects import shape_of
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular
@@ -39,7 +39,7 @@ def read_three_ways(kind, raws):
     yield read_records(*kind, raws)
     with patch.object(records, "read_regular", return_value=None):
         yield read_records(*kind, raws)
-        with patch.object(tolerant, "read_columns", side_effect=read_nothing):
+        with patch.object(records, "read_columns", side_effect=read_nothing):
             yield read_records(*kind, raws)
 
 

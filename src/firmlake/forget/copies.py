@@ -4,23 +4,194 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
 
 import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import encode_json, read_json, write_file, write_json
 from firmlake.core.folders import Folders
+from firmlake.core.guard import RISKY
+from firmlake.delivery import delta, iceberg
 from firmlake.delivery.destination import Destination
-from firmlake.delivery.files import LATEST, Latest
-from firmlake.delivery.record import DeliveredFile, Record
-from firmlake.forget.exported_files import Cleaned, clean_file
-from firmlake.forget.place import Place
+from firmlake.delivery.files import LATEST, Latest, put_csv
+from firmlake.delivery.record import DeliveredFile, DeliveredTable, Record
+from firmlake.forget.place import Place, count_changed
 from firmlake.forget.sources import clean_sources
-from firmlake.forget.versioned import versioned_tables, with_version
 from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.frames import clean_frame
+
+
+class VersionedTable(NamedTuple):
+    """A Delta Lake or Iceberg table: its format, its path or name, and its destination."""
+
+    format: str
+    name: str
+    url: str
+    destination: Destination
+
+    def count(self, forgotten: Forgotten) -> int:
+        """Count the rows that name a forgotten subject."""
+        batches = (
+            delta.read_batches(f"{self.url}/{self.name}")
+            if self.format == "delta"
+            else iceberg.read_batches(self.url, self.name)
+        )
+        count = 0
+        for batch in batches:
+            frame = pl.DataFrame(pl.from_arrow(batch))
+            count += count_changed(frame, clean_frame(frame, forgotten))
+        return count
+
+    def overwrite(self, forgotten: Forgotten) -> int:
+        """Overwrite the rows without forgotten subjects, and return the new version or snapshot."""
+
+        def clean(batch: pa.RecordBatch) -> pa.RecordBatch:
+            frame = pl.DataFrame(pl.from_arrow(batch))
+            after = clean_frame(frame, forgotten)
+            if after is frame:
+                return batch
+            made = after.select(batch.schema.names).to_arrow().cast(batch.schema).combine_chunks().to_batches()
+            return made[0] if made else batch.slice(0, 0)
+
+        if self.format == "delta":
+            return delta.overwrite(f"{self.url}/{self.name}", clean)
+        return iceberg.overwrite(self.url, self.name, clean)
+
+    def drop_past(self) -> None:
+        """Remove the versions before the last `overwrite`."""
+        if self.format == "delta":
+            delta.drop_past(self.destination, self.name)
+        else:
+            iceberg.drop_past(self.url, self.name)
+
+
+def versioned_tables(destination: Destination, manifest: Record) -> Iterator[VersionedTable]:
+    """Yield the Delta Lake and Iceberg tables that an export wrote to."""
+    for table in manifest.tables:
+        if name := table.delta_path or table.iceberg_table:
+            yield VersionedTable(manifest.format, name, destination.url, destination)
+
+
+def with_version(table: DeliveredTable, versions: Mapping[str, int]) -> DeliveredTable:
+    """Return the description of a table with the version that `firmlake forget` wrote."""
+    if version := versions.get(table.delta_path):
+        return msgspec.structs.replace(table, delta_version=version)
+    if version := versions.get(table.iceberg_table):
+        return msgspec.structs.replace(table, iceberg_snapshot=version)
+    return table
+
+
+_TYPES: dict[str, pa.DataType] = {
+    "VARCHAR": pa.string(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+}
+_BLOCK = 1 << 26  # bytes; a row must fit
+
+
+class Cleaned(NamedTuple):
+    """A cleaned file, its number of rows, and how many rows were changed or removed."""
+
+    content: bytes
+    row_count: int
+    changed_count: int
+
+
+def clean_file(content: bytes, file: DeliveredFile, table: DeliveredTable, forgotten: Forgotten) -> Cleaned:
+    """Clean a file of an export.
+
+    Args:
+        content: The file.
+        file: Its path and country.
+        table: The table that the file is a part of.
+        forgotten: The forgotten subjects.
+
+    Raises:
+        DamagedError: The file was changed since its export, or has an unknown format.
+    """
+    ending = PurePosixPath(file.path).suffix
+    if ending not in _FORMATS:
+        raise DamagedError(f"{file.path} has an unknown format", "Export again, and remove this file")
+    read, write = _FORMATS[ending]
+    try:
+        held = read(content, table)
+    except (ValueError, pa.ArrowException, pl.exceptions.PolarsError):
+        # The error would quote the file.
+        raise DamagedError(f"{file.path} was changed since its export", "Export again, and remove this file") from None
+    before = _framed(held)
+    if file.country:
+        before = before.with_columns(country=pl.lit(file.country))
+    before = before.with_row_index("row_of_file")
+    after = clean_frame(before, forgotten)
+    if after is before:
+        return Cleaned(content, before.height, 0)
+    kept = before.filter(pl.col("row_of_file").is_in(after["row_of_file"].implode()))
+    count = before.height - after.height + count_changed(kept, after)
+    written = io.BytesIO()
+    write(written, table.name, after.select(held.schema.names).to_arrow().cast(held.schema))
+    return Cleaned(written.getvalue(), after.height, count)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _framed(table: pa.Table) -> pl.DataFrame:
+    return pl.DataFrame(pl.from_arrow(table))
+
+
+def _schema(table: DeliveredTable) -> pa.Schema:
+    return pa.schema([(column.name, _type(column.type)) for column in table.columns])
+
+
+def _type(name: str) -> pa.DataType:
+    return pa.decimal128(*map(int, re.findall(r"\d+", name))) if name.startswith("DECIMAL") else _TYPES[name]
+
+
+def _read_parquet(content: bytes, _table: DeliveredTable) -> pa.Table:
+    return pq.read_table(pa.BufferReader(content), partitioning=None)
+
+
+def _write_parquet(file: IO[bytes], _name: str, rows: pa.Table) -> None:
+    pq.write_table(rows, file, compression="zstd")
+
+
+def _read_csv(content: bytes, table: DeliveredTable) -> pa.Table:
+    """Read the rows without the guard against formulas; quotes tell an empty text from null."""
+    schema = _schema(table)
+    rows = pyarrow.csv.read_csv(
+        pa.BufferReader(content),
+        pyarrow.csv.ReadOptions(block_size=_BLOCK),
+        pyarrow.csv.ParseOptions(newlines_in_values=True),
+        pyarrow.csv.ConvertOptions(
+            column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+    text = pl.col(pl.String)
+    plain = pl.when(text.str.contains(RISKY)).then(text.str.strip_prefix("'")).otherwise(text)
+    return _framed(rows).with_columns(plain).select(schema.names).to_arrow().cast(schema)
+
+
+def _write_csv(file: IO[bytes], _name: str, rows: pa.Table) -> None:
+    put_csv(file, rows.schema, rows.to_batches())
+
+
+_FORMATS: dict[str, tuple[Callable[[bytes, DeliveredTable], pa.Table], Callable[[IO[bytes], str, pa.Table], None]]] = {
+    ".parquet": (_read_parquet, _write_parquet),
+    ".csv": (_read_csv, _write_csv),
+}
+
 
 __all__ = ["clean_archive", "clean_export", "drop_archive", "has_hashes", "known_archives", "note_archive"]
 

@@ -3,23 +3,93 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
 
+import msgspec
+import polars as pl
+
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
+from firmlake.delivery.database import Database, Shape
+from firmlake.delivery.deliver import Request, load, open_target
 from firmlake.delivery.destination import Destination, Folder, delete_versions, open_destination
 from firmlake.forget.copies import clean_archive, clean_export, drop_archive, has_hashes, known_archives
-from firmlake.forget.loaded import clean_load
-from firmlake.forget.place import Place
+from firmlake.forget.place import Place, count_changed
 from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.frames import clean_frame
+from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.exported import LastExport, export_record, last_exports, lock_name
+
+_TEXTS = ("text", "json")
+
+
+def clean_load(
+    folders: Folders,
+    last: LastExport,
+    forgotten: Forgotten,
+    settings: Settings,
+    now: Callable[[], datetime],
+    remarks: list[str],
+    *,
+    write: bool,
+) -> Iterator[Place]:
+    """Clean a database, after the generations of the data folder were cleaned.
+
+    Args:
+        folders: The data folder.
+        last: The last load into the database.
+        forgotten: The forgotten subjects.
+        settings: The memory limit of DuckDB.
+        now: The clock, UTC.
+        remarks: Gets a sentence appended about deleted rows that the database keeps elsewhere.
+        write: False only finds the places.
+
+    Yields:
+        A place for each table that names a forgotten subject.
+
+    Raises:
+        FirmlakeError: The database cannot be reached, or holds a load from another data folder.
+    """
+    address, schema = last.database
+    if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
+        raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
+    request = Request(target=address, schema=schema, mode="whole", memory_limit=settings.run.duckdb_memory)
+    with open_target(request) as target:
+        there = target.shapes()
+        loaded = {name: there[name] for name in target.made() if name in there and name in WAREHOUSE_TABLES}
+        places = list(_find(target, loaded, forgotten))
+    if write and loaded and (places or not forgotten.register.is_done):
+        if places:
+            load(folders, msgspec.structs.replace(request, tables=tuple(loaded)), now)
+        with open_target(request) as target:
+            if remark := target.reclaim(tuple(loaded)):
+                remarks.append(remark)
+    yield from places
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _find(target: Database, loaded: Mapping[str, Shape], forgotten: Forgotten) -> Iterator[Place]:
+    for name, shape in loaded.items():
+        known = WAREHOUSE_TABLES[name]
+        texts = tuple(column for column in known.columns if column.type in _TEXTS and column.name in dict(shape))
+        if not texts:
+            continue
+        count = 0
+        for rows in target.read(known._replace(columns=texts)):
+            frame = pl.DataFrame(rows, schema={column.name: pl.String for column in texts}, orient="row")
+            count += count_changed(frame, clean_frame(frame, forgotten))
+        if count:
+            yield Place(f"{target.name} {name}", "load", count)
+
 
 __all__ = ["Copies", "drop_copy"]
 

@@ -20,7 +20,7 @@ def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
     """Count the numbers whose country follows only from the name of their column.
 
     Args:
-        lines: Lines that name a company, from `firmlake.intake.resolve.resolve_lines`.
+        lines: Lines that name a company, from `firmlake.intake.entries.resolve_lines`.
 
     Returns:
         One row per column and country: header (position of the column), country, count, example, and other_count and

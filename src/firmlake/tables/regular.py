@@ -7,7 +7,7 @@ texts quoted, texts of letters and digits only. A key may be absent or unknown. 
 The second pass removes quotes, braces and blanks, and letters unless they are part of a value. A colon becomes a comma,
 so that a column precedes each value and shows keys that contain a digit. Arrow's CSV reader converts the result to
 columns, exactly or not at all. Records with other keys are another CSV. Records that do not fit exactly are left to
-`tolerant.py`.
+`records.py`.
 """
 
 from __future__ import annotations
