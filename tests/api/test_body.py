@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.body import Body, BodyError, in_utf8
+from firmlake.api.connection import Body, BodyError, in_utf8
 
 MIB = 1_048_576
 PACKED = gzip.compress(b"x" * 100)

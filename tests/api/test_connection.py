@@ -11,7 +11,7 @@ import time as real_time
 import pytest
 
 from firmlake.api import requests
-from firmlake.api.transport import environment_proxy
+from firmlake.api.connection import environment_proxy
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
