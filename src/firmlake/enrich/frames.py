@@ -45,7 +45,7 @@ class Enriched:
 
     Attributes:
         lines: Every line of the list in its order: its own columns, then status and figures, as with `--out`.
-        companies: One row for each company: the table `companies`.
+        companies: One row per company: the table `companies`.
         financials: The table `financials`, read from the generation when it is collected.
         lookalikes: The table `lookalikes`, in the same way.
         relationships: The table `relationships`, in the same way.

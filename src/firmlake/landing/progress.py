@@ -61,7 +61,7 @@ class Track(msgspec.Struct, gc=False):
         first_at: Time of the first answer that paid for the company: its first page, an answer to `firmlake check`, or
             an unreadable answer that was charged for.
         answered_at: Time of the last page.
-        ended_at: Time at which the company was given up.
+        ended_at: When the company was given up.
         parts: The pages, if records are kept.
     """
 

@@ -72,7 +72,7 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
         view = f"lists.{quote_name(name)}"
         connection.execute(f"CREATE VIEW {view} AS {_VIEW.format(name=quote_text(name))}")
         meaning = (
-            f"One row for each line of the list {name} ({file_name}), in its order, with the figures of its company. "
+            f"One row per line of the list {name} ({file_name}), in its order, with the figures of its company. "
             f"{describe_incomplete(read_incomplete(connection, name))}"
         )
         connection.execute(f"COMMENT ON VIEW {view} IS {quote_text(meaning)}")

@@ -417,7 +417,7 @@ def _macros() -> Iterator[Macro]:
         "financials_known_on",
         "day",
         _KNOWN_ON.format(columns=columns, known=_KNOWN, period=_DATES, run=run_of("valid_from")),
-        "One row for each financial period whose accounts were received on or before a day, for back-tests. It has the "
+        "One row per financial period whose accounts were received on or before a day, for back-tests. It has the "
         "filing received last by then, as the warehouse held it on that day, or as firmlake first saw it if the first "
         "answer came later. Accounts received later and periods without date_received are left out. If a later run "
         "corrected the dates of a period, the period is there once: of two periods that overlap by more than half of "

@@ -175,7 +175,7 @@ _FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
 
 _COLUMN = re.compile(r"(\w+): (.*)")
 
-_OF_COMPANIES = re.compile(r"One row for each company\b(?! (?:and|or|that joined)\b)")
+_OF_COMPANIES = re.compile(r"One row per company\b(?! (?:and|or|that joined)\b)")
 
 
 def _read(text: str) -> Definition:
@@ -216,7 +216,7 @@ def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
         "findings",
         "",
         "findings",
-        "One row for each problem that a check found in the data, with its evidence. Nothing is corrected.",
+        "One row per problem that a check found in the data, with its evidence. Nothing is corrected.",
         {
             "check_name": "Check that found the problem; see the view checks.",
             "country": "Country of the company: BE, NL or FR.",
@@ -235,7 +235,7 @@ def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
         "checks",
         "",
         "checks",
-        "One row for each check, with its meaning; findings has what the checks found.",
+        "One row per check, with its meaning; findings has what the checks found.",
         {
             "check_name": "Name of the check.",
             "severity": "Severity of the problems that the check finds: error, warning or note.",

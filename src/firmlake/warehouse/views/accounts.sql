@@ -1,5 +1,5 @@
 -- view accounts
--- One row for each financial period of a company. If a period was filed more than once, the row is the filing received
+-- One row per financial period of a company. If a period was filed more than once, the row is the filing received
 -- last; findings lists these periods.
 --
 -- period_days: Length of the period in days, first and last day included; usually 365 or 366

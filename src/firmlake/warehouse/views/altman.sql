@@ -1,5 +1,5 @@
 -- view altman
--- One row for each financial period of a company: Altman's Z'', a bankruptcy score for private companies outside
+-- One row per financial period of a company: Altman's Z'', a bankruptcy score for private companies outside
 -- manufacturing. z = 6.56 x1 + 3.26 x2 + 6.72 x3 + 1.05 x4. Two parts are approximations: x3 uses annualised EBIT; x4
 -- uses book equity and, for all liabilities, total assets minus equity or, if one of these is not stated, the column
 -- debt. A company without any debt has no score. The limits 2.6 and 1.1 are Altman's own. The score is a rough

@@ -1,6 +1,6 @@
 -- macro amounts_within(spans)
 -- example: amounts_within([{first_day: DATE '2024-07-01', last_day: DATE '2025-06-30'}])
--- One row for each company and each span of a year that its accounts touch, so that companies that close in different
+-- One row per company and each span of a year that its accounts touch, so that companies that close in different
 -- months can be compared. An amount that builds up over time is the sum, over the periods that overlap the span, of
 -- amount x overlapping days / days of the period; an estimate, since seasons are not known. Amounts at a day, such as
 -- total assets, are those of the last close in the span. Only periods in single_periods count.

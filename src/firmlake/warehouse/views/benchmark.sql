@@ -1,6 +1,6 @@
 -- macro benchmark(of_country, of_number)
 -- example: benchmark('BE', '0403227515')
--- One row for each measure of a company's newest accounts: its value, its rank among the company's peers (see
+-- One row per measure of a company's newest accounts: its value, its rank among the company's peers (see
 -- peer_groups) and the distribution of the peers' values.
 --
 -- value_rank: 1 for the highest value among the peers

@@ -1,6 +1,6 @@
 -- macro beneficial_owners(of_list, threshold := 0.25)
 -- example: beneficial_owners('customers')
--- One row for each company on a list (or the one company whose id is given, such as BE0403227515) and each presumed
+-- One row per company on a list (or the one company whose id is given, such as BE0403227515) and each presumed
 -- beneficial owner, by Regulation (EU) 2024/1624, art. 51 to 54, which applies from 10 July 2027. Listed is who holds
 -- 25 % or more, multiplied along each chain and added over chains (art. 52); who holds more than half at each link of a
 -- chain (control, art. 53); who so controls companies that directly hold 25 % or more together (art. 54, a); and who

@@ -1,5 +1,5 @@
 -- view calendar_years
--- One row for each company and calendar year that its accounts touch: its amounts, put together from periods as in
+-- One row per company and calendar year that its accounts touch: its amounts, put together from periods as in
 -- amounts_within.
 --
 -- year: Calendar year

@@ -1,5 +1,5 @@
 -- view capital_procedure
--- One row for each company with accounts: its equity beside its capital, as laws on lost capital compare them.
+-- One row per company with accounts: its equity beside its capital, as laws on lost capital compare them.
 -- Belgium: the board convenes the general meeting if net assets fall below half, and again below a quarter, of the
 -- capital of an NV (Code of Companies and Associations, art. 7:228), or in a BV are negative or threaten to become so
 -- (art. 5:153; the threat is not shown). France: if equity falls below half of the capital of a company by shares

@@ -1,5 +1,5 @@
 -- view changes
--- One row for each change of a company that a run found: the rows of company_changes, with the time and the company's name.
+-- One row per change of a company that a run found: the rows of company_changes, with the time and the company's name.
 --
 -- found_at: Time of the last answer of the run that found the change, UTC
 -- run_id: Run that found the change

@@ -1,5 +1,5 @@
 -- view cohorts
--- One row for each country, cohort and year. A cohort is all companies whose first held accounts end in the same year.
+-- One row per country, cohort and year. A cohort is all companies whose first held accounts end in the same year.
 -- Of several periods that end in one year, the last one counts. Periods whose figures are not comparable are left out,
 -- see quality.
 --

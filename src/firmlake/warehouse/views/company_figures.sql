@@ -1,5 +1,5 @@
 -- view company_figures
--- One row for each company that a run planned to fetch: its name, its newest accounts with growth and ratios, and its
+-- One row per company that a run planned to fetch: its name, its newest accounts with growth and ratios, and its
 -- ultimate parent. These are the columns that can be added to a company list.
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held

@@ -1,5 +1,5 @@
 -- view company_status
--- One row for each company that a run planned to fetch, with one status for all its datasets.
+-- One row per company that a run planned to fetch, with one status for all its datasets.
 --
 -- status: failed (a dataset has no usable answer about the company), waiting (a dataset was not requested yet),
 -- enriched (at least one dataset was answered; reason names datasets that are forbidden or unavailable), not found (the

@@ -1,11 +1,11 @@
 -- view coverage
--- One row for each company and each of the three datasets: whether the warehouse holds data, how old it is, and why
+-- One row per company and each of the three datasets: whether the warehouse holds data, how old it is, and why
 -- there is none.
 --
 -- status: Status as in company_state, or not_asked if a run never planned to fetch the dataset
 -- reason: Why the warehouse holds nothing, or not everything. Null: it holds everything that the service has
 -- age_days: Days from the newest usable answer to the time of the query. Null: no usable answer yet
--- fetched_at: Time at which the newest usable answer was received, UTC. Null: no usable answer yet
+-- fetched_at: When the newest usable answer was received, UTC. Null: no usable answer yet
 SELECT
     c.country, c.company_number, c.name, dataset,
     coalesce(s.status, 'not_asked') AS status,

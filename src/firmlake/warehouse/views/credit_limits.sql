@@ -1,6 +1,6 @@
 -- macro credit_limits(months := 1, equity_share := 0.1, working_capital_share := 0.1)
 -- example: credit_limits()
--- One row for each company with accounts: an opinion on a credit limit, by a rule of thumb of credit insurers: the mean
+-- One row per company with accounts: an opinion on a credit limit, by a rule of thumb of credit insurers: the mean
 -- of some months of cash flow, a share of equity and a share of net working capital, at least 0; and 0 in Altman's zone
 -- of distress. An opinion from the newest accounts, not a rating.
 --

@@ -1,5 +1,5 @@
 -- view distress_scores
--- One row for each financial period of a company: second opinions beside Altman's Z''. Zmijewski (1984, Journal of Accounting
+-- One row per financial period of a company: second opinions beside Altman's Z''. Zmijewski (1984, Journal of Accounting
 -- Research 22): -4.336 - 4.513 x net profit / total assets + 5.679 x liabilities / total assets + 0.004 x current ratio; a
 -- score above 0 means distress. Altman's Z' (2000, Predicting financial distress of companies) for private manufacturers:
 -- 0.717 x1 + 0.847 x2 + 3.107 x3 + 0.420 x4 + 0.998 x revenue / total assets, with the parts of altman. Both were estimated

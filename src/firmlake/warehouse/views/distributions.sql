@@ -1,5 +1,5 @@
 -- view distributions
--- One row for each peer group and measure: the distribution of the measure over the newest accounts of the group. All
+-- One row per peer group and measure: the distribution of the measure over the newest accounts of the group. All
 -- groups of peer_levels are here, whatever their size.
 --
 -- value_count: Companies of the peer group that have the measure

@@ -1,5 +1,5 @@
 -- table doubtful_periods
--- One row for each financial period whose figures are not comparable with those of other periods: its amounts are
+-- One row per financial period whose figures are not comparable with those of other periods: its amounts are
 -- presumably in another unit, it ends before it begins, it covers less than 90 days, it ends after the last answer in
 -- the warehouse, a figure that cannot be negative is below zero, or several amounts leap by about a thousand. Growth,
 -- medians, ranks and sums leave these periods out.

@@ -1,5 +1,5 @@
 -- view fill_rates
--- One row for each column of the accounts, country, year and company list: how many of the held periods have a value.
+-- One row per column of the accounts, country, year and company list: how many of the held periods have a value.
 -- Rows without a list count all companies.
 --
 -- list_name: Name of the company list. Null: the row counts all companies

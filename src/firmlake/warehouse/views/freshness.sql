@@ -1,10 +1,10 @@
 -- view freshness
--- One row for each dataset and status: how many companies have it, and how old their answers are.
+-- One row per dataset and status: how many companies have it, and how old their answers are.
 --
 -- status: Status of the companies, as in coverage
 -- company_count: Number of companies with this status
--- oldest_at: Time at which the oldest answer was received, UTC. Null: there is no answer
--- newest_at: Time at which the newest answer was received, UTC. Null: there is no answer
+-- oldest_at: When the oldest answer was received, UTC. Null: there is no answer
+-- newest_at: When the newest answer was received, UTC. Null: there is no answer
 -- median_age_days: Median age of the answers in days, at the time of the query. Null: there is no answer
 SELECT
     dataset, status,

@@ -1,5 +1,5 @@
 -- view generation_quality
--- One row for each generation and measurement: fill rates; if there are gates, also findings and gates.
+-- One row per generation and measurement: fill rates; if there are gates, also findings and gates.
 --
 -- kind: fill, findings or gate
 -- name: Column of financials, severity of the findings, or name of the gate

@@ -1,6 +1,6 @@
 -- macro holdings_of(of_country, of_number)
 -- example: holdings_of('BE', '0403227515')
--- One row for each company that a company holds, directly or through others, with the effective stake, computed as in
+-- One row per company that a company holds, directly or through others, with the effective stake, computed as in
 -- owners_of.
 --
 -- id: Id of the company held, as child_id in ownership

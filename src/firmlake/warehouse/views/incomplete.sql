@@ -1,5 +1,5 @@
 -- view incomplete
--- One row for each list of companies, dataset and cause of missing data. A list without a row is complete.
+-- One row per list of companies, dataset and cause of missing data. A list without a row is complete.
 --
 -- list_name: Name of the company list. Null: the row counts all companies
 -- dataset: Missing dataset. Null: none was ever requested

@@ -1,5 +1,5 @@
 -- view joint_committees
--- One row for each joint committee, with the companies that have it in their newest accounts. A company can have
+-- One row per joint committee, with the companies that have it in their newest accounts. A company can have
 -- several. Codes that differ only in leading zeros are the same committee. If accounts were filed more than once, the
 -- filing received last counts.
 --

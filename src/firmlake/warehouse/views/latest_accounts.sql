@@ -1,5 +1,5 @@
 -- view latest_accounts
--- One row for each company with accounts: the accounts of its newest period.
+-- One row per company with accounts: the accounts of its newest period.
 SELECT p.name, p.place, a.* EXCLUDE (recency)
 FROM accounts a
 JOIN (SELECT country, company_number, start_date, end_date, name, place FROM portfolio) p

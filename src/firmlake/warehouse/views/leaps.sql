@@ -1,5 +1,5 @@
 -- view leaps
--- One row for each figure that is about a thousand times that of the previous period, or a thousandth of it (by a
+-- One row per figure that is about a thousand times that of the previous period, or a thousandth of it (by a
 -- factor of 300 to 3,000). The figures are total assets, revenue, equity and debt. Periods that are presumably in
 -- another unit as a whole are left out, see unit_errors.
 --

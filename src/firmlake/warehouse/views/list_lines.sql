@@ -1,5 +1,5 @@
 -- view list_lines
--- One row for each line of each company list, in the newest version of the list, with its status.
+-- One row per line of each company list, in the newest version of the list, with its status.
 --
 -- line: Line number in the file (row number in a worksheet), from 1; titles and header count. The texts in reason use
 -- the same numbers

@@ -1,5 +1,5 @@
 -- view list_moves
--- One row for each company that joined or left a company list between two versions of it. The companies of the first
+-- One row per company that joined or left a company list between two versions of it. The companies of the first
 -- version do not count as joined.
 --
 -- generation: Number of the generation of the warehouse that first shows the move

@@ -1,5 +1,5 @@
 -- view lookalike_graph
--- One row for each company and each of its lookalikes: whether both name each other, and how many companies name the
+-- One row per company and each of its lookalikes: whether both name each other, and how many companies name the
 -- lookalike.
 --
 -- name: Name of the company

@@ -1,5 +1,5 @@
 -- view loss_streaks
--- One row for each company whose newest period is a loss: how many periods in a row, back from the newest, are losses. A
+-- One row per company whose newest period is a loss: how many periods in a row, back from the newest, are losses. A
 -- period without net profit ends the streak. A period that a newer one overlaps by more than seven days is another version
 -- of it and does not count.
 --

@@ -1,5 +1,5 @@
 -- view measures
--- One row for each period of a company and each measure that it has, for comparing companies: size, margins, returns,
+-- One row per period of a company and each measure that it has, for comparing companies: size, margins, returns,
 -- liquidity, leverage, growth and scores. Periods whose figures are not comparable with the company's others are left
 -- out.
 --

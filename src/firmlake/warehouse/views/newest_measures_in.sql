@@ -1,6 +1,6 @@
 -- macro newest_measures_in(of_group)
 -- example: newest_measures_in('all')
--- One row for each measure of each company in a peer group (see peer_levels), from the newest period of the company, as
+-- One row per measure of each company in a peer group (see peer_levels), from the newest period of the company, as
 -- in portfolio.
 --
 -- measure: Name of the measure: the name of its column in portfolio

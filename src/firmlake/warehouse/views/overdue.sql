@@ -1,6 +1,6 @@
 -- macro overdue(on_date)
 -- example: overdue(DATE '2026-01-01')
--- One row for each company whose next accounts were expected before a day but are not there. They are expected when a
+-- One row per company whose next accounts were expected before a day but are not there. They are expected when a
 -- year after the newest period has passed, and then as many days as the company usually takes to file.
 -- Companies whose accounts never state a day of receipt are left out.
 --

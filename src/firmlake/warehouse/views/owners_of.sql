@@ -1,6 +1,6 @@
 -- macro owners_of(of_country, of_number)
 -- example: owners_of('BE', '0403227515')
--- One row for each owner of a company, direct or through others, with the effective stake: the product of the stakes
+-- One row per owner of a company, direct or through others, with the effective stake: the product of the stakes
 -- along a path, added up over all paths. A path never returns to the owner it starts from. It may go round another ring
 -- of owners repeatedly, each time adding less; a company that holds shares of itself counts as a ring. A path ends where
 -- less than a billionth is left, or after 1,000 steps. Stakes that add up to more than 1 are reduced to 1. If more than

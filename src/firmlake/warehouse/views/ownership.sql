@@ -1,5 +1,5 @@
 -- table ownership
--- One row for each owner, owned company and kind of relationship, merged from the answers about both. An owner without
+-- One row per owner, owned company and kind of relationship, merged from the answers about both. An owner without
 -- an identifier is identified by its name within the owned company, because equal names in two companies need not be
 -- the same person. If an answer names the same party in the same function several times, equal entries count once, and
 -- different stakes are added up as separate parcels. Entries without a name cannot be told apart, so all of them are

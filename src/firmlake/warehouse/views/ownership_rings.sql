@@ -1,5 +1,5 @@
 -- view ownership_rings
--- One row for each ring of three to six companies, each of which holds shares of the next. A ring is listed under its
+-- One row per ring of three to six companies, each of which holds shares of the next. A ring is listed under its
 -- first company by id, once for each company that leads back to it, on the shortest path. Two companies that hold each
 -- other are a cross-holding, not a ring.
 --

@@ -1,5 +1,5 @@
 -- table parties
--- One row for each company or person in ownership, with its name.
+-- One row per company or person in ownership, with its name.
 --
 -- no: Number of the party, 1 for the first id. Stakes are followed by number, because numbers take less memory than ids
 -- and are compared faster. The next load may number parties differently

@@ -1,5 +1,5 @@
 -- table peer_groups
--- One row for each company with accounts: its peer group, which is the narrowest group of peer_levels that has at least
+-- One row per company with accounts: its peer group, which is the narrowest group of peer_levels that has at least
 -- 10 companies, itself included. If a narrower group is too small, is_widened is true. The groups are those of all
 -- companies: in a query limited to a list they stay the same, but ranks count only the companies of the list.
 --

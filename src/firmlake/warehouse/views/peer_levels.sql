@@ -1,5 +1,5 @@
 -- table peer_levels
--- One row for each company and each group of companies that it can be compared with, the narrowest first, according to
+-- One row per company and each group of companies that it can be compared with, the narrowest first, according to
 -- its newest accounts. If a company names several joint committees, the first counts; if accounts were filed more than
 -- once, the filing received last counts.
 --

@@ -1,6 +1,6 @@
 -- macro peers_of(of_country, of_number)
 -- example: peers_of('BE', '0403227515')
--- One row for each peer of a company: the other companies of its peer group (see peer_groups), with main figures of
+-- One row per peer of a company: the other companies of its peer group (see peer_groups), with main figures of
 -- their newest accounts.
 WITH asked(asked_id) AS (
     SELECT company_asked(of_country, of_number)

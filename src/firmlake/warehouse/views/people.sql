@@ -1,5 +1,5 @@
 -- view people
--- One row for each financial period of a company: its employees, how many are men and women, people hired, and revenue
+-- One row per financial period of a company: its employees, how many are men and women, people hired, and revenue
 -- for each employee.
 --
 -- previous_employee_count: Number of employees in the previous period. Null: it is not stated, or this is the first

@@ -1,6 +1,6 @@
 -- macro percentiles(in_year := NULL)
 -- example: percentiles(2024)
--- One row for each company and measure: its rank among its peers, see peer_groups. Without a year, the newest accounts
+-- One row per company and measure: its rank among its peers, see peer_groups. Without a year, the newest accounts
 -- are compared; with a year, for each measure the last accounts of each company that end in it and have the
 -- measure. Peer groups follow from the newest accounts in both cases.
 --

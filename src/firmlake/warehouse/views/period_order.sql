@@ -1,5 +1,5 @@
 -- table period_order
--- One row for each financial period of a company: its place among the others, and the period before it.
+-- One row per financial period of a company: its place among the others, and the period before it.
 --
 -- previous_start_date: First day of the previous period. Null: there is none
 -- previous_end_date: Last day of the previous period: the latest that ended before this one began, or that overlaps it by

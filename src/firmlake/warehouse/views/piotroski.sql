@@ -1,5 +1,5 @@
 -- view piotroski
--- One row for each financial period of a company that has a previous one (see period_order): Piotroski's nine signals (2000,
+-- One row per financial period of a company that has a previous one (see period_order): Piotroski's nine signals (2000,
 -- Journal of Accounting Research 38), adapted. Proxies: total assets at the end of the period stand in for those at its
 -- beginning and for their mean, cash_flow as the service states it for the operating cash flow, and the capital for the
 -- number of shares. Amounts that build up over a period are converted to a year. A signal is null if an input is

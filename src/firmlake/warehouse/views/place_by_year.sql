@@ -1,6 +1,6 @@
 -- macro place_by_year(of_country, of_number, of_measure)
 -- example: place_by_year('BE', '0403227515', 'equity_fraction')
--- One row for each year in which accounts of a company end that have the measure: its value, and its rank among the
+-- One row per year in which accounts of a company end that have the measure: its value, and its rank among the
 -- values of the company's peers in that year. Peer groups and periods are chosen as in percentiles.
 --
 -- fiscal_year: Year in which the accounts end

@@ -1,5 +1,5 @@
 -- table portfolio
--- One row for each company with accounts: the main figures and ratios of its newest period, and their growth since the
+-- One row per company with accounts: the main figures and ratios of its newest period, and their growth since the
 -- previous period, as in trend, ratios and altman.
 --
 -- is_comparable: Whether there is no reason against comparing the figures of the newest period with those of others, see
@@ -18,16 +18,16 @@
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 -- loss_period_count: Number of periods in a row with a loss, back from the newest; 0 if the newest is not a loss
--- gross_margin_fraction: Gross margin divided by revenue. Null: one of the two is missing, or revenue is not above zero
--- ebitda_margin: EBITDA divided by revenue. Null: one of the two is missing, or revenue is not above zero
--- net_margin: Net profit divided by revenue. Null: one of the two is missing, or revenue is not above zero
--- return_on_assets: Annualised net profit divided by total assets. Null: one of the two is missing, or total assets are
+-- gross_margin_fraction: Gross margin divided by revenue. Null: one is missing, or revenue is not above zero
+-- ebitda_margin: EBITDA divided by revenue. Null: one is missing, or revenue is not above zero
+-- net_margin: Net profit divided by revenue. Null: one is missing, or revenue is not above zero
+-- return_on_assets: Annualised net profit divided by total assets. Null: one is missing, or total assets are
 -- not above zero
--- return_on_equity: Annualised net profit divided by equity. Null: one of the two is missing, or equity is not above
+-- return_on_equity: Annualised net profit divided by equity. Null: one is missing, or equity is not above
 -- zero
--- equity_fraction: Equity divided by total assets. Null: one of the two is missing, or total assets are not above zero
--- debt_to_equity: Debt divided by equity. Null: one of the two is missing, or equity is not above zero
--- net_debt_to_ebitda: Net debt divided by annualised EBITDA. Null: one of the two is missing, or EBITDA is not above
+-- equity_fraction: Equity divided by total assets. Null: one is missing, or total assets are not above zero
+-- debt_to_equity: Debt divided by equity. Null: one is missing, or equity is not above zero
+-- net_debt_to_ebitda: Net debt divided by annualised EBITDA. Null: one is missing, or EBITDA is not above
 -- zero
 -- previous_start_date: First day of the previous period, see period_order. Null: there is none
 -- previous_end_date: Last day of the previous period. Null: there is none

@@ -1,12 +1,12 @@
 -- macro portfolio_as_of(moment)
 -- example: portfolio_as_of(TIMESTAMP '2030-01-01')
--- One row for each company with accounts at a moment, as portfolio had it then: main figures of the newest period that the
+-- One row per company with accounts at a moment, as portfolio had it then: main figures of the newest period that the
 -- warehouse held. moment is a run or a time, as in financials_as_of. Doubts are those of today.
 --
 -- name: Name of the company today. Null: it was never found
 -- incomparable_because: Why the figures are not comparable, as far as known today. Null: they are comparable
 -- revenue_annual: Revenue converted to a year of 365 days. Null: it is missing, or the period is shorter than 90 days
--- equity_fraction: Equity divided by total assets. Null: one of the two is missing, or total assets are not above zero
+-- equity_fraction: Equity divided by total assets. Null: one is missing, or total assets are not above zero
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 SELECT

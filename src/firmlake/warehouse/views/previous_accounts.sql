@@ -1,5 +1,5 @@
 -- view previous_accounts
--- One row for each company with accounts of at least two periods: the accounts of the period before the newest.
+-- One row per company with accounts of at least two periods: the accounts of the period before the newest.
 SELECT a.* EXCLUDE (recency)
 FROM accounts a
 JOIN (SELECT country, company_number, previous_start_date, previous_end_date FROM portfolio) p

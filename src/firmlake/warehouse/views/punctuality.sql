@@ -1,5 +1,5 @@
 -- view punctuality
--- One row for each financial period of a company: how many days after its end its accounts were first received.
+-- One row per financial period of a company: how many days after its end its accounts were first received.
 -- Corrections filed later do not count. Legal deadlines are not applied, because they differ by country and legal form.
 --
 -- days_to_file: Days from the end of the period to the day on which its accounts were first received; corrections do

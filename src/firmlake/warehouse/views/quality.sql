@@ -1,5 +1,5 @@
 -- view quality
--- One row for each financial period of a company: whether its figures are comparable with those of its other periods,
+-- One row per financial period of a company: whether its figures are comparable with those of its other periods,
 -- and if not, why. Growth in trend, cagr, portfolio and the report is null if one of its two periods is not comparable.
 --
 -- is_comparable: Whether there is no reason against comparing the figures of the period with those of others, see

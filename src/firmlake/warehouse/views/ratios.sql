@@ -1,23 +1,23 @@
 -- view ratios
--- One row for each financial period of a company: margins, returns, liquidity and leverage. Each comes from the figures
+-- One row per financial period of a company: margins, returns, liquidity and leverage. Each comes from the figures
 -- of that period, and is null if a figure is missing or the divisor is not above zero. Returns divide the annualised
 -- profit by assets or equity at the end of the period.
 --
--- gross_margin_fraction: Gross margin divided by revenue. Null: one of the two is missing, or revenue is not above zero
--- ebitda_margin: EBITDA divided by revenue. Null: one of the two is missing, or revenue is not above zero
--- ebit_margin: EBIT divided by revenue. Null: one of the two is missing, or revenue is not above zero
--- net_margin: Net profit divided by revenue. Null: one of the two is missing, or revenue is not above zero
--- return_on_assets: Annualised net profit divided by total assets. Null: one of the two is missing, or total assets are
+-- gross_margin_fraction: Gross margin divided by revenue. Null: one is missing, or revenue is not above zero
+-- ebitda_margin: EBITDA divided by revenue. Null: one is missing, or revenue is not above zero
+-- ebit_margin: EBIT divided by revenue. Null: one is missing, or revenue is not above zero
+-- net_margin: Net profit divided by revenue. Null: one is missing, or revenue is not above zero
+-- return_on_assets: Annualised net profit divided by total assets. Null: one is missing, or total assets are
 -- not above zero
--- return_on_equity: Annualised net profit divided by equity. Null: one of the two is missing, or equity is not above
+-- return_on_equity: Annualised net profit divided by equity. Null: one is missing, or equity is not above
 -- zero
--- cash_ratio: Cash divided by short-term debt. Null: one of the two is missing, or the debt is not above zero
--- equity_fraction: Equity divided by total assets. Null: one of the two is missing, or total assets are not above zero
--- debt_fraction: Debt divided by total assets. Null: one of the two is missing, or total assets are not above zero
--- debt_to_equity: Debt divided by equity. Null: one of the two is missing, or equity is not above zero
--- financial_debt: Long-term financial debt plus short-term financial debt. Null: one of the two is missing
--- net_debt: Financial debt minus cash; net cash is negative. Null: one of the two is missing
--- net_debt_to_ebitda: Net debt divided by annualised EBITDA. Null: one of the two is missing, or EBITDA is not above
+-- cash_ratio: Cash divided by short-term debt. Null: one is missing, or the debt is not above zero
+-- equity_fraction: Equity divided by total assets. Null: one is missing, or total assets are not above zero
+-- debt_fraction: Debt divided by total assets. Null: one is missing, or total assets are not above zero
+-- debt_to_equity: Debt divided by equity. Null: one is missing, or equity is not above zero
+-- financial_debt: Long-term financial debt plus short-term financial debt. Null: one is missing
+-- net_debt: Financial debt minus cash; net cash is negative. Null: one is missing
+-- net_debt_to_ebitda: Net debt divided by annualised EBITDA. Null: one is missing, or EBITDA is not above
 -- zero
 -- is_equity_negative: Whether equity is below zero, so that debts exceed assets. Null: equity is missing
 SELECT

@@ -1,6 +1,6 @@
 -- macro real_growth(price_table := 'no_prices')
 -- example: real_growth()
--- One row for each company with accounts: growth of revenue and total assets from the previous to the newest period
+-- One row per company with accounts: growth of revenue and total assets from the previous to the newest period
 -- after inflation. Bring your own table of price indices: columns country, on_date and price_index, such as the
 -- harmonised index of consumer prices by month (Eurostat, prc_hicp_minr). Revenue is deflated by the mean of the
 -- indices dated within each period, total assets by the last index up to the end of each period. Without a table, null.
@@ -8,7 +8,7 @@
 -- revenue_growth: Growth of annualised revenue, as in portfolio. Null: as there
 -- price_growth: Growth of the mean index from the previous period to the newest. Null: the table has no index in one of
 -- them
--- real_revenue_growth: Growth of annualised revenue after inflation, 0.1 is 10 %. Null: one of the two is missing
+-- real_revenue_growth: Growth of annualised revenue after inflation, 0.1 is 10 %. Null: one is missing
 -- real_total_assets_growth: Growth of total assets after inflation. Null: a figure or an index is missing
 WITH prices AS MATERIALIZED (
     SELECT country, on_date::DATE AS on_date, price_index::DOUBLE AS price_index FROM query_table(price_table)

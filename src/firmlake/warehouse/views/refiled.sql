@@ -1,5 +1,5 @@
 -- table refiled
--- One row for each period that was filed more than once: how often, and which filing is in the view accounts (the one
+-- One row per period that was filed more than once: how often, and which filing is in the view accounts (the one
 -- received last).
 --
 -- filing_count: Number of filings of the period in the answer

@@ -1,5 +1,5 @@
 -- table shareholdings
--- One row for each stake that connects companies to a group: relationships called SHAREHOLDER with a known stake above
+-- One row per stake that connects companies to a group: relationships called SHAREHOLDER with a known stake above
 -- zero. Other kinds of relationships are in ownership, but their meaning is not specified. A stake above 1 counts as 1,
 -- and findings reports it.
 --

@@ -1,5 +1,5 @@
 -- view single_periods
--- One row for each financial period that counts in sums over time: its figures are comparable, and no newer such period of
+-- One row per financial period that counts in sums over time: its figures are comparable, and no newer such period of
 -- the company overlaps it by more than seven days.
 SELECT * EXCLUDE (first_start)
 FROM (

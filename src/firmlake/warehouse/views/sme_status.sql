@@ -1,6 +1,6 @@
 -- macro sme_status(of_company := '')
 -- example: sme_status()
--- One row for each company that a run planned to fetch, or the one whose id is given, such as BE0403227515: its size
+-- One row per company that a run planned to fetch, or the one whose id is given, such as BE0403227515: its size
 -- by Recommendation 2003/361/EC (annex, art. 2 to 6), with its linked enterprises in full (stakes above a half, in
 -- either direction, through companies) and the partners of these in proportion (25 % to 50 %, held by one or by
 -- linked enterprises together, each with its own linked enterprises; of stakes in each other the greater). Micro:

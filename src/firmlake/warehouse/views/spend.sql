@@ -1,5 +1,5 @@
 -- view spend
--- One row for each run: what it fetched, its credits according to the service and according to firmlake, and the
+-- One row per run: what it fetched, its credits according to the service and according to firmlake, and the
 -- credits left.
 --
 -- unexplained_credit_count: Credits charged minus credits expected; 0 if the bill is right. Null: the service did not

@@ -1,5 +1,5 @@
 -- view trend
--- One row for each financial period of a company: its figures, amounts converted to a year, and growth since the
+-- One row per financial period of a company: its figures, amounts converted to a year, and growth since the
 -- previous period (see period_order). Growth of revenue, margins and profit compares amounts converted to a year.
 --
 -- previous_end_date: Last day of the previous period. Null: there is none

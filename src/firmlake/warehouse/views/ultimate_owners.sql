@@ -1,5 +1,5 @@
 -- view ultimate_owners
--- One row for each company or person that has ultimate owners: those that hold it through stakes of at least a half and
+-- One row per company or person that has ultimate owners: those that hold it through stakes of at least a half and
 -- have no such owner themselves.
 --
 -- id: Id of the company or person, as child_id in ownership

@@ -1,6 +1,6 @@
 -- macro ultimate_parents(of_country, of_number, threshold := 0.25)
 -- example: ultimate_parents('BE', '0403227515', 0.25)
--- One row for each ultimate parent of a company: follow the owners upwards as long as each holds at least the threshold
+-- One row per ultimate parent of a company: follow the owners upwards as long as each holds at least the threshold
 -- (exactly the threshold counts), up to those that have no such owner. A company without such an owner is its own
 -- ultimate parent. A ring at the top is represented by its first member by id. Persons and unidentified owners count
 -- too, under their name.

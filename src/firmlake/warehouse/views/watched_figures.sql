@@ -1,6 +1,6 @@
 -- macro watched_figures(on_date)
 -- example: watched_figures(DATE '2026-01-01')
--- One row for each company that a run planned to fetch, as of a day: its newest accounts beside the previous ones, how
+-- One row per company that a run planned to fetch, as of a day: its newest accounts beside the previous ones, how
 -- late the next ones are, and what changed among its owners. Alert rules compare these columns.
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held
@@ -15,7 +15,7 @@
 -- ebitda_before: EBITDA in the previous accounts. Null: as in revenue_before
 -- net_profit_before: Net profit in the previous accounts. Null: as in revenue_before
 -- equity_before: Equity in the previous accounts. Null: as in revenue_before
--- equity_fraction: Equity divided by total assets. Null: one of the two is missing, or total assets are not above zero
+-- equity_fraction: Equity divided by total assets. Null: one is missing, or total assets are not above zero
 -- health_indicator_before: Health indicator in the previous accounts. Null: as in revenue_before
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- z_before: Altman's Z'' of the previous accounts. Null: a part is missing, or there are no comparable previous

@@ -1,16 +1,16 @@
 -- view working_capital
--- One row for each financial period of a company: how it pays for its operations. Net working capital (fonds de
+-- One row per financial period of a company: how it pays for its operations. Net working capital (fonds de
 -- roulement, FR) less its stated requirement (besoin en fonds de roulement, BFR) is net cash (tresorerie nette, TN).
 -- By the signs of the three there are six types. TN should equal cash less short-term financial debt.
 --
--- net_cash: Net working capital less its requirement (TN). Null: one of the two is missing
+-- net_cash: Net working capital less its requirement (TN). Null: one is missing
 -- requirement_days: Requirement as days of annualised revenue. Null: one is missing, or revenue is not above zero
 -- type_no: 1: FR pays for BFR and leaves cash; 2: FR pays for part of BFR, banks for the rest; 3: FR and operations
 -- (BFR below zero) both leave cash; 4: operations pay for fixed assets and leave cash; 5: operations and banks pay for
 -- fixed assets; 6: banks pay for fixed assets and operations. Zero counts as above zero. Null: an amount is missing
--- net_cash_stated: Cash less short-term financial debt. Null: one of the two is missing
--- identity_difference: net_cash less net_cash_stated; 0 if the identity holds. Null: one of the two is missing
--- accounts_payable: Long-term plus short-term accounts payable. Null: one of the two is missing
+-- net_cash_stated: Cash less short-term financial debt. Null: one is missing
+-- identity_difference: net_cash less net_cash_stated; 0 if the identity holds. Null: one is missing
+-- accounts_payable: Long-term plus short-term accounts payable. Null: one is missing
 -- payable_days: Short-term accounts payable as days of annualised revenue; purchases are not stated. Null: one is missing,
 -- or revenue is not above zero
 SELECT
