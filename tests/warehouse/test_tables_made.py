@@ -52,7 +52,11 @@ def test_what_is_stored_has_its_type_and_is_not_null_where_null_says_nothing(emp
 @pytest.mark.parametrize(("version", "words"), [(1, "an earlier version"), (99, "a later version")])
 def test_a_warehouse_of_another_version_is_refused_whole(empty, version, words):
     create_tables(empty)
-    empty.execute("INSERT INTO loads VALUES (1, 'r', now()::TIMESTAMP, now()::TIMESTAMP, 0, '{}', ?)", [version])
+    empty.execute(
+        "INSERT INTO loads BY NAME SELECT 1 AS generation, 'r' AS run_id, now()::TIMESTAMP AS published_at, "
+        "now()::TIMESTAMP AS loaded_at, ? AS schema_version",
+        [version],
+    )
     with pytest.raises(FirmlakeError, match=words) as caught:
         create_tables(empty)
     assert "replay" in caught.value.next_step
