@@ -54,7 +54,7 @@ def test_a_warehouse_of_another_version_is_refused_whole(empty, version, words):
     create_tables(empty)
     empty.execute(
         "INSERT INTO loads BY NAME SELECT 1 AS generation, 'r' AS run_id, now()::TIMESTAMP AS published_at, "
-        "now()::TIMESTAMP AS loaded_at, ? AS schema_version",
+        "now()::TIMESTAMP AS loaded_at, 0 AS changed_company_count, '{}' AS row_counts, ? AS schema_version",
         [version],
     )
     with pytest.raises(FirmlakeError, match=words) as caught:
