@@ -81,6 +81,7 @@ def test_promtool_takes_the_rules_and_the_alerts_fire(tmp_path: Path):
         'firmlake_unfinished_runs{list="north"}': f"1{always}",
         "firmlake_running": f"1x71 0{always}",  # ends after twelve hours
         "firmlake_outdated": f"1{always}",
+        "firmlake_held": f"1{always}",
     }
     expected = [
         ("7d", "FirmlakeStale", []),
@@ -90,6 +91,7 @@ def test_promtool_takes_the_rules_and_the_alerts_fire(tmp_path: Path):
         ("11h", "FirmlakeUnfinished", []),
         ("1d", "FirmlakeUnfinished", [alert("FirmlakeUnfinished", list="north")]),
         ("1d", "FirmlakeOutdated", [alert("FirmlakeOutdated")]),
+        ("1d", "FirmlakeHeld", [alert("FirmlakeHeld")]),
         ("1d", "FirmlakeMetricsMissing", [alert("FirmlakeMetricsMissing")]),
     ]
     case = {
