@@ -57,7 +57,7 @@ def upkeep(
     arguments = _arguments(command, target, settings)
     flags = [*(options or ()), *_settings(config, overrides)]
     done = subprocess.run(  # noqa: S603 - our own command, without a shell
-        [sys.executable, "-m", "firmlake", *arguments, *flags], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-m", "firmlake", *arguments, *flags], capture_output=True, text=True, check=False
     )
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     for line in lines:

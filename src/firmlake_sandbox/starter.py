@@ -88,7 +88,7 @@ def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # no
     source = str(Path(__file__).parent.parent)
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(  # noqa: S603 - ourselves
-        [sys.executable, "-m", "firmlake_sandbox", "--exit-with-parent", *flags],
+        [sys.executable, "-P", "-m", "firmlake_sandbox", "--exit-with-parent", *flags],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "FIRMLAKE_SANDBOX_TOKEN": token, "PYTHONPATH": path},

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmlake.api.exchange import Answer
 from firmlake.api.refusal import read_lines
+from firmlake.api.requests import Request
 from firmlake.check.refusal import find_bounds, suggest_names
+from firmlake.check.talk import pagination
 
 OURS = {"companies": "companies", "country": "countryCode", "company_number": "companyNumber"}
 PAGE = {"limit": "limit", "offset": "offset"}
@@ -117,3 +121,21 @@ def test_any_body_can_be_read_and_never_suggests_a_name_of_ours(content: object)
 @given(st.binary(max_size=200))
 def test_any_bytes_can_be_read(content: bytes) -> None:
     suggest_names(read_lines(content), OURS)
+
+
+def test_a_word_of_a_megabyte_is_read_at_once_and_becomes_no_name():
+    lines = read_lines(body({"message": f"unknown 'companyNumber', expected '{'number' * 200_000}'"}))
+    assert suggest_names(lines, OURS) == {}
+
+
+@pytest.mark.parametrize("path", ["companies[0].number", "$.companies[0].number", "[0].number", "0.number"])
+def test_the_last_part_of_a_path_is_the_name(path):
+    assert suggest_names([f"{path} must be a string"], OURS) == {"company_number": "number"}
+
+
+@pytest.mark.parametrize("limit", [0, -5, "1" * 5_000])
+def test_a_page_size_that_is_none_is_not_read_as_one(limit):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    content = body([{"identifier": {}, "pagination": {"limit": limit, "offset": 0}}])
+    answer = Answer(Request("financials", "POST", "/"), 1, 200, "", {}, content, now, 0.1, len(content))
+    assert not pagination(answer).get("limit")

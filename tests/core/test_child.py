@@ -62,3 +62,12 @@ def test_it_is_ended_at_its_limits(module, tmp_path, text):
     written = tmp_path / "written"
     assert run_guarded(module(text), str(written).encode(), seconds=60, folder=tmp_path).returncode
     assert not written.exists() or written.stat().st_size <= 1 << 20
+
+
+def test_it_runs_no_module_of_the_current_folder(module, tmp_path, monkeypatch):
+    name = module("import json; print(json.dumps('ours'))")
+    folder = tmp_path / "of_a_stranger"
+    folder.mkdir()
+    (folder / "json.py").write_text("raise SystemExit('code of a stranger')")
+    monkeypatch.chdir(folder)
+    assert run_guarded(name, b"", seconds=60, folder=tmp_path).stdout == b'"ours"\n'

@@ -1,5 +1,6 @@
 """Settings come in layers, and a mistake in any of them is named."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from firmlake.core.errors import SettingsError
 from firmlake.core.settings import Settings
 from firmlake.core.settings_keys import changed_keys
 from firmlake.core.settings_layers import load_settings
-from firmlake.core.settings_toml import render_toml
+from firmlake.core.settings_toml import render_changes, render_toml
 
 
 def load(toml: str = "", flags: dict[str, str] | None = None, **environment: str) -> Settings:
@@ -107,3 +108,9 @@ def test_the_committed_file_holds_every_default():
 def test_the_sandbox_file_differs_only_in_where_things_are():
     settings, _ = load_settings(Path(__file__).parents[2] / "config/sandbox.toml", environment={})
     assert changed_keys(settings) == ["api.base_url", "paths.data"]
+
+
+@pytest.mark.parametrize("text", ["gone\x7f", "\x00\x1b[31m", "two\nlines'", "two\n\x7flines", "'''\n", "\u2028\u202e"])
+def test_a_message_of_the_service_is_read_back_as_it_was(text):
+    written = render_changes({"api.names.not_found_message": text}, {})
+    assert tomllib.loads(written) == {"api": {"names": {"not_found_message": text}}}

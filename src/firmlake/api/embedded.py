@@ -50,7 +50,7 @@ def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
     if folders.data.exists():
         make_folder(folders.state)
         options["--paid"] = folders.state / "embedded_paid.bin"
-    command = [sys.executable, "-m", _MODULE, "--exit-with-parent"]
+    command = [sys.executable, "-P", "-m", _MODULE, "--exit-with-parent"]
     command += [part for name, value in options.items() for part in (name, str(value))]
     process = subprocess.Popen(  # noqa: S603 - our own module
         command,

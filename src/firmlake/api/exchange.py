@@ -19,6 +19,7 @@ __all__ = ["Answer", "choose_headers", "is_success", "read_credits"]
 _KEPT = re.compile(
     r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?|[a-z-]*(credit|quota)[a-z-]*"
 )
+_NAME_LENGTH_MAX = 100
 _HEADER_LENGTH_MAX = 256
 """Longest header value kept; legitimate values have a few dozen characters."""
 
@@ -87,7 +88,7 @@ def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str,
     return {
         name: one_line(without_query(value) if name == "location" else value, _HEADER_LENGTH_MAX)
         for name, value in ((name.lower(), value) for name, value in headers.items())
-        if name in credits or _KEPT.fullmatch(name)
+        if name in credits or (len(name) <= _NAME_LENGTH_MAX and _KEPT.fullmatch(name))
     }
 
 

@@ -30,7 +30,7 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
     answer = ask(assumed)
     if answer.is_success:
         page = pagination(answer)
-        limit = page.get("limit", assumed)
+        limit = page.get("limit") or assumed
         if limit >= assumed or limit == page.get("total"):
             return Finding("largest page", f"{assumed} are accepted", "as_assumed")
         seen = f"pages are cut to {limit} of {assumed} requested"
@@ -113,8 +113,7 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
         largest = _largest(ask, 1, first, answer)
         if largest is None:
             return _unclear(row, answer)
-        fitting = {"companies_per_request": largest} if largest < talk.api.companies_per_request else {}
-        return _capped(talk, row, f"companies x limit up to {largest}", records_per_request=largest, **fitting)
+        return _capped(talk, row, f"companies x limit up to {largest}", records_per_request=largest)
     if cut := _cut_to(answer):
         return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
     if most == 1:
@@ -192,6 +191,8 @@ def _cut_to(answer: Answer) -> int:
 
 
 def _capped(talk: Talk, row: str, seen: str, **found: int) -> Finding:
+    if 0 < (records := found.get("records_per_request", 0)) < talk.api.companies_per_request:
+        found["companies_per_request"] = records  # else no page would fit
     talk.api = msgspec.structs.replace(talk.api, **found)
     return Finding(row, seen, "covered", {f"api.{key}": value for key, value in found.items()})
 

@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 _QUOTED = re.compile("['\"`\u2018\u201c]([A-Za-z_][\\w.\\[\\]$]*)['\"`\u2019\u201d]")
-_SUBJECT = re.compile(
-    r"([A-Za-z_][\w.\[\]$]*)\s+(?:property |field |parameter )?"
+_SUBJECT = re.compile(  # tried once a word: from each letter of a word of a megabyte, it would take hours
+    r"(?<![\w.\[\]$])(?=[\d.\[\]$]*+[A-Za-z_])([\w.\[\]$]++)\s+(?:property |field |parameter )?"
     r"(?:should|must|is (?:required|missing|not|unknown|invalid|mandatory)|cannot|may not|Field required|not allowed)"
 )
 _OBJECT = re.compile(
     r"(?:property|properties|field|parameter|key|attribute|expected|mean|missing|required:?)\s+([A-Za-z_]\w*)"
 )
 _BRACKETED = re.compile(r"\bno \[([A-Za-z_]\w*)\]")
+_NAME_LENGTH_MAX = 64
+"""Longest name that goes into requests and settings; those of services have a dozen characters."""
 _NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
 
 _FRAGMENTS: dict[str, tuple[str, ...]] = {
@@ -78,7 +80,7 @@ def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     ours = {name: role for role, name in names.items()}
     for line in lines:
-        words = list(dict.fromkeys(_names_in(line)))
+        words = [word for word in dict.fromkeys(_names_in(line)) if len(word) <= _NAME_LENGTH_MAX]
         refused = [ours[word] for word in words if word in ours]
         others = [word for word in words if word not in ours and word.lower() not in _NOT_NAMES]
         for word in others:

@@ -35,6 +35,7 @@ EXPOSED_MAX = 100
 """How many companies a service that reports no credits may answer, summed over all answers."""
 _CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
 _REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
+_COUNT = re.compile(r"[0-9]{1,15}")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
@@ -98,7 +99,9 @@ def pagination(answer: Answer) -> dict[str, int]:
     element = content[0] if isinstance(content, list) and content else content
     page = element.get("pagination") if isinstance(element, dict) else None
     counts = page.items() if isinstance(page, dict) else ()
-    return {key: int(n) for key, n in counts if type(n) is int or (isinstance(n, str) and n.isdecimal())}
+    return {
+        key: int(n) for key, n in counts if (type(n) is int and n >= 0) or (isinstance(n, str) and _COUNT.fullmatch(n))
+    }
 
 
 class Talk:

@@ -22,7 +22,7 @@ __all__ = ["config", "sandbox"]
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def sandbox(options: tuple[str, ...]) -> int:
     """Start the embedded service for developing a client; `firmlake sandbox --help` lists its options."""
-    command_line = [sys.executable, "-m", "firmlake_sandbox", *options]
+    command_line = [sys.executable, "-P", "-m", "firmlake_sandbox", *options]
     code = subprocess.call(command_line, env=without_token(os.environ))  # noqa: S603 - our own module
     return code if code >= 0 else 128 - code  # as a shell reports a signal
 

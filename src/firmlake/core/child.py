@@ -53,7 +53,7 @@ def run_guarded(module: str, content: bytes, *, seconds: float, folder: Path) ->
     places = os.pathsep.join(filter(None, [_SOURCE, inherited.get("PYTHONPATH")]))
     limited = {"POLARS_MAX_THREADS": "1", "MALLOC_ARENA_MAX": "2", "TMPDIR": str(folder), "PYTHONPATH": places}
     return subprocess.run(  # noqa: S603 - this interpreter, our module
-        [sys.executable, "-m", module],
+        [sys.executable, "-P", "-m", module],
         input=content,
         capture_output=True,
         env={**inherited, **limited},

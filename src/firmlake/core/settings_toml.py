@@ -83,4 +83,4 @@ def _toml_value(value: Any) -> str:
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, str) and "\n" in value and "'''" not in value and value.replace("\n", "").isprintable():
         return f"'''\n{value}'''"
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")  # which JSON allows, but TOML does not
