@@ -27,8 +27,8 @@ from .support import FLOWS, ROOT, ByHand, settings_for, write_list
 pytestmark = pytest.mark.timeout(400)  # on a busy machine Prefect's server alone takes two minutes to start
 
 COMPANIES = 12
-PLAIN = {"run__shard_companies": 5}
-EXPAND = {"run__shard_companies": 5, "run__expand": "lookalikes", "run__max_credits": 40}
+PLAIN = {"run__shard_companies": 5, "run__check": "true"}
+EXPAND = {"run__shard_companies": 5, "run__check": "false", "run__expand": "lookalikes", "run__max_credits": 40}
 
 # Names and times of runs and requests; which of two requests at the same time is charged; persons are concealed with a
 # key of the data folder.
