@@ -141,6 +141,7 @@ def test_the_gates_that_are_shipped_are_read_and_the_one_in_their_comment_too(tm
         ("[a]\nview = 'companies'", "rule a: publish_if = '' is not a limit. Write an operator and a number of rows"),
         ("[a]\nview = 'companies'\npublish_if = '>= -1'", "publish_if = '>= -1' is not a limit"),
         ("[a]\nview = 'companies'\npublish_if = '>= last 10 %'", "is not a limit"),
+        (f"[a]\nview = 'companies'\npublish_if = '>= {'9' * 5_000}'", "is not a limit"),
         ("[a]\nview = 'companies'\npublish_if = '>= 1; DROP'", "is not a limit"),
         ("[a]\nview = 'companies'\npublish_if = '>= \u0661'", "is not a limit"),
         ("[a]\nview = 'companies'\npublish_if = 0", "publish_if has the wrong type"),

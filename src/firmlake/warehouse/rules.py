@@ -40,7 +40,8 @@ WATCHED: Final = "watched_figures"
 """The relation that a rule of alerts reads unless it names a view."""
 
 PUBLISH_IF: Final = re.compile(
-    r"(?P<operator><=|>=|!=|<|>|=)\s*(?:last\s*(?P<change>[+-]\s*[0-9]+(?:\.[0-9]+)?)?|(?P<number>[0-9]+(?:\.[0-9]+)?))"
+    r"(?P<operator><=|>=|!=|<|>|=)\s*(?:last\s*(?P<change>[+-]\s*[0-9]{1,15}(?:\.[0-9]{1,15})?)?"
+    r"|(?P<number>[0-9]{1,15}(?:\.[0-9]{1,15})?))"
     r"\s*(?P<percent>%?)"
 )
 """The parts of a gate's `publish_if`."""
