@@ -150,10 +150,10 @@ class Change(NamedTuple):
     """Something that the server had before a deployment and that differs from prefect.yaml now.
 
     Attributes:
-        what: A parameter, a schedule, or the deployment's pause.
+        what: A parameter, a schedule, the job variables, or the deployment's pause.
         was: Its value before the deployment.
         is_now: Its value in prefect.yaml.
-        restore: Sets it again to what it was; None if it may not be kept, because a variable such as LAKE_LIST sets it.
+        restore: Sets it again to what it was; None if prefect.yaml or a variable decides.
     """
 
     what: str
@@ -199,7 +199,11 @@ def _find_changes(
         if was != is_now:
             set_again = partial(_set_parameter, client, after, parameters, name, was)
             yield Change(f"parameter {name}", was, is_now, None if name in templated else set_again)
+    if before.job_variables != after.job_variables:  # without values, since the environment may hold a secret
+        yield Change("the set of job variables", "of the server", "that of prefect.yaml", None)
     now = {each.slug: each for each in after.schedules if each.slug}
+    for slug in sorted(now.keys() - {each.slug for each in before.schedules}):
+        yield Change(f"schedule {slug}", "none", _when(now[slug]), None)  # deleted there, or new in prefect.yaml
     for each in before.schedules:
         if each.slug in now:
             yield from _find_schedule_changes(client, after, each, now[each.slug])

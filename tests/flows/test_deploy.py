@@ -17,6 +17,7 @@ from .support import ROOT
 if TYPE_CHECKING:
     from prefect import Flow
 
+TIMES = (("0 3 * * 1", True, "night"), ("0 6 * * *", False, "morning"), ("0 12 * * *", True, "noon"))
 AUTOMATIONS = yaml.safe_load((ROOT / "automations.yaml").read_text())["automations"]
 
 
@@ -94,18 +95,24 @@ def test_what_a_person_set_on_the_server_stays_and_is_named(
         def deploy(company_list: str) -> Any:
             schedules = [
                 DeploymentScheduleCreate(schedule=CronSchedule(cron=cron, timezone="UTC"), active=active, slug=slug)
-                for cron, active, slug in (("0 3 * * 1", True, "night"), ("0 6 * * *", False, "morning"))
+                for cron, active, slug in TIMES
             ]
             parameters = {"company_list": company_list, "max_credits": None, "sql": ""}
             deployment_id = client.create_deployment(
-                flow_id, name="kept", schedules=schedules, parameters=parameters, paused=False
+                flow_id,
+                name="kept",
+                schedules=schedules,
+                parameters=parameters,
+                paused=False,
+                job_variables={"env": {}},
             )
             return client.read_deployment(deployment_id)
 
         made = deploy("old.csv")
         given = {"company_list": "mine.csv", "max_credits": 500, "sql": ""}
-        client.update_deployment(made.id, DeploymentUpdate(parameters=given))
-        night, morning = sorted(made.schedules, key=lambda each: str(each.slug), reverse=True)
+        client.update_deployment(made.id, DeploymentUpdate(parameters=given, job_variables={"env": {"KEY": "secret"}}))
+        morning, night, noon = sorted(made.schedules, key=lambda each: str(each.slug))
+        client.delete_deployment_schedule(made.id, noon.id)
         client.update_deployment_schedule(made.id, night.id, schedule=tuesday)
         client.update_deployment_schedule(made.id, morning.id, active=True)
         client.pause_deployment(made.id)
@@ -117,23 +124,27 @@ def test_what_a_person_set_on_the_server_stays_and_is_named(
     told = sorted(capsys.readouterr().out.splitlines())
     if force:
         assert (after.paused, after.parameters["max_credits"]) == (False, None)
-        assert times == {"night": ("0 3 * * 1", True), "morning": ("0 6 * * *", False)}
+        assert times == {slug: (cron, active) for cron, active, slug in TIMES}
         assert told == [
             "kept: parameter company_list mine.csv is replaced by new.csv",
             "kept: parameter max_credits 500 is replaced by null",
             "kept: schedule morning active is replaced by paused",
             "kept: schedule night 15 5 * * 2 UTC is replaced by 0 3 * * 1 UTC",
+            "kept: schedule noon none is replaced by 0 12 * * * UTC",
             "kept: the deployment paused is replaced by active",
+            "kept: the set of job variables of the server is replaced by that of prefect.yaml",
         ]
         return
     assert (after.paused, after.parameters) == (True, given | {"company_list": "new.csv"}), "LAKE_LIST names the list"
-    assert times == {"night": ("15 5 * * 2", True), "morning": ("0 6 * * *", True)}
+    assert times == {"night": ("15 5 * * 2", True), "morning": ("0 6 * * *", True), "noon": ("0 12 * * *", True)}
     assert told == [
         "kept: parameter company_list mine.csv is replaced by new.csv",
         "kept: parameter max_credits stays 500 (prefect.yaml: null; --force takes that)",
         "kept: schedule morning stays active (prefect.yaml: paused; --force takes that)",
         "kept: schedule night stays 15 5 * * 2 UTC (prefect.yaml: 0 3 * * 1 UTC; --force takes that)",
+        "kept: schedule noon none is replaced by 0 12 * * * UTC",
         "kept: the deployment stays paused (prefect.yaml: active; --force takes that)",
+        "kept: the set of job variables of the server is replaced by that of prefect.yaml",
     ]
 
 
