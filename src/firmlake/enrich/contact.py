@@ -42,6 +42,8 @@ from firmlake.tables.leaves import Leaf, leaves_of, setting_of
 
 REQUESTS_MAX = 200
 """A usual check takes 40 requests, or about 100 if the refusals of the service do not say what is wrong."""
+_REQUESTS_LEAST = 50
+"""A run that may send fewer requests asks nothing first: the questions could use them all up, in each run again."""
 WELL_KNOWN = (
     Company("BE", "0403227515"),  # KBC Groep
     Company("FR", "552032534"),  # Danone
@@ -189,7 +191,8 @@ def meet(
     """
     asked = _mix(companies)[:_FIRST]
     is_embedded = settings.api.base_url == SANDBOX
-    if not (settings.run.check and asked) or is_embedded or service.is_stamped(run.folders):
+    is_short = 0 <= settings.run.max_requests < _REQUESTS_LEAST
+    if not (settings.run.check and asked) or is_embedded or is_short or service.is_stamped(run.folders):
         return settings, run
     clean = answer_filter(settings.privacy, run.folders, settings.contract)
     stranger = STRANGER if settings.run.max_credits < 0 else None
@@ -205,6 +208,7 @@ def meet(
                 with suppress(RequestFailedError, UnavailableError):  # the run says so in its own way
                     findings = list(ask_questions(talk, asked, stranger))
             said = count_of(len(talk.answers), "request")
+            left = max(settings.run.max_requests - len(talk.answers), min(settings.run.max_requests, 0))
             is_paid = any(answer.is_success and answer.request.companies for answer in talk.answers)
     changes = changes_of(findings)
     if open_points := [one for one in needs_you(findings) if not one.assumption.startswith("endpoints")]:
@@ -212,6 +216,7 @@ def meet(
             remove_run(run)
         raise _describe(open_points, said)
     observer.advised(f"First contact with {settings.api.base_url} ({said}): {_summary(changes)}")
+    settings = apply_changes(settings, {"run.max_requests": left})
     if changes:
         return adopt(settings, run, changes, findings, observer, now())
     return settings, _read_by(settings, run)
