@@ -34,6 +34,7 @@ def answer(*elements, limit=None, offset=None, dataset="financials", headers=Non
         (("OK", "ok"), "covered", {}),
         (("Done", "Done"), "covered", {"api.names.success_message": "Done"}),
         (("1 record", "2 records"), "needs_you", {}),
+        (("Try again later", "Try again later"), "needs_you", {}),
     ],
 )
 def test_the_message_beside_records_is_found(messages, verdict, settings):
@@ -120,3 +121,11 @@ def test_words_for_an_unknown_company_that_name_it_are_written_for_any():
     talk = SimpleNamespace(api=API, bulk=lambda dataset, companies: refused)
     finding = find_not_found(talk, "lookalikes", ACME, BOLT)
     assert finding.settings == {"api.names.not_found_message": "No company {country}/{number} could be found"}
+
+
+def test_words_of_a_passing_fault_are_not_taken_for_those_about_an_unknown_company():
+    """Otherwise every company that fails in these words would count as unknown."""
+    refused = answer(not_found(BOLT, message="Temporarily unavailable"))
+    talk = SimpleNamespace(api=API, bulk=lambda dataset, companies: refused)
+    finding = find_not_found(talk, "lookalikes", ACME, BOLT)
+    assert (finding.verdict, finding.settings) == ("needs_you", {})

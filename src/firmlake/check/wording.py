@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -17,9 +18,13 @@ from firmlake.check.finding import Finding
 from firmlake.check.talk import Talk, content_of, is_refusal, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
+from firmlake.core.text import shown
 
 __all__ = ["find_errors", "find_language", "find_messages", "find_not_found"]
 
+_PASSING = re.compile(r"later|again|time.?out|temporar|unavailable|internal|overload|maintenance|error", re.IGNORECASE)
+"""Words of a passing fault. Taken for the message about unknown companies, it would hide all that fail."""
+_MESSAGE_MAX = 200
 _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Language", "X-Accept-Language", "Lang")
 
 
@@ -72,6 +77,12 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
         )  # fmt: skip
     if message == usual:
         return Finding(row, f"{message!r}{also}", "covered" if also else "as_assumed")
+    if _PASSING.search(message) or len(message) > _MESSAGE_MAX:
+        return Finding(
+            row, f"{shown(message)[:_MESSAGE_MAX]!r}{also}, which may be said of any company", "needs_you",
+            next_step="Run the check again later. If only an unknown company is answered in these words, set "
+            "api.names.not_found_message to them",
+        )  # fmt: skip
     message = wording(stranger, message)  # so that it stands for other companies too
     names = msgspec.structs.replace(talk.api.names, not_found_message=message)
     talk.api = msgspec.structs.replace(talk.api, names=names)
@@ -100,7 +111,7 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
         return Finding(row, "no message beside records, and `data` is always there", "as_assumed")
     if {message.casefold() for message in said} <= {usual.casefold()}:
         return Finding(row, "; ".join(seen), "covered")
-    if len(said) > 1:
+    if len(said) > 1 or any(_PASSING.search(message) or len(message) > _MESSAGE_MAX for message in said):
         step = "A company without records fails if its message is not api.names.success_message: report this service"
         return Finding(row, "; ".join(seen), "needs_you", next_step=step)
     names = msgspec.structs.replace(talk.api.names, success_message=min(said))

@@ -39,9 +39,20 @@ _OPTIONAL = {
     "contacts": {"country", "language"},
 }
 _METHODS = ("GET", "POST", "PUT")
-_SET_BY_US = {"host", "content-length", "content-type", "accept", "accept-encoding", "user-agent", "connection"}
+_SET_BY_US = {
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "expect",
+    "content-type",
+    "accept",
+    "accept-encoding",
+    "user-agent",
+    "connection",
+}
 """Headers that firmlake sets itself; a copied example may show them."""
-_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(\S.*)")  # RFC 9110
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*([!-~][ -~]*)")  # RFC 9110, of printable ASCII
+_PATH = re.compile(r"/[!-~]{0,2000}")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*")|\{(\w+)\}')
 _NUMBER, _ARRAY = "\0", "\1"
@@ -104,7 +115,7 @@ def read_example(endpoint: str, text: str) -> Example:
     first, *lines = head.splitlines() or [""]
     method, _, target = first.partition(" ")
     path, _, query = target.strip().removesuffix(" HTTP/1.1").partition("?")
-    if method not in _METHODS or not path.startswith("/"):
+    if method not in _METHODS or not _PATH.fullmatch(path):
         raise _wrong(
             endpoint,
             "its first line is not a method and a path",

@@ -48,6 +48,12 @@ _TAKEN_OVER = {
 }  # fmt: skip
 """What took the place of a setting."""
 
+_OF_A_PROFILE = (
+    "api.companies_per_request", "api.keep_leading_zero", "api.names.", "api.page_limit_max", "api.records_per_request",
+    "api.requests.", "api.requests_per_minute", "contract.",
+)  # fmt: skip
+"""How the settings begin that say what the requests and answers of a service look like."""
+
 _found_addresses: dict[str, Path] = {}
 """Addresses of services from a settings file that nobody named, with that file."""
 _asking: list[Callable[[str], bool]] = []
@@ -173,7 +179,7 @@ def read_profile(data: Path) -> Iterator[tuple[str, Any, str]]:
     if not path.is_file():
         return
     for key, value, origin in _read(path):
-        if not key.startswith(("api.", "contract.")) or key in ("api.base_url", "api.throttle_store"):
+        if not key.startswith(_OF_A_PROFILE):
             raise SettingsError(f"{key} ({origin}) does not belong into the profile of a service", f"Remove {path}")
         yield key, value, origin
 
