@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +96,10 @@ def make_application(token: str, port: int) -> ASGIApp:
         import marimo
     except ModuleNotFoundError:
         raise FirmlakeError("`firmlake explore` needs marimo", "pip install 'firmlake[explore]'") from None
-    made = marimo.create_asgi_app(quiet=True, token=token, include_code=False).with_app(path="", root=str(_APP))
-    return guarded(made.build(), port)
+    # marimo reads the pyproject.toml of the current folder, whose `pythonpath` would run a stranger's modules.
+    with chdir(_APP.anchor):
+        made = marimo.create_asgi_app(quiet=True, token=token, include_code=False).with_app(path="", root=str(_APP))
+        return guarded(made.build(), port)
 
 
 def guarded(application: ASGIApp, port: int) -> ASGIApp:
