@@ -18,6 +18,7 @@ column. Text from the file enters SQL only after it was recognised as one of the
 
 from __future__ import annotations
 
+import atexit
 import re
 import tomllib
 from collections.abc import Callable, Iterable
@@ -130,6 +131,9 @@ def _empty_warehouse() -> duckdb.DuckDBPyConnection:
     """Create the tables once: that takes a third of a second, more than all views that rules read."""
     connection = duckdb.connect()
     create_tables(connection)
+    atexit.register(
+        _empty_warehouse.cache_clear
+    )  # DuckDB complains aloud of a connection that outlives the interpreter
     return connection
 
 
