@@ -22,7 +22,7 @@ from firmlake.core.text import shown
 
 __all__ = ["find_errors", "find_language", "find_messages", "find_not_found"]
 
-_PASSING = re.compile(r"later|again|time.?out|temporar|unavailable|internal|overload|maintenance|error", re.IGNORECASE)
+_PASSING = re.compile(r"later|try again|time.?out|temporar|unavailable|internal|overload|maintenance", re.IGNORECASE)
 """Words of a passing fault. Taken for the message about unknown companies, it would hide all that fail."""
 _MESSAGE_MAX = 200
 _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Language", "X-Accept-Language", "Lang")
@@ -77,7 +77,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
         )  # fmt: skip
     if message == usual:
         return Finding(row, f"{message!r}{also}", "covered" if also else "as_assumed")
-    if _PASSING.search(message) or len(message) > _MESSAGE_MAX:
+    if _is_passing(message):
         return Finding(
             row, f"{shown(message)[:_MESSAGE_MAX]!r}{also}, which may be said of any company", "needs_you",
             next_step="Run the check again later. If only an unknown company is answered in these words, set "
@@ -111,7 +111,7 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
         return Finding(row, "no message beside records, and `data` is always there", "as_assumed")
     if {message.casefold() for message in said} <= {usual.casefold()}:
         return Finding(row, "; ".join(seen), "covered")
-    if len(said) > 1 or any(_PASSING.search(message) or len(message) > _MESSAGE_MAX for message in said):
+    if len(said) > 1 or any(map(_is_passing, said)):
         step = "A company without records fails if its message is not api.names.success_message: report this service"
         return Finding(row, "; ".join(seen), "needs_you", next_step=step)
     names = msgspec.structs.replace(talk.api.names, success_message=min(said))
@@ -152,6 +152,11 @@ def _refused(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     if not answer.is_success:
         step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"
     return Finding(row, seen, "needs_you", next_step=step)
+
+
+def _is_passing(message: str) -> bool:
+    """Return whether a message may tell of a passing fault."""
+    return bool(_PASSING.search(message)) or len(message) > _MESSAGE_MAX
 
 
 def _count_unsaid(answers: Mapping[str, Answer]) -> int:
