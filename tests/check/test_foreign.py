@@ -138,7 +138,7 @@ def test_a_first_run_stops_before_it_buys_where_a_person_must_decide(tmp_path: P
         lake = new_lake(tmp_path, service)
         run = lake.run()
         assert run.code == 1
-        assert "so the list was not bought" in run.error_line
+        assert "The list was not bought" in run.error_line
         assert "`firmlake check LIST` shows everything; --no-check runs the list as it is" in run.error_line
         assert not service.paid
         assert "Run `firmlake check" in lake.run("--no-check").error_line

@@ -96,7 +96,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
 
-def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Company]) -> bool:
+def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Company]) -> bool | None:
     """Ask as a run does, in at most three requests, whether a service answers as the settings say.
 
     Args:
@@ -105,18 +105,21 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
         companies: At least one company of its list.
 
     Returns:
-        False if another request may be understood better. True if all is well, or if the cause lies elsewhere (the
-        address is wrong, the token may not ask): a run deals with that.
+        False if another request may be understood better; None if the answer does not show that (the address is wrong,
+        or the token may not ask), so a run must deal with it.
+
+    Raises:
+        FirmlakeError: A question that followed a usable answer had none.
     """
     dataset = "financials" if "financials" in datasets else datasets[0]
     is_paged = DATASETS[dataset].is_paged
     try:
         first = talk.bulk(dataset, [*companies], *((1, 0) if is_paged else ()))
         if not first.is_success:
-            return not (is_refusal(first) or is_crash(first))
+            return False if is_refusal(first) or is_crash(first) else None
         elements = read_answer(dataset, first.body)
     except (RequestFailedError, UnavailableError):
-        return not (talk.answers and is_crash(talk.answers[-1]))
+        return False if talk.answers and is_crash(talk.answers[-1]) else None
     except UnusableAnswerError:
         return False
     about = [element for element in elements if element.company in companies]

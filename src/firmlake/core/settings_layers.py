@@ -180,7 +180,9 @@ def read_profile(data: Path) -> Iterator[tuple[str, Any, str]]:
         return
     for key, value, origin in _read(path):
         if not key.startswith(_OF_A_PROFILE):
-            raise SettingsError(f"{key} ({origin}) does not belong into the profile of a service", f"Remove {path}")
+            raise SettingsError(
+                f"{key} ({origin}) does not belong in the profile of a service", "Remove that line, or the file"
+            )
         yield key, value, origin
 
 

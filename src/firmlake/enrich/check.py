@@ -7,7 +7,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import msgspec
 import polars as pl
 
 from firmlake.api.exchange import Answer
@@ -20,17 +19,10 @@ from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import (
-    Asking,
-    apply_changes,
-    changes_of,
-    open_probes,
-    open_talk,
-    probe_of,
-)
+from firmlake.enrich.contact import Asking, apply_changes, changes_of, open_probes, open_talk, probe_of, read_by
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import carry_out, shortfall, start_or_resume
-from firmlake.landing.run import Run, begin, remove_run
+from firmlake.landing.run import Run, remove_run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.privacy.persons import answer_filter
 from firmlake.report.doubts import find_doubts
@@ -40,7 +32,7 @@ from firmlake.warehouse.generations import open_warehouse
 __all__ = ["Checked", "check"]
 
 VALUES = "values"
-"""The row in docs/service_gaps.md about how the service writes values."""
+"""What findings about records are called; docs/service_gaps.md has a row for each way in which they may differ."""
 _VALUES_MIN = 10
 """A person looks at what a check finds, so fewer values are enough than in a run."""
 
@@ -156,8 +148,7 @@ class Journal:
         assert self._run
         unfinished = plan().unfinished
         if unfinished and unfinished.run_id == self._run.run_id:
-            plan_now = msgspec.structs.replace(self._run.plan, names=settings.api.names, contract=settings.contract)
-            self._run = begin(Run(self._run.folders, plan_now))
+            self._run = read_by(settings, self._run)
         else:
             self._close()
             remove_run(self._run)  # before planning, which would otherwise count its companies as paid for already

@@ -1,8 +1,8 @@
 """First contact: the questions that a service is asked before a list is bought from it, and the settings that fit it.
 
-The command `check` asks them all. A first run asks up to three of its own kind, and the others only if one of these is
-answered in another way than the settings say. It keeps what it found as the profile of the data folder, the lowest
-layer of the settings.
+The command `check` asks all questions. A first run sends up to three requests that test the settings, and asks all
+questions only if an answer differs. It keeps what it found as the profile of the data folder, the lowest layer of the
+settings.
 """
 
 from __future__ import annotations
@@ -197,6 +197,7 @@ def meet(
     clean = answer_filter(settings.privacy, run.folders, settings.contract)
     stranger = STRANGER if settings.run.max_credits < 0 else None
     findings: list[Finding] = []
+    is_as_set: bool | None = None
     with graceful() as stop, closing(open_probes(run)) as writer:
 
         def land(answer: Answer) -> None:
@@ -204,9 +205,9 @@ def meet(
                 writer.append(probe_of(run, answer), clean(answer.body))
 
         with open_talk(settings, len(asked) + 1, stop, land, now) as talk:
-            if not is_as_expected(talk, settings.run.datasets, asked):
-                with suppress(RequestFailedError, UnavailableError):  # the run says so in its own way
-                    findings = list(ask_questions(talk, asked, stranger))
+            with suppress(RequestFailedError, UnavailableError):  # the run says so in its own way
+                is_as_set = is_as_expected(talk, settings.run.datasets, asked)
+                findings = list(ask_questions(talk, asked, stranger)) if is_as_set is False else []
             said = count_of(len(talk.answers), "request")
             left = max(settings.run.max_requests - len(talk.answers), min(settings.run.max_requests, 0))
             is_paid = any(answer.is_success and answer.request.companies for answer in talk.answers)
@@ -215,11 +216,13 @@ def meet(
         if not is_paid:
             remove_run(run)
         raise _describe(open_points, said)
-    observer.advised(f"First contact with {settings.api.base_url} ({said}): {_summary(changes)}")
+    seen = "it answers as the settings say" if is_as_set else f"it differs from the settings in {', '.join(changes)}"
+    if is_as_set or changes:
+        observer.advised(f"First contact with {settings.api.base_url} ({said}): {seen}")
     settings = apply_changes(settings, {"run.max_requests": left})
     if changes:
         return adopt(settings, run, changes, findings, observer, now())
-    return settings, _read_by(settings, run)
+    return settings, read_by(settings, run)
 
 
 def adopt(
@@ -239,7 +242,13 @@ def adopt(
     write_settings(run.folders.profile, {**profile, **changes}, findings, now)
     observer.advised(f"Written: {run.folders.profile}, which each run of this data folder reads")
     settings = apply_changes(settings, changes)
-    return settings, _read_by(settings, run)
+    return settings, read_by(settings, run)
+
+
+def read_by(settings: Settings, run: Run) -> Run:
+    """Let a run read its answers by these settings; a kill may have come between them and the run's record."""
+    plan = msgspec.structs.replace(run.plan, names=settings.api.names, contract=settings.contract)
+    return run if plan == run.plan else begin(Run(run.folders, plan))
 
 
 def changes_by_values(run: Run, staged: Callable[[str], pl.LazyFrame], least: int) -> dict[str, Any]:
@@ -296,23 +305,11 @@ def _rejected(dataset: str, leaf: Leaf, code: str, staged: Callable[[str], pl.La
     return found.select(number).collect().to_series().drop_nulls()
 
 
-def _read_by(settings: Settings, run: Run) -> Run:
-    """Let a run read its answers by these settings; a kill may have come between them and the run's record."""
-    plan = msgspec.structs.replace(run.plan, names=settings.api.names, contract=settings.contract)
-    return run if plan == run.plan else begin(Run(run.folders, plan))
-
-
-def _summary(changes: Mapping[str, Any]) -> str:
-    if not changes:
-        return "it answers as the settings say"
-    return f"it differs from the settings in {', '.join(changes)}"
-
-
 def _describe(open_points: Sequence[Finding], said: str) -> ServiceError:
     first, *others = open_points
     more = f" (and {count_of(len(others), 'more difference')})" if others else ""
     return ServiceError(
-        f"The service differs from the settings, so the list was not bought ({said}): {first.assumption}: "
+        f"The list was not bought, because the service differs from the settings ({said}): {first.assumption}: "
         f"{first.seen}{more}",
         f"{first.next_step}. `firmlake check LIST` shows everything; --no-check runs the list as it is",
     )

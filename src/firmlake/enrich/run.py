@@ -91,7 +91,9 @@ def enrich(
         first = carry_out(settings, lambda: _plan_list(settings, company_list, file_back, now()), observer, now)
         if first is None:
             return []
-        published = [first, *_go_outward(first, observer, now)]
+        # As a first contact found them; the budgets stay those that were given.
+        settings = msgspec.structs.replace(settings, api=first.settings.api, contract=first.settings.contract)
+        published = [first, *_go_outward(settings, first, observer, now)]
         if file_back and not published[-1].summary.is_held:
             name = held_name(first.run)
             write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
@@ -271,9 +273,11 @@ def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | Non
     return planned
 
 
-def _go_outward(first: Published, observer: Observer, now: Callable[[], datetime]) -> list[Published]:
+def _go_outward(
+    settings: Settings, first: Published, observer: Observer, now: Callable[[], datetime]
+) -> list[Published]:
     """Carry out the expansion steps until `run.depth`, a budget or the companies are exhausted."""
-    made, known, settings = [first], pl.DataFrame(), first.settings
+    made, known = [first], pl.DataFrame()
     for step in range(1, settings.run.depth + 1 if settings.run.expand else 1):
         last = made[-1]
         if last.outcome.outcome == "stopped":
