@@ -120,7 +120,7 @@ class OnPage(Observer):
         self._counter.why = why
 
     def advised(self, advice: str) -> None:
-        """Log which setting to change."""
+        """Log which settings were found."""
         tell(advice)
 
     def fetched(self, stopped: str) -> None:

@@ -55,13 +55,15 @@ def fetch(sandbox, folders):
     def nothing():
         pass
 
-    def fetch(run, of_runs=None, *, token="secret", before_each=nothing, on_works=nothing, on_advice=print, **api):
+    def fetch(run, of_runs=None, *, token="secret", before_each=nothing, on_works=nothing, looks_closer=False, **api):
         api = {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}
         settings = msgspec.convert({"api": api, "run": of_runs or {}}, Settings)
         clock = Clock()
         access, timing = Access(settings.api, Token(token), _Gate(before_each)), Timing(clock, clock.sleep, lambda: 0.5)
         with Client(access, timing=timing) as client:
-            fetcher = Fetcher(client, settings, run, on_works=on_works, now=lambda: NOON, on_advice=on_advice)
+            fetcher = Fetcher(
+                client, settings, run, on_works=on_works, now=lambda: NOON, looks_closer=looks_closer
+            )
             try:
                 return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]
             finally:
@@ -275,70 +277,45 @@ def test_a_wrong_token_costs_one_request(sandbox, folders, fetch):
     assert statuses(run) == {"pending": 900}
 
 
-@pytest.mark.parametrize(("most", "fitting", "refused"), [(50, 50, 2), *slow((30, 25, 3))])
-def test_after_a_page_that_is_too_large_a_run_goes_on_with_smaller_ones(
-    sandbox, folders, fetch, most, fitting, refused
+@pytest.mark.parametrize(("count", "refused"), [(100, 1), (300, 3)])
+def test_a_page_that_is_too_large_is_answered_in_halves_and_a_second_one_stops_the_run(
+    sandbox, folders, fetch, count, refused
 ):
-    """To be sure that it is none of the companies: both halves of what is refused are answered.
-
-    One of the requests refused asks for one record of each company, to see whether the records were too many.
-    """
-    sandbox.set_options(companies_per_request=most)
-    run = make_run(folders, COMPANIES, shard_companies=150)
-    advice = []
-    fetch(run, threads=8, on_advice=advice.append)
-    landed = [each.header for shard in run.shards() for each in read_landed(run, shard)]
-    assert [header.status for header in landed].count(400) == refused, "none in a later shard or dataset"
+    """The settings do not fit, and a run does not learn: `firmlake check` does."""
+    sandbox.set_options(companies_per_request=50)
+    run = make_run(folders, COMPANIES[:count], ["lookalikes"])
+    if refused == 1:
+        fetch(run)
+    else:
+        said = r"400: .*for the second time in a row, both halves of 100 companies in one request for lookalikes"
+        with pytest.raises(ServiceError, match=said) as stopped:
+            fetch(run, threads=1)
+        assert stopped.value.next_step.startswith("Run `firmlake check LIST --write FILE`")
+        fetch(run, companies_per_request=50)
+    landed = [each.header for each in read_landed(run, 1)]
+    assert [header.status for header in landed].count(400) == refused
     assert statuses(run)["pending"] == 0
     assert failed(run) == set(), "nobody is blamed"
-    assert len(advice) == 1, "it is said once"
-    assert advice[0].endswith(f"Set api.companies_per_request = {fitting}"), "more records are accepted"
+    assert sandbox.ledger(summary=True)["summary"]["companies_charged_again"] == 0
 
 
-def test_where_only_records_are_too_many_companies_stay_together(sandbox, folders, fetch):
-    """Alone, a company that is left out of answers could not be told from one that fails."""
-    sandbox.set_options(dialect=["not-found-omitted"])
-    companies = [*COMPANIES[:59], normal_form("BE", "0999002109")]
-    plain = make_run(folders, companies)
-    fetch(plain)
-    before, advice = requests(sandbox), []
-    run = make_run(folders, companies, run_id="20260105T120000Z-0002")
-    fetch(run, page_limit_max=500, records_per_request=0, on_advice=advice.append)
-    assert held(run) == held(plain)
-    assert statuses(run).keys() == {"answered", "not_found"}
-    assert requests(sandbox) <= 2 * before + 10
-    [said] = advice
-    assert said.startswith("The service refused 60 companies with 500 records of each in one request for financials")
-    assert said.endswith("Set api.records_per_request = 420")
+def test_a_page_of_that_size_that_is_answered_makes_up_for_one_that_was_refused(folders, fetch):
+    """A refusal by chance says nothing about the settings, however many come in a long run."""
+    with start_other_service() as service:
+        answer = service.answer
+        by_chance = (400, {"message": "No."})
+        service.answer = lambda *asked: by_chance if service.requests.total() in (2, 6) else answer(*asked)
+        run = make_run(folders, COMPANIES[:120], ["lookalikes"])
+        fetch(run, base_url=service.base_url, threads=1, companies_per_request=20)
+    assert statuses(run) == {"answered": 120}
 
 
-def test_a_page_that_is_too_long_shrinks_alone(sandbox, folders, fetch):
-    plain, advice = make_run(folders, COMPANIES[:60], ["financials"]), []
-    fetch(plain)
-    sandbox.set_options(page_limit_max=3, records_per_request=0)
-    run = make_run(folders, COMPANIES[:60], ["financials"], run_id="20260105T120000Z-0002")
-    fetch(run, on_advice=advice.append)
-    assert held(run) == held(plain)
-    assert advice[0].endswith("so the run continued with smaller requests. Set api.page_limit_max = 2")
-
-
-@pytest.mark.parametrize("stop_after", [2, 4, *slow(3, 8)])
-def test_a_run_stopped_while_it_looks_for_the_limits_ends_alike(sandbox, folders, fetch, stop_after):
-    sandbox.set_options(dialect=["not-found-omitted"])
-    plain = make_run(folders, COMPANIES[:60])
-    fetch(plain)
-    run, sent = make_run(folders, COMPANIES[:60], run_id="20260105T120000Z-0002"), []
-
-    def stop():
-        if len(sent) >= stop_after:
-            raise Stopped("enough")
-        sent.append(1)
-
-    unlimited = {"page_limit_max": 500, "records_per_request": 0}
-    with pytest.raises(Stopped):
-        fetch(run, before_each=stop, threads=1, **unlimited)
-    fetch(run, **unlimited)
-    assert held(run) == held(plain)
+def test_a_first_contact_that_is_to_look_closer_learns_of_the_first_refusal(sandbox, folders, fetch):
+    sandbox.set_options(companies_per_request=50)
+    run = make_run(folders, COMPANIES, ["lookalikes"])
+    with pytest.raises(RequestRefusedError, match="400"):
+        fetch(run, looks_closer=True)
+    assert requests(sandbox) == 1
 
 
 def test_a_service_that_goes_down_after_a_first_refusal_is_down(folders, fetch):
@@ -351,55 +328,13 @@ def test_a_service_that_goes_down_after_a_first_refusal_is_down(folders, fetch):
         assert "api." not in down.value.next_step
 
 
-@pytest.mark.parametrize("stop_after", [8, *slow(9, 12)])
-def test_a_resumed_run_knows_how_large_requests_may_be(sandbox, folders, fetch, stop_after):
-    sandbox.set_options(companies_per_request=20)
-    whole = make_run(folders, COMPANIES, shard_companies=150)
-    fetch(whole)
-    undisturbed, sent, advice = requests(sandbox), [], []
-
-    def stop():
-        if len(sent) >= stop_after:
-            raise Stopped("enough")
-        sent.append(1)
-
-    run = make_run(folders, COMPANIES, shard_companies=150, run_id="20260105T120000Z-0002")
-    with pytest.raises(Stopped):
-        fetch(run, before_each=stop, threads=1)
-    fetch(run, on_advice=advice.append)
-    assert requests(sandbox) <= 2 * undisturbed + 2
-    assert held(run) == held(whole)
-    assert len(advice) == 1, "it is said by the run that ends"
-    statuses_of = [dict(flatten_shard(each, 1))["requests"]["status"].to_list() for each in (run, whole)]
-    assert statuses_of[0].count(400) == statuses_of[1].count(400), "nothing is refused again"
-    assert None not in statuses_of[0], "what was learned is no request"
-
-
-def test_lower_settings_of_a_resumed_run_hold(sandbox, folders, fetch):
-    sandbox.set_options(companies_per_request=20)
-    run, sent, advice = make_run(folders, COMPANIES[:100], ["lookalikes"]), [], []
-
-    def stop():
-        if len(sent) >= 6:
-            raise Stopped("enough")
-        sent.append(1)
-
-    with pytest.raises(Stopped):
-        fetch(run, before_each=stop, threads=1)
-    fetch(run, companies_per_request=5, on_advice=advice.append)
-    sizes = [len(landed.header.companies) for landed in read_landed(run, 1) if landed.header.kind == "answer"]
-    assert sizes[6:]
-    assert max(sizes[6:]) == 5
-    assert not advice
-
-
 def test_settings_that_do_not_fit_cost_few_requests(sandbox, folders, fetch):
     """Everybody is refused, companies that are asked for alone too."""
     sandbox.set_faults([{"kind": "status", "status": 400}])
     run = make_run(folders, COMPANIES)
     with pytest.raises(RequestRefusedError, match="400"):
         fetch(run, threads=8)
-    assert requests(sandbox) == 11
+    assert requests(sandbox) == 10
     assert failed(run) == set(), "nobody is blamed"
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
-from firmlake.landing.progress import MISSES_MAX, Progress, check_answer
+from firmlake.api.answers import read_answer
+from firmlake.landing.progress import MISSES_MAX, Progress, check_elements
 from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, header, lookalike, not_found, party, period
 
 EVERYBODY = (ACME, BOLT, CIRC)
@@ -150,11 +151,11 @@ def test_a_body_about_nobody_is_no_miss_of_everybody(content):
 @pytest.mark.parametrize("content", [b"", b"null", b"[]", b"[null]", body(found(ACME, "financials"))[:-9]])
 def test_such_a_body_is_refused_before_it_counts_as_an_answer(content):
     with pytest.raises(UnusableAnswerError):
-        check_answer("financials", content)
+        check_elements(read_answer("financials", content))
 
 
 def test_an_answer_with_one_usable_element_is_an_answer():
-    assert len(check_answer("financials", body(None, not_found(ACME)))) == 2
+    assert len(check_elements(read_answer("financials", body(None, not_found(ACME))))) == 2
 
 
 @pytest.mark.parametrize("values", [{"status": 500}, {"status": 429}, {"kind": "no_answer", "status": None}])

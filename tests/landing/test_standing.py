@@ -32,7 +32,7 @@ FORBIDDEN, PAUSED, DOWN = ForbiddenError("no", "Pay"), EndpointPausedError("late
 )
 def test_a_run_without_any_dataset_stops_if_one_of_them_will_be_answered_later(folders, ends, error, step):
     """So that it publishes what it has; nobody has to act."""
-    standing = Standing(make_run(folders, datasets=["financials", "lookalikes"]), ApiSettings(), lambda: None, print)
+    standing = Standing(make_run(folders, datasets=["financials", "lookalikes"]), ApiSettings(), lambda: None)
     standing.end("financials", ends[0])
     standing.check()
     standing.end("lookalikes", ends[1])

@@ -301,9 +301,11 @@ def test_odd_companies_that_failed_before_only_fail_themselves(folders, fetch, m
     assert statuses(run) == {"failed": 2}
 
 
-def test_answers_that_tell_only_of_others_make_no_company_unknown(folders, fetch, misread):  # noqa: F811
+def test_answers_that_tell_only_of_others_stop_a_run_of_a_known_service_too(folders, fetch, misread):  # noqa: F811
+    """No company counts as unknown, and no credit is spent on more such answers."""
     misread.name = lambda name: ("NL", "99999999")
     stamp_service(Settings(api=ApiSettings(base_url=misread.base_url)), folders)
     run = make_run(folders, KNOWN[:5], ["lookalikes"])
-    fetch(run, base_url=misread.base_url)
-    assert statuses(run) == {"failed": 5}
+    with pytest.raises(ServiceError, match="none of the 5 companies requested: NL 99999999"):
+        fetch(run, base_url=misread.base_url)
+    assert statuses(run) == {"pending": 5}

@@ -23,7 +23,7 @@ from firmlake.core.errors import (
 )
 from firmlake.core.text import one_line
 
-__all__ = ["NO_SUCH_PLACE", "judge"]
+__all__ = ["NO_SUCH_PLACE", "REFUSALS", "judge"]
 
 Check = Callable[[bytes], object]
 
@@ -41,6 +41,8 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
 }
 NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path that does not exist at the service."""
+REFUSALS = (400, 413, 422)
+"""Statuses of a request whose form or size the service does not accept."""
 _NO_SUCH_PLACE = "Correct api.base_url, to which /v1/... is appended; `firmlake check` tests it and each endpoint"
 _KINDS: dict[str, FailureKind] = {"unreachable": "unreachable", "body": "unusable"}
 """Kinds of failures by `Answer.failure`; all others are `failed`."""

@@ -16,6 +16,7 @@ from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
 from firmlake.api.exchange import Answer, read_credits
+from firmlake.api.judge import REFUSALS
 from firmlake.api.nearly_json import repaired
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
@@ -27,7 +28,6 @@ from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
 
 FORBIDDEN = 403
-_REFUSALS = (400, 413, 422)
 _TRIES = 3
 _TRIES_OF_LARGE = 2
 """Tries of a request that tests a limit. Its answer may never arrive, and each try may last until the timeout."""
@@ -60,7 +60,7 @@ def content_of(answer: Answer) -> Any:
 
 def is_refusal(answer: Answer) -> bool:
     """Return whether the service refuses the form of a request."""
-    return answer.status in _REFUSALS
+    return answer.status in REFUSALS
 
 
 def is_lost(answer: Answer) -> bool:

@@ -64,7 +64,7 @@ class OnTerminal(Observer):
         self._counter.why = why
 
     def advised(self, advice: str) -> None:
-        """Print which settings were found, or which to change."""
+        """Print which settings were found."""
         self._call.say(advice)
 
     def fetched(self, stopped: str) -> None:  # noqa: ARG002

@@ -35,6 +35,7 @@ from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich.observer import Observer
 from firmlake.intake.company_list import read_company_list
+from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Run, begin, remove_run
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.persons import answer_filter
@@ -58,6 +59,8 @@ VALUES_MIN = 100
 """Fewer values of a field say nothing about its scale."""
 _HUNDRED = 100
 _SEXES = ("financials.employee_male_fraction", "financials.employee_female_fraction")
+_OWN = ("answer", "no_answer")
+"""Kinds of records of the requests of a run itself."""
 _FIRST = 3
 """Companies of its list that a first run asks about."""
 
@@ -170,9 +173,23 @@ def write_settings(path: Path, changes: Mapping[str, Any], findings: Iterable[Fi
     write_file(path, lambda aside: aside.write_bytes(text.encode()))
 
 
+class Met(NamedTuple):
+    """A service that answers as the settings say, as far as it was asked.
+
+    Attributes:
+        settings: The settings that fit the service; what differs from those given is the profile of the data folder.
+        run: The run, which reads its answers by them.
+        looks_closer: Whether only three requests were tried. The run asks everything if one of its own is refused.
+    """
+
+    settings: Settings
+    run: Run
+    looks_closer: bool
+
+
 def meet(
     settings: Settings, run: Run, companies: Sequence[Company], observer: Observer, now: Callable[[], datetime]
-) -> tuple[Settings, Run]:
+) -> Met:
     """Ask a service that the data folder does not know yet, before a run buys its list.
 
     Args:
@@ -182,10 +199,6 @@ def meet(
         observer: Follows the run.
         now: The clock, UTC.
 
-    Returns:
-        The settings that fit the service, which are now the profile of the data folder, and the run that reads its
-        answers by them.
-
     Raises:
         ServiceError: The service differs in a way that no setting covers, or in which a person must decide.
     """
@@ -193,36 +206,79 @@ def meet(
     is_embedded = settings.api.base_url == SANDBOX
     is_short = 0 <= settings.run.max_requests < _REQUESTS_LEAST
     if not (settings.run.check and asked) or is_embedded or is_short or service.is_stamped(run.folders):
-        return settings, run
-    clean = answer_filter(settings.privacy, run.folders, settings.contract)
+        return Met(settings, run, looks_closer=False)
+    is_as_set: bool | None = None
+    with _questions(settings, run, len(asked), now) as talk, suppress(RequestFailedError, UnavailableError):
+        is_as_set = is_as_expected(talk, settings.run.datasets, asked)  # the run says in its own way what failed
+    count = len(talk.answers)
+    if is_as_set is False:
+        return look_closer(settings, run, asked, observer, now, count)
+    if is_as_set:
+        observer.advised(f"{_contact(settings, count)}: it answers as the settings say")
+    return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
+
+
+def look_closer(
+    settings: Settings,
+    run: Run,
+    companies: Sequence[Company],
+    observer: Observer,
+    now: Callable[[], datetime],
+    sent: int = 0,
+) -> Met:
+    """Ask a service everything, because it did not answer as the settings say, and keep what fits it.
+
+    Args:
+        settings: The settings of the run.
+        run: The run, in which the answers land.
+        companies: Companies that the run will ask for, in any number.
+        observer: Follows the run.
+        now: The clock, UTC.
+        sent: Requests that were sent before.
+
+    Raises:
+        ServiceError: The service differs in a way that no setting covers, or in which a person must decide.
+    """
+    asked = _mix(companies)[:_FIRST]
     stranger = STRANGER if settings.run.max_credits < 0 else None
     findings: list[Finding] = []
-    is_as_set: bool | None = None
+    with _questions(settings, run, len(asked) + 1, now) as talk, suppress(RequestFailedError, UnavailableError):
+        findings = list(ask_questions(talk, asked, stranger))
+    landed = [each.header for shard in run.shards() for each in read_landed(run, shard)]
+    sent += len(talk.answers) + sum(header.kind in _OWN for header in landed)
+    if open_points := [one for one in needs_you(findings) if not one.assumption.startswith("endpoints")]:
+        if not any(header.is_success for header in landed):
+            remove_run(run)
+        raise _describe(open_points, count_of(sent, "request"))
+    changes = changes_of(findings)
+    if changes:
+        observer.advised(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(changes)}")
+        settings, run = adopt(settings, run, changes, findings, observer, now())
+    return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
+
+
+@contextmanager
+def _questions(settings: Settings, run: Run, credits_max: int, now: Callable[[], datetime]) -> Iterator[Talk]:
+    """Open a conversation whose answers land in a run."""
+    clean = answer_filter(settings.privacy, run.folders, settings.contract)
     with graceful() as stop, closing(open_probes(run)) as writer:
 
         def land(answer: Answer) -> None:
             if answer.request.companies:
                 writer.append(probe_of(run, answer), clean(answer.body))
 
-        with open_talk(settings, len(asked) + 1, stop, land, now) as talk:
-            with suppress(RequestFailedError, UnavailableError):  # the run says so in its own way
-                is_as_set = is_as_expected(talk, settings.run.datasets, asked)
-                findings = list(ask_questions(talk, asked, stranger)) if is_as_set is False else []
-            said = count_of(len(talk.answers), "request")
-            left = max(settings.run.max_requests - len(talk.answers), min(settings.run.max_requests, 0))
-            is_paid = any(answer.is_success and answer.request.companies for answer in talk.answers)
-    changes = changes_of(findings)
-    if open_points := [one for one in needs_you(findings) if not one.assumption.startswith("endpoints")]:
-        if not is_paid:
-            remove_run(run)
-        raise _describe(open_points, said)
-    seen = "it answers as the settings say" if is_as_set else f"it differs from the settings in {', '.join(changes)}"
-    if is_as_set or changes:
-        observer.advised(f"First contact with {settings.api.base_url} ({said}): {seen}")
-    settings = apply_changes(settings, {"run.max_requests": left})
-    if changes:
-        return adopt(settings, run, changes, findings, observer, now())
-    return settings, read_by(settings, run)
+        with open_talk(settings, credits_max, stop, land, now) as talk:
+            yield talk
+
+
+def _contact(settings: Settings, sent: int) -> str:
+    return f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
+
+
+def _after(settings: Settings, sent: int) -> Settings:
+    """Return the settings with what is left of the requests that the run may send."""
+    most = settings.run.max_requests
+    return apply_changes(settings, {"run.max_requests": max(most - sent, min(most, 0))})
 
 
 def adopt(

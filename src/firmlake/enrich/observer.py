@@ -71,7 +71,7 @@ class Observer:
         """Receive, from any thread, the reason why fetching waits; an empty text means that it has resumed."""
 
     def advised(self, advice: str) -> None:
-        """Receive a sentence about settings: what a first contact found, or what to change before the next run."""
+        """Receive a sentence about the settings that a first contact found."""
 
     def fetched(self, stopped: str) -> None:
         """Receive the end of fetching. `stopped` is the reason if fetching stopped early, else empty."""

@@ -22,7 +22,7 @@ from firmlake.api import service
 from firmlake.api.service import service_name
 from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
-from firmlake.core.errors import DriftError, FirmlakeError, HeldError, SomeFailedError, Stopped
+from firmlake.core.errors import DriftError, FirmlakeError, HeldError, RequestRefusedError, SomeFailedError, Stopped
 from firmlake.core.failure import about_run
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -32,7 +32,7 @@ from firmlake.core.settings import Settings
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import VALUES_MIN, adopt, changes_by_values, meet
+from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
 from firmlake.enrich.finish import decide_outcome, publish_run, scan_staged
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.observer import Observer, Published
@@ -156,9 +156,16 @@ def carry_out(
         return None
     run, expected, credit_count, companies = started
     with about_run(run.run_id):
-        settings, run = meet(settings, run, companies, observer, now)
+        met = meet(settings, run, companies, observer, now)
         least = values_min or VALUES_MIN * settings.run.check
-        return _fetch_and_publish(settings, run, expected, credit_count, observer, name, now, least)
+        publish = partial(_fetch_and_publish, expected=expected, credit_count=credit_count, observer=observer)
+        try:
+            return publish(met, name=name, now=now, values_min=least)
+        except RequestRefusedError:
+            if not met.looks_closer:
+                raise
+            met = look_closer(met.settings, met.run, companies, observer, now)
+            return publish(met, name=name, now=now, values_min=least)
 
 
 def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
@@ -178,8 +185,7 @@ def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
 
 
 def _fetch_and_publish(
-    settings: Settings,
-    run: Run,
+    met: Met,
     expected: int,
     credit_count: int,
     observer: Observer,
@@ -187,6 +193,7 @@ def _fetch_and_publish(
     now: Callable[[], datetime],
     values_min: int,
 ) -> Published:
+    settings, run, looks_closer = met
     if unchanged := _end_unchanged(settings, run, now):
         observer.published(unchanged)
         return unchanged
@@ -198,7 +205,7 @@ def _fetch_and_publish(
             check_room(run.folders)
             within = msgspec.structs.replace(settings.run, max_credits=credit_count)
             limited = msgspec.structs.replace(settings, run=within)
-            stopped, staged = fetch_shards(limited, run, expected, observer, name, now)
+            stopped, staged = fetch_shards(limited, run, expected, observer, name, now, looks_closer=looks_closer)
             observer.fetched(stopped.message if stopped else "")
         shards = [
             staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))

@@ -43,14 +43,18 @@ def fetch_shards(
     observer: Observer,
     name: Callable[[str], str],
     now: Callable[[], datetime],
+    *,
+    looks_closer: bool = False,
 ) -> tuple[Stopped | None, dict[int, Manifest]]:
     """Fetch all shards, and stage each shard once it is completely fetched.
 
     Returns:
         Why fetching stopped early (None if every company is answered or given up), and the staged shards.
+
+    Raises:
+        RequestRefusedError: With `looks_closer`, a request was refused.
     """
     staged: dict[int, Manifest] = {}
-    advice: list[str] = []
     watch = Watch(settings.run.stuck_after_minutes, run.folders.state, list_name=run.plan.company_list)
 
     @collecting_rarely()
@@ -65,11 +69,9 @@ def fetch_shards(
         closing(watch),
         observer.fetching(expected, settings.api) as on_answer,
         service.connect(settings, stop, _noting(watch, observer.waiting), now) as client,
-        _fetching(settings, run, client, _noting(watch, on_answer), now, advice.append) as fetcher,
+        _fetching(settings, run, client, _noting(watch, on_answer), now, looks_closer) as fetcher,
     ):
         stopped = _one_by_one(fetch_and_stage, range(1, run.plan.shard_count + 1), stop, watch)
-    for each in advice:
-        observer.advised(each)
     return stopped, staged
 
 
@@ -80,7 +82,7 @@ def _fetching(
     client: Client,
     on_answer: Callable[[Answer], object],
     now: Callable[[], datetime],
-    on_advice: Callable[[str], object],
+    looks_closer: bool,
 ) -> Iterator[Fetcher]:
     """Open the fetcher of a run. Closing it waits for the requests in flight.
 
@@ -88,7 +90,7 @@ def _fetching(
     resume. Only the first successful answer ties the data folder to the service, so a wrong address does not.
     """
     on_works = partial(service.stamp_service, settings, run.folders)
-    fetcher = Fetcher(client, settings, run, on_answer, on_works, now, on_advice)
+    fetcher = Fetcher(client, settings, run, on_answer, on_works, now, looks_closer=looks_closer)
     try:
         yield fetcher
     except RequestRefusedError:

@@ -1,6 +1,6 @@
 """Fetch a shard: send requests and land answers until every company is answered or given up.
 
-The first request of a dataset also finds out why it fails: a company, its size, the settings, or the service. A failed
+The first request of a dataset also finds out why it fails: a company, the settings, or the service. A failed
 page is sent again in parts, so companies that make it fail cost no others their answer. A 403 refuses a whole request
 even if the token may not ask about just one of its companies. Usually the token is limited by country, so one or two
 companies of each country in the request are requested alone first. Any other failure, and a 403 for which none of these
@@ -16,8 +16,6 @@ from datetime import datetime
 from queue import SimpleQueue
 from zlib import crc32
 
-import msgspec
-
 from firmlake.api.client import Answer, Client
 from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
@@ -31,14 +29,14 @@ from firmlake.core.errors import (
 )
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.reasons import make_reason, reason_of
-from firmlake.core.settings import ApiSettings, Settings
+from firmlake.core.settings import Settings
 from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, Wanted, accompany, plan_pages
 from firmlake.landing.progress import Progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.landing.shard import TRIES_ALONE, Ask, Sender, Sent, Shard, halve
-from firmlake.landing.standing import Probe, Scope, Standing
+from firmlake.landing.standing import LOOK_AGAIN, Probe, Scope, Standing
 from firmlake.privacy.persons import answer_filter
 
 
@@ -55,7 +53,7 @@ class Fetcher:
         on_answer: Called from any thread after each answer has landed.
         on_works: Called once, at the first usable answer.
         now: Returns the current time in UTC.
-        on_advice: Called with a sentence to show to the user if a setting should change before the next run.
+        looks_closer: Whether to end at the first request that is refused, so that a first contact asks everything.
     """
 
     def __init__(
@@ -66,13 +64,14 @@ class Fetcher:
         on_answer: Callable[[Answer], object] = lambda answer: None,
         on_works: Callable[[], object] = lambda: None,
         now: Callable[[], datetime] = utc_now,
-        on_advice: Callable[[str], object] = lambda advice: None,
+        *,
+        looks_closer: bool = False,
     ) -> None:
         self._api = settings.api
         self._run = run
         self._now = now
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
-        self._standing = Standing(run, settings.api, on_works, on_advice)
+        self._standing = Standing(run, settings.api, on_works, looks_closer=looks_closer)
         self._account = Account(run, settings)
         clean = answer_filter(settings.privacy, run.folders, settings.contract)
         self._sender = Sender(client, settings.api, on_answer, clean)
@@ -96,7 +95,8 @@ class Fetcher:
             AuthorizationError: The token is refused, or every dataset is forbidden.
             RequestRefusedError: The service refuses the first request, whichever companies it names. Correct the
                 settings.
-            ServiceError: The service is down. Run again later.
+            ServiceError: The service is down: run again later. Or it answers otherwise than the settings say, twice in
+                a row: look again with `firmlake check`.
         """
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = Shard(self._run, number, writer, self._standing, self._account, self._now)
@@ -123,13 +123,11 @@ class Fetcher:
             said = (one for one, track in tracks.items() if track.answered_at and track.status not in unproven)
             if scopes := {shard.scope(dataset, company) for company in said}:
                 self._standing.answered(dataset, scopes)
-        for header in [header for header in progress.headers if header.limits][-1:]:
-            self._standing.keep_to(header)
 
     def _plan(self, shard: Shard) -> deque[Ask]:
         """Plan requests for the companies that are not hopeless."""
         asks: deque[Ask] = deque()
-        limits = self._standing.limits
+        limits = self._api
         for dataset in self._run.plan.datasets:
             wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
             apart, refreshed, barred = shard.apart[dataset], shard.refreshed[dataset], shard.barred[dataset]
@@ -198,7 +196,6 @@ def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
     - Some companies make it fail: only these are given up.
     - Every part fails: the dataset is given up. If the service refuses every request of the run, the run ends;
       after a 404, only once the other datasets have failed too.
-    - The page was too large: the rest of the run is planned with smaller pages.
     - Every answer is empty and the companies are new: these companies fail.
 
     Returns:
@@ -211,16 +208,10 @@ def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
     if not first.is_spoilt or shard.is_apart(page):
         return [first]
     parts = _find_reason(first, send)
-    if any(part.names_unknown(standing.limits) for part in parts):
+    if any(part.names_unknown(standing.api) for part in parts):
         standing.answered(page.dataset)  # the endpoint exists, because its message is about a company
-    elif first.is_refused and not any(part.error for part in parts):  # only for its size
-        asks.clear()
-        # Recorded at once in case the run is killed before it finds the exact limits.
-        shard.note_limits(page, _size_of(parts[0].ask.page))
-        limits = _find_limits(standing.limits, first, parts[0], send)
-        standing.keep_to(shard.note_limits(page, limits))
     elif all(part.is_spoilt for part in parts) and (len(parts) > 1 or parts[0].is_refused):
-        is_earlier = standing.is_understood and not standing.has_worked  # only earlier runs were answered
+        is_earlier = not standing.is_new and not standing.has_worked  # only earlier runs were answered
         if is_earlier and all(part.is_empty for part in parts) and shard.give_up_new(page):
             return []
         went_down = first.is_refused and not any(part.is_refused for part in parts)
@@ -240,7 +231,7 @@ def _probe(asks: deque[Ask], probe: Probe, shard: Shard, send: Send) -> list[Sen
     page, standing, is_brief = ask.page, shard.standing, probe == "brief"
     # Each run picks another company, so that one that always fails cannot block the others.
     company = page.companies[crc32(shard.run.run_id.encode()) % len(page.companies)]
-    tries = 1 if is_brief else standing.limits.tries
+    tries = 1 if is_brief else standing.api.tries
     sent = send(Ask(page._replace(companies=(company,)), tries, is_patient=False))
     is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
     if sent.error and is_down and not standing.works(page.dataset):
@@ -263,65 +254,19 @@ def _find_reason(first: Sent, send: Send) -> list[Sent]:
     If companies are the reason, one part is answered and another of the same size is not. If the settings or the
     service are the reason, all parts fail, even single companies. If the page was too large, all parts are answered.
 
-    After a refusal, each part asks for one record per company. If the request only had too many records, the first
-    such part is answered, and no company is requested alone. For a single company, an answer that leaves it out could
-    not be told from a failure.
-
     Returns:
         The last parts, which show the reason.
     """
     rest: list[Ask] = []
     sent = first
-    if first.is_refused and not first.is_no_such_place and (first.ask.page.limit or 1) > 1:
-        sent = send(first.ask._replace(page=first.ask.page._replace(limit=1)))
     while sent.is_spoilt and len(sent.ask.page.companies) > 1:
-        half, *rest = halve(sent.ask.page)
+        half, *rest = halve(sent)
         sent = send(half)
     parts = [sent, *(send(other) for other in rest)]
     companies = first.ask.page.companies
     if all(part.is_spoilt for part in parts) and len(companies) > len(parts):  # two neighbours may both be the reason
         parts.append(send(Ask(sent.ask.page._replace(companies=companies[-1:]), TRIES_ALONE)))
     return parts
-
-
-def _size_of(page: Page) -> dict[str, int]:
-    """Return the settings of `api` that make no request larger than a page."""
-    count = len(page.companies)
-    return {"companies_per_request": count} | ({"records_per_request": count * page.limit} if page.limit else {})
-
-
-def _find_limits(api: ApiSettings, first: Sent, answered: Sent, send: Send) -> dict[str, int]:
-    """Find how large requests may be after one was refused only for its size.
-
-    The companies of the answered part are requested with fewer and fewer records, until the service answers. Then one
-    of them alone is requested with more records. If that is refused, the limit is on the records of each company
-    (`page_limit_max`), not on those of the request.
-
-    Args:
-        api: The limits so far.
-        first: The request that was refused.
-        answered: A part of it, with one record of each company if the dataset is paged.
-        send: Sends a page.
-
-    Returns:
-        All limits that hold from now on.
-    """
-    refused, page = first.ask.page, answered.ask.page
-    is_smaller = len(page.companies) < len(refused.companies)
-    most = len(page.companies) if is_smaller else api.companies_per_request
-    limits = {"companies_per_request": most, "records_per_request": api.records_per_request}
-    if refused.limit:
-        fewer = msgspec.structs.replace(api, **limits)
-        planned = plan_pages(fewer, page.dataset, [Wanted(company) for company in page.companies])[0].limit or 1
-        limit, too_many = (planned, 0) if is_smaller else (refused.limit // 2, refused.limit)
-        while limit > 1 and send(first.ask._replace(page=page._replace(limit=limit))).is_refused:
-            limit, too_many = limit // 2, limit
-        if too_many:
-            alone = send(first.ask._replace(page=page._replace(companies=page.companies[:1], limit=too_many)))
-            limit = max(limit, 1)
-            records = {"records_per_request": len(page.companies) * limit}
-            limits |= {"page_limit_max": limit} if alone.is_refused else records
-    return {key: most for key, most in limits.items() if most}
 
 
 def _misfit(refused: Sent) -> RequestRefusedError:
@@ -331,7 +276,7 @@ def _misfit(refused: Sent) -> RequestRefusedError:
     keys += ["api.base_url"] * refused.is_no_such_place
     return RequestRefusedError(
         refused.error.message,
-        f"Run `firmlake check LIST --write FILE` to find settings that fit, then run with --config FILE. Or correct "
+        f"{LOOK_AGAIN}. Or correct "
         f"{', '.join(keys[:-1])} or {keys[-1]} by hand; if only some companies are the reason, a lower "
         "api.companies_per_request shows which",
     )
@@ -366,16 +311,16 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask
         return []
     wanted = page._replace(companies=shard.unanswered(page))
     if sent.is_empty and wanted == page:  # the service may leave out all these companies
-        beside = list(accompany(standing.limits, [page], shard.witness(page.dataset)))
+        beside = list(accompany(standing.api, [page], shard.witness(page.dataset)))
         if beside != [page]:
             return [Ask(each, sent.ask.tries) for each in beside]
         if shard.awaits_witness(page.dataset):
             return []  # planned again once the witness is there
     if len(wanted.companies) > 1:
-        return halve(wanted)
+        return halve(sent._replace(ask=sent.ask._replace(page=wanted)))
     if is_outage:
         return [sent.ask]  # no company is to blame; the circuit breaker waits, and finally ends the dataset
-    kind = "unknown" if sent.names_unknown(standing.limits) else "given_up"
+    kind = "unknown" if sent.names_unknown(standing.api) else "given_up"
     shard.give_up(page.dataset, wanted.companies, reason_of(error), kind)
     if kind == "given_up" and sent.is_refused and not shard.is_apart(page):
         standing.spoil(shard.scope(page.dataset, wanted.companies[0]), error)
@@ -417,7 +362,7 @@ def _leave_out_forbidden(sent: Sent, error: ForbiddenError, shard: Shard, send: 
         and not shard.refusal(page.dataset, company)
     )
     if len(wanted) == len(page.companies):
-        return halve(page)
+        return halve(sent)
     return [sent.ask._replace(page=page._replace(companies=wanted))] if wanted else []
 
 

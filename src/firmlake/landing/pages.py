@@ -46,6 +46,11 @@ class Page(NamedTuple):
     limit: int | None = None
     offset: int | None = None
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The number of companies, and of records of each if there are pages."""
+        return len(self.companies), self.limit or 0
+
     def __str__(self) -> str:
         records = f" with {count_of(self.limit, 'record')} of each" if self.limit else ""
         return f"{count_of(len(self.companies), 'company')}{records} in one request for {self.dataset}"

@@ -333,7 +333,7 @@ class Progress:
         Args:
             header: Header of the record.
             body: The answer as received.
-            elements: The result of `check_answer`, if known already; None reads the body.
+            elements: The result of `check_elements`, if known already; None reads the body.
         """
         if header.kind == PROVEN:
             self._proven.add(header.dataset)
@@ -356,7 +356,7 @@ class Progress:
             reason = make_reason("bad_status", status=header.status)
         else:
             try:
-                elements = elements or check_answer(header.dataset, body)
+                elements = elements or check_elements(read_answer(header.dataset, body))
             except UnusableAnswerError as error:
                 reason = reason_of(error)  # one company may be the reason, so none gets a miss
         for _, track in asked:
@@ -441,13 +441,12 @@ class Progress:
         return [said.get(company, _SILENCE) for company, _ in asked]
 
 
-def check_answer(dataset: str, body: bytes) -> list[Element]:
-    """Read a bulk answer and check that it names a company.
+def check_elements(elements: list[Element]) -> list[Element]:
+    """Check that a bulk answer names a company, and return its elements.
 
     Raises:
-        UnusableAnswerError: The answer cannot be read or names no company. Ask again.
+        UnusableAnswerError: It does not. Ask again.
     """
-    elements = read_answer(dataset, body)
     if elements and all(element.company is None for element in elements):
         raise _unusable(make_reason("no_company_named", problem=elements[0].problem))
     if not elements:

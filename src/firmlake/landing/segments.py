@@ -36,7 +36,6 @@ __all__ = [
     "DECISIONS",
     "ENDS",
     "GIVEN_UP",
-    "LIMITS",
     "PROVEN",
     "Header",
     "Landed",
@@ -74,10 +73,10 @@ or the service does not answer the dataset."""
 ENDS = {**GIVEN_UP, "unknown": "not_found"}
 """Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown`: the
 service does not know the company, although no answer says so explicitly."""
-PROVEN, LIMITS = "proven", "limits"
-"""Kinds of headers without companies: an answer proved that totals of the dataset count all records (see
-`Progress.settle`); the service refused a request for its size, and the run keeps to smaller ones."""
-DECISIONS = frozenset([*ENDS, PROVEN, LIMITS])
+PROVEN = "proven"
+"""The kind of a header without companies: an answer proved that totals of the dataset count all records (see
+`Progress.settle`)."""
+DECISIONS = frozenset([*ENDS, PROVEN])
 """Kinds of headers that record a decision; all others record a request."""
 
 
@@ -90,7 +89,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             why). `firmlake.service_lists.additions` has kinds of its own.
         companies: Companies of the request, in its order.
         code: For a kind of `ENDS`, the code of the reason; see `core.reasons`.
-        limits: For kind `LIMITS`, the settings of `api` that apply to the rest of the run.
         original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.
     """
 
@@ -112,7 +110,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_seconds: float = 0.0
     body_bytes: int = 0
     body_sha256: str = ""
-    limits: dict[str, int] = {}
     original: str = ""
 
     @property

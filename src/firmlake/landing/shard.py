@@ -16,7 +16,7 @@ from firmlake.api import requests
 from firmlake.api.answers import read_answer
 from firmlake.api.client import Answer, Client
 from firmlake.api.element import Element
-from firmlake.api.judge import NO_SUCH_PLACE
+from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS
 from firmlake.api.unknown import NOT_FOUND, is_about, says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import (
@@ -36,9 +36,9 @@ from firmlake.core.reasons import Reason, reason_of
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, request_id
-from firmlake.landing.progress import MISSES_MAX, Track, check_answer, load_progress
+from firmlake.landing.progress import MISSES_MAX, Track, check_elements, load_progress
 from firmlake.landing.run import Run
-from firmlake.landing.segments import LIMITS, PROVEN, Header, SegmentWriter, answered
+from firmlake.landing.segments import PROVEN, Header, SegmentWriter, answered
 from firmlake.landing.standing import Scope, Standing
 
 TRIES_ALONE = 2
@@ -55,11 +55,13 @@ class Ask(NamedTuple):
         page: The page.
         tries: How often to try before the request counts as failed.
         is_patient: Whether to wait while the service fails on every request.
+        whole: The page of which this is a half, and why it was refused; None if there was none.
     """
 
     page: Page
     tries: int
     is_patient: bool = True
+    whole: tuple[Page, FirmlakeError] | None = None
 
 
 class Sent(NamedTuple):
@@ -73,6 +75,11 @@ class Sent(NamedTuple):
     def is_refused(self) -> bool:
         """Whether the service refused the request and would refuse it again."""
         return isinstance(self.error, RequestRefusedError)
+
+    @property
+    def is_misfit(self) -> bool:
+        """Whether the service refused the form or the size of the request, or what a company looks like."""
+        return self.is_refused and self.landed[-1][0].status in REFUSALS
 
     @property
     def is_spoilt(self) -> bool:
@@ -100,13 +107,15 @@ class Sent(NamedTuple):
         return len(companies) == 1 and is_about(api, companies[0], error.said)
 
 
-def halve(page: Page) -> list[Ask]:
-    """Split a page into halves; return none for a page of one company."""
+def halve(sent: Sent) -> list[Ask]:
+    """Split a page that failed into halves; return none for a page of one company."""
+    page = sent.ask.page
+    whole = (page, sent.error) if sent.error and sent.is_misfit else None
     if len(page.companies) == 1:
         return []
     middle = (len(page.companies) + 1) // 2
     halves = (page.companies[:middle], page.companies[middle:])
-    return [Ask(page._replace(companies=half), 1 if len(half) > 1 else TRIES_ALONE) for half in halves]
+    return [Ask(page._replace(companies=half), 1 if len(half) > 1 else TRIES_ALONE, whole=whole) for half in halves]
 
 
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
@@ -161,6 +170,9 @@ class Shard:
             self.progress.absorb(header, body, elements)
         if error is None:
             self.standing.answered(page.dataset, self.scopes(page))
+            self.standing.compare(page, sent.ask.whole)
+        elif sent.is_misfit and self.standing.looks_closer and not self.is_apart(page):
+            raise error
         elif isinstance(error, EndpointPausedError | UnavailableError):
             self.standing.end(page.dataset, error)
         elif isinstance(error, OutOfCreditsError):
@@ -280,15 +292,9 @@ class Shard:
         for dataset in self.progress.unnoted():
             self._note(dataset, (), kind=PROVEN)
 
-    def note_limits(self, refused: Page, limits: dict[str, int]) -> Header:
-        """Record how large requests may be after a page was refused for its size; the latest record wins."""
-        return self._note(refused.dataset, (), kind=LIMITS, error=f"The service refused {refused}", limits=limits)
-
-    def _note(self, dataset: str, companies: Collection[Company], **values: Any) -> Header:
+    def _note(self, dataset: str, companies: Collection[Company], **values: Any) -> None:
         header = msgspec.structs.replace(self.header(Page(dataset, tuple(companies))), **values)
-        header = self.writer.append(header)
-        self.progress.absorb(header, b"")
-        return header
+        self.progress.absorb(self.writer.append(header), b"")
 
     def _doubts_silence(self, dataset: str) -> bool:
         """Return whether the service may know a company although its answers leave the company out.
@@ -346,7 +352,7 @@ class Sender:
         self._on_answer = on_answer
         self._clean = clean
         self._in_turn = threading.Lock()
-        self._has_met_others = False
+        self._is_misread = False
 
     def send(self, ask: Ask, shard: Shard) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
@@ -379,9 +385,10 @@ class Sender:
             self._on_answer(answer)
 
         def check(body: bytes) -> None:
-            if not (standing.is_understood or is_apart):
-                self._recognise(page, read_answer(page.dataset, body), shard)
-            elements = check_answer(page.dataset, body)
+            elements = read_answer(page.dataset, body)
+            if not is_apart:
+                self._recognise(page, elements, shard)
+            check_elements(elements)
             if landed[-1][1] is body:  # false if the body was cleaned, or if the last answer was to a probe
                 landed[-1] = (landed[-1][0], body, elements)
 
@@ -393,27 +400,30 @@ class Sender:
         return Sent(ask, landed, None)
 
     def _recognise(self, page: Page, elements: list[Element], shard: Shard) -> None:
-        """Check that the first answers are about companies that were requested.
+        """Check that an answer is about companies that were requested.
 
         Raises:
             UnusableAnswerError: The answer is about several other companies instead. Ask again.
-            ServiceError: A second answer is, too. Stop: further requests would cost credits for nothing.
+            ServiceError: The next one is, too. Stop: further requests would cost credits for nothing.
         """
         names = shard.run.plan.names
-        asked = [(element.company, element) for element in elements if element.company in page.companies]
         others = [element for element in elements if element.company not in page.companies]
-        if any(company and not says_unknown(names, company, element.message or "") for company, element in asked):
-            shard.standing.is_understood = True
-        elif len(others) > 1:
-            what = others[0].problem or f"{others[0].company} was not asked for"
-            count = len(page.companies)
-            message = f"The answer for {page.dataset} covers none of the {count} companies requested: {what}"
-            if not self._has_met_others:
-                self._has_met_others = True
-                raise UnusableAnswerError(message)
-            raise ServiceError(
-                message, "Run `firmlake check LIST` to see how the service writes the identifiers of companies"
-            )
+        found = (
+            each.company and not says_unknown(names, each.company, each.message or "")
+            for each in elements
+            if each.company in page.companies
+        )
+        if len(others) < 2 or any(found):
+            self._is_misread = False
+            return
+        what = others[0].problem or f"{others[0].company} was not asked for"
+        message = f"The answer for {page.dataset} covers none of the {len(page.companies)} companies requested: {what}"
+        if not self._is_misread:
+            self._is_misread = True
+            raise UnusableAnswerError(message)
+        raise ServiceError(
+            message, "Run `firmlake check LIST` to see how the service writes the identifiers of companies"
+        )
 
 
 def _log_answer(header: Header) -> None:

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-import msgspec
 import polars as pl
 
 from firmlake.api.service import is_stamped
@@ -36,10 +35,13 @@ from firmlake.core.errors import (
 )
 from firmlake.core.reasons import make_reason
 from firmlake.core.settings import ApiSettings
+from firmlake.landing.pages import Page
 from firmlake.landing.run import REDRIVE, Run
-from firmlake.landing.segments import Header
 
-__all__ = ["Probe", "Scope", "Standing"]
+__all__ = ["LOOK_AGAIN", "Probe", "Scope", "Standing"]
+
+LOOK_AGAIN = "Run `firmlake check LIST --write FILE` to find settings that fit, then run with --config FILE"
+"""The next step where answers differ from the settings."""
 
 _REFUSED_MAX = 2
 """Close a scope after this many of its companies were refused alone, as long as none was answered."""
@@ -70,35 +72,32 @@ class Scope(NamedTuple):
 class Standing:
     """What a run knows about its datasets and their scopes.
 
-    Only the thread that absorbs answers changes it, except for `is_understood`: the threads that send may set it too,
-    and it never becomes false again.
+    Only the thread that absorbs answers changes it.
 
     Args:
         run: The run.
-        limits: The settings of `api`.
+        api: The settings of `api`.
         on_works: Called once, when the first dataset is answered.
-        on_advice: Called with a sentence to show to the user if a setting should change before the next run.
+        looks_closer: Whether to end at the first request that is refused, so that a first contact asks everything.
 
     Attributes:
-        limits: The settings of `api`, with lower limits if a request was refused for its size.
         ended: The reason for each dataset that was given up.
         has_worked: Whether any dataset was ever answered.
-        is_understood: Whether any answer, also to an earlier run, held data about a requested company. Until then, an
-            answer about other companies suggests that we misread the service's identifiers.
+        is_new: Whether no earlier run was answered.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
     def __init__(
         self,
         run: Run,
-        limits: ApiSettings,
+        api: ApiSettings,
         on_works: Callable[[], object],
-        on_advice: Callable[[str], object],
+        *,
+        looks_closer: bool = False,
     ) -> None:
         self._plan = run.plan
         self._asked = _count_asked(run)
         self._on_works = on_works
-        self._on_advice = on_advice
         self._works: set[str] = set()
         self._probes: dict[str, Probe] = {}
         self._open: set[Scope] = set()
@@ -106,10 +105,13 @@ class Standing:
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
         self._in_a_row: Counter[Scope] = Counter()
         self._spoilt: Counter[Scope] = Counter()
-        self.limits = limits
+        self._halves: Counter[Page] = Counter()
+        self._too_large: Page | None = None
+        self.api = api
+        self.looks_closer = looks_closer
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
-        self.is_understood = is_stamped(run.folders)
+        self.is_new = not is_stamped(run.folders)
         self.misfit: FirmlakeError | None = None
 
     def works(self, dataset: str) -> bool:
@@ -139,6 +141,32 @@ class Standing:
             self._works.add(dataset)
         if is_first:
             self._on_works()
+
+    def compare(self, page: Page, whole: tuple[Page, FirmlakeError] | None) -> None:
+        """Compare an answered page with the limits of the settings.
+
+        Args:
+            page: The page.
+            whole: If it is a half of a page that was refused: that page, and its error.
+
+        Raises:
+            ServiceError: For the second time in a row, the service answered both halves of a page that it had refused,
+                so none of its companies was the reason. Look again with `firmlake check`.
+        """
+        before = self._too_large
+        if before and page.dataset == before.dataset and page.size >= before.size:
+            self._too_large = None
+        if whole is None:
+            return
+        refused, error = whole
+        self._halves[refused] += 1
+        if self._halves[refused] == 2 and self._too_large:
+            raise ServiceError(
+                f"{error.message}: for the second time in a row, both halves of {refused} were answered",
+                f"{LOOK_AGAIN}. Or lower api.companies_per_request, records_per_request or page_limit_max by hand",
+            )
+        if self._halves[refused] == 2:
+            self._too_large = refused
 
     def open(self, scopes: Iterable[Scope]) -> None:
         """Record that the token may ask about scopes."""
@@ -193,18 +221,6 @@ class Standing:
             for other in self._plan.datasets:
                 self._probes.setdefault(other, "usual" if self.has_worked else "brief")
         self._works.discard(dataset)
-
-    def keep_to(self, header: Header) -> None:
-        """Plan the rest of the run within the limits of a header of kind `LIMITS`, and advise the user to set them."""
-        api = self.limits
-        limits = {key: most for key, most in header.limits.items() if not 0 < getattr(api, key) <= most}
-        records = limits.get("records_per_request", api.companies_per_request)
-        if records < api.companies_per_request:
-            limits = {"companies_per_request": records} | limits
-        if limits:
-            self.limits = msgspec.structs.replace(api, **limits)
-            advised = " and ".join(f"api.{key} = {most}" for key, most in limits.items())
-            self._on_advice(f"{header.error}, so the run continued with smaller requests. Set {advised}")
 
     def check(self) -> None:
         """Check that at least one dataset is not given up.
