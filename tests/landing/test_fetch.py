@@ -61,9 +61,7 @@ def fetch(sandbox, folders):
         clock = Clock()
         access, timing = Access(settings.api, Token(token), _Gate(before_each)), Timing(clock, clock.sleep, lambda: 0.5)
         with Client(access, timing=timing) as client:
-            fetcher = Fetcher(
-                client, settings, run, on_works=on_works, now=lambda: NOON, looks_closer=looks_closer
-            )
+            fetcher = Fetcher(client, settings, run, on_works=on_works, now=lambda: NOON, looks_closer=looks_closer)
             try:
                 return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]
             finally:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmlake.api.answers import read_answer
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
-from firmlake.api.answers import read_answer
 from firmlake.landing.progress import MISSES_MAX, Progress, check_elements
 from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, header, lookalike, not_found, party, period
 
