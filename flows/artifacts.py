@@ -22,7 +22,7 @@ from prefect.artifacts import (
 )
 
 from firmlake.core.text import count_of, one_line
-from firmlake.report.alerts import describe_counts
+from firmlake.report.feed import describe_counts
 from firmlake.report.page import Report
 from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
 from firmlake.service_lists.contact_plan import ContactPlan

@@ -10,7 +10,7 @@ import msgspec
 from prefect.events import emit_event
 
 from firmlake.enrich.observer import Published
-from firmlake.report.alerts import describe_counts, describe_evidence, read_alerts
+from firmlake.report.feed import describe_counts, describe_evidence, read_alerts
 from job import plain
 
 __all__ = ["alert_rows", "announce"]

@@ -144,6 +144,31 @@ def test_a_list_restricts_tables_views_and_macros(lake):
 
 
 @pytest.mark.parametrize(
+    ("section", "header"),
+    [
+        ("report/findings", "severity,check,found,what"),
+        ("report/the_next_four_weeks", "day,part,count"),
+        (f"company/records {BOLT}", "accounts_to,accounts_from,received"),
+    ],
+)
+def test_a_section_of_a_page_is_asked_for_by_its_name(lake, section, header):
+    assert run(lake, "query", section, "--format", "csv").output.startswith(header)
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("report/finding", "Did you mean report/findings"),
+        ("company/", "company/owners"),
+        ("company/owners", "is about one company"),
+        (f"report/findings {BOLT}", "is about all companies"),
+    ],
+)
+def test_a_section_that_cannot_be_asked_for_says_what_can(lake, section, told):
+    assert told in str(run(lake, "query", section).exception)
+
+
+@pytest.mark.parametrize(
     "command",
     [["query", "SELECT 1"], ["status"], ["changes"], ["report"], ["export", "x"]],
     ids=lambda command: command[0],

@@ -49,7 +49,7 @@ def test_a_list_narrows_the_portfolio(holding):
 
 def test_groups_have_their_members(holding):
     [head] = questions.groups(holding).rows(named=True)
-    assert (head["head_id"], head["companies"]) == ("NL24202194", 2)
+    assert (head["head_id"], head["members"]) == ("NL24202194", 2)
     members = questions.members(holding, head["head_id"])
     assert members["company_number"].to_list() == [BOLT.company_number, ACME.company_number]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from firmlake.report.alerts import AlertCounts
+from firmlake.report.feed import AlertCounts
 from firmlake.report.summary import RunSummary
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

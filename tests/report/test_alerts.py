@@ -13,9 +13,8 @@ import pytest
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.rule import AlertRule
-from firmlake.report.alerts import (
-    ALERT_RULES,
-    WRITERS,
+from firmlake.report.feed import (
+    ALERT_WRITERS,
     AlertCounts,
     alert_row,
     count_alerts,
@@ -23,6 +22,7 @@ from firmlake.report.alerts import (
     describe_evidence,
     read_alerts,
 )
+from firmlake.report.sections import find_section
 from firmlake.report.summary import summarise
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.schema import create_tables
@@ -95,8 +95,8 @@ def test_a_rule_that_never_was_is_an_error_that_names_a_similar_one(connection):
 
 def test_csv_and_json_hold_every_field(connection):
     found = read_alerts(connection, with_closed=True)
-    rows = list(csv.DictReader(io.StringIO("".join(WRITERS["csv"](found)), newline="")))
-    content = json.loads("".join(WRITERS["json"](found)))
+    rows = list(csv.DictReader(io.StringIO("".join(ALERT_WRITERS["csv"](found)), newline="")))
+    content = json.loads("".join(ALERT_WRITERS["json"](found)))
     assert len(rows) == len(content) == 4
     assert rows[0].keys() == content[0].keys()
     assert json.loads(rows[0]["evidence"]) == content[0]["evidence"] == found[0].evidence
@@ -116,8 +116,7 @@ def test_a_warehouse_without_rules_has_no_alerts():
 
 
 def test_the_sections_of_the_report_count_and_list_the_open_alerts(connection):
-    connection.execute("CREATE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs")
-    rules = connection.execute(ALERT_RULES.sql).fetchall()
+    rules = connection.execute(find_section("report/alerts_by_rule").sql).fetchall()
     assert rules == [
         ("Equity turned negative", "high", "all", 1, 1, 1),
         ("Losses", "low", "all", 2, 0, 0),

@@ -11,7 +11,7 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
-from firmlake.report.company_page import make_company_page
+from firmlake.report.page import make_company_page
 from warehouse.figures import Figures
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -14,7 +14,7 @@ import pytest
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import unguard
-from firmlake.report.feed import WRITERS, Event, Restated, describe, read_changes
+from firmlake.report.feed import EVENT_WRITERS, Event, describe, read_changes
 from firmlake.service_lists.load import LIST_KINDS
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
@@ -73,6 +73,10 @@ def test_the_kinds_of_list_events_are_those_of_the_data_dictionary():
     assert re.findall(r"list_\w+", comment) == list(LIST_KINDS)
 
 
+def restated(field, old, new):
+    return {"field": field, "old": old, "new": new}
+
+
 def event(text="x", **changes):
     values = {
         "run_id": RUNS[0], "found_at": datetime(2026, 1, 5), "country": "BE", "company_number": "0403227515",
@@ -84,17 +88,17 @@ def event(text="x", **changes):
 
 
 def test_an_event_is_described_by_what_it_is_about_and_what_changed():
-    restated = event(
+    of_accounts = event(
         kind="period_restated", start_date=date(2024, 1, 1), end_date=date(2024, 12, 31), dup_no=1, direction=None,
-        related_name=None, fields=[Restated("employee_count", "12", None), Restated("revenue", "1.00", "2.00")],
+        related_name=None, fields=[restated("employee_count", "12", None), restated("revenue", "1.00", "2.00")],
     )  # fmt: skip
-    assert describe(restated) == ("2024-01-01 to 2024-12-31 filing 2", "employee count 12 → -; revenue 1.00 → 2.00")
+    assert describe(of_accounts) == ("2024-01-01 to 2024-12-31 filing 2", "employee count 12 → -; revenue 1.00 → 2.00")
     assert describe(event("Ann")) == ("parent Ann", "- → 0.25")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_csv_gives_back_every_text_and_starts_none_like_a_formula(text):
-    (row,) = csv.DictReader(io.StringIO("".join(WRITERS["csv"]([event(text)])), newline=""))
+    (row,) = csv.DictReader(io.StringIO("".join(EVENT_WRITERS["csv"]([event(text)])), newline=""))
     assert unguard(row["name"]) == text
     assert row["name"][0] not in "=+-@\t\r\n"
     assert row["new_value"] == "0.25"
@@ -102,14 +106,16 @@ def test_csv_gives_back_every_text_and_starts_none_like_a_formula(text):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_json_gives_back_every_text(text):
-    (row,) = json.loads("".join(WRITERS["json"]([event(text, fields=[Restated("revenue", text, None)])])))
+    (row,) = json.loads("".join(EVENT_WRITERS["json"]([event(text, fields=[restated("revenue", text, None)])])))
     assert (row["name"], row["related_name"]) == (text, text)
     assert row["fields"] == [{"field": "revenue", "old": text, "new": None}]
 
 
 @pytest.mark.parametrize("count", [0, 1, 1000, 1001])
 def test_any_number_of_events_is_one_document(count):
-    written = {kind: "".join(write(event(str(number)) for number in range(count))) for kind, write in WRITERS.items()}
+    written = {
+        kind: "".join(write(event(str(number)) for number in range(count))) for kind, write in EVENT_WRITERS.items()
+    }
     names = [str(number) for number in range(count)]
     assert [row["name"] for row in csv.DictReader(io.StringIO(written["csv"], newline=""))] == names
     rows = json.loads(written["json"])
@@ -123,5 +129,5 @@ def test_events_are_read_as_they_are_written(three_runs):
         events = read_changes(connection, "2026-01-01")
         assert iter(events) is events
     endless = itertools.repeat(event())
-    for write in WRITERS.values():
+    for write in EVENT_WRITERS.values():
         assert len(list(itertools.islice(write(endless), 3))) == 3

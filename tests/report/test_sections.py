@@ -11,8 +11,7 @@ import pytest
 from firmlake.core.folders import Folders
 from firmlake.report.page import Figures as ReportFigures
 from firmlake.report.page import read_figures
-from firmlake.report.portfolio import PORTFOLIO
-from firmlake.report.sections import PREPARE, SECTIONS
+from firmlake.report.sections import SectionTables, find_section
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.views import SEVERITIES
 from support import (
@@ -73,12 +72,12 @@ def world():
     for (company, year), figures in ACCOUNTS.items():
         made.files(company, f"{year}-12-31", f"{year}-01-01", date_received=f"{year + 1}-02-01", **figures)
     made.loads(1, "r")
-    made.made().connection.execute(PREPARE)
-    return made
+    return made.made()
 
 
-def rows_of(world, title):
-    section = next(section for section in (*PORTFOLIO, *SECTIONS) if section.title == title)
+def rows_of(world, name):
+    section = find_section(f"report/{name}")
+    SectionTables(world.connection, "report").prepare(section.sql)
     relation = world.connection.sql(section.sql)
     return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
@@ -101,15 +100,16 @@ def test_the_tiles_sum_and_count_the_newest_accounts_and_leave_doubtful_ones_out
 
 def test_findings_stand_by_gravity():
     """In alphabetical order a note would stand before a warning."""
-    made = Figures()
-    made.made().connection.execute(PREPARE)
+    made = Figures().made()
+    SectionTables(made.connection, "report").prepare("FROM found")
     for severity in ("note", "error", "warning"):
         made.connection.execute("INSERT INTO found VALUES (?, 'balance', '', 1)", [severity])
-    assert [row["severity"] for row in rows_of(made, "Findings")] == list(SEVERITIES) == ["error", "warning", "note"]
+    rows = made.ask(find_section("report/findings").sql)
+    assert [severity for severity, *_ in rows] == list(SEVERITIES) == ["error", "warning", "note"]
 
 
 def test_the_trend_has_median_and_middle_half_of_each_year(world):
-    rows = {row["year"]: row for row in rows_of(world, "Revenue growth by year")}
+    rows = {row["year"]: row for row in rows_of(world, "revenue_growth_by_year")}
     assert sorted(rows) == ["2023", "2024"]
     for year in (2023, 2024):
         compared = COMPANIES if year == 2023 else COMPARED
@@ -129,7 +129,7 @@ def test_zones_move_between_two_dates_as_their_scores_say(world):
     )
     for company in COMPANIES:
         expected[zone(ACCOUNTS[company, 2023]), zone(ACCOUNTS[company, 2024])] += 1
-    rows = rows_of(world, "Zones a year before and today")
+    rows = rows_of(world, "zone_migration")
     found = {(row["row"], row["column"]): row["count"] for row in rows}
     assert {fields: count for fields, count in found.items() if count} == {f: c for f, c in expected.items() if c}
     assert max(row["shade"] for row in rows) == 1
@@ -138,8 +138,8 @@ def test_zones_move_between_two_dates_as_their_scores_say(world):
 @pytest.mark.parametrize(
     ("title", "over", "low", "high", "width"),
     [
-        ("Equity ratio", ("equity", "total_assets"), -20, 100, 10),
-        ("Net margin", ("net_profit", "revenue"), -30, 30, 5),
+        ("equity_ratio", ("equity", "total_assets"), -20, 100, 10),
+        ("net_margin", ("net_profit", "revenue"), -30, 30, 5),
     ],
 )
 def test_a_histogram_counts_every_company_without_doubt_once(world, title, over, low, high, width):
@@ -153,10 +153,10 @@ def test_a_histogram_counts_every_company_without_doubt_once(world, title, over,
 
 def test_movers_leave_out_doubtful_figures_and_say_how_many_there_are(world):
     shrank = sorted((growth(company, 2024), f"NL {company:08}") for company in COMPARED if growth(company, 2024) < 0)
-    rows = rows_of(world, "Shrank most")
+    rows = rows_of(world, "shrank_most")
     assert [row["number"] for row in rows] == [number for _, number in shrank[:8]]
     assert {row["total"] for row in rows} == {len(shrank)}
-    assert [row["number"] for row in rows_of(world, "Figures left out as doubtful")] == [f"NL {IN_THOUSANDS:08}"]
+    assert [row["number"] for row in rows_of(world, "doubtful_accounts")] == [f"NL {IN_THOUSANDS:08}"]
 
 
 def test_the_revenue_before_is_that_of_the_period_before(world):
@@ -167,26 +167,25 @@ def test_the_revenue_before_is_that_of_the_period_before(world):
     made.files(2, "2022-12-31", "2022-01-01", revenue=300)
     made.files(2, "2024-12-31", "2024-01-02", revenue=100)
     made.loads(1, "r")
-    made.made().connection.execute(PREPARE)
+    made.made()
     shrank = [
         (row["number"], row["revenue_amount"], row["revenue_before_amount"], row["days_between"])
-        for row in rows_of(made, "Shrank most")
+        for row in rows_of(made, "shrank_most")
     ]
     assert shrank == [("NL 00000001", 0, Decimal("99.18"), 1), ("NL 00000002", 100, 300, 366)]
 
 
 def test_a_leap_by_a_thousand_leads_no_list(world):
-    rows = rows_of(world, "Grew most")
+    rows = rows_of(world, "grew_most")
     with world.connection.cursor() as aside:
-        aside.execute("CREATE TEMP TABLE shown AS FROM portfolio")
-        aside.execute("UPDATE shown SET revenue_growth = 999 WHERE company_number = ?", [rows[0]["number"][3:]])
-        section = next(section for section in (*PORTFOLIO, *SECTIONS) if section.title == "Grew most")
-        numbers = [row[1] for row in aside.sql(section.sql).fetchall()]
+        aside.execute("CREATE TEMP TABLE portfolio AS FROM main.portfolio")
+        aside.execute("UPDATE portfolio SET revenue_growth = 999 WHERE company_number = ?", [rows[0]["number"][3:]])
+        numbers = [row[1] for row in aside.sql(find_section("report/grew_most").sql).fetchall()]
     assert numbers[:7] == [row["number"] for row in rows[1:]]
 
 
 def test_the_table_by_year_sums_what_compares(world):
-    first, *_ = rows_of(world, "The portfolio by year")
+    first, *_ = rows_of(world, "the_portfolio_by_year")
     assert (first["year"], first["companies"]) == ("2024", 11)
     assert float(first["total_assets_amount"]) == sum(accounts["total_assets"] for accounts in COMPARED.values())
     assert first["loss_making_share"] == pytest.approx(
@@ -201,17 +200,16 @@ def test_a_company_counts_once_in_a_year_in_which_several_of_its_accounts_end():
     made.files(1, "2024-06-30", "2023-07-01", revenue=100, total_assets=10, employee_count=7, **parts)
     made.files(1, "2024-12-31", "2024-07-01", revenue=60, total_assets=12, employee_count=8, **parts)
     made.loads(1, "r")
-    made.made().connection.execute(PREPARE)
-    (row,) = rows_of(made, "The portfolio by year")
+    made.made()
+    (row,) = rows_of(made, "the_portfolio_by_year")
     annual = Decimal("119.02")  # 60 in 184 days
     assert (row["companies"], row["revenue_amount"], row["total_assets_amount"], row["employees"]) == (1, annual, 12, 8)
-    assert [zone["companies"] for zone in rows_of(made, "Altman's Z'' by year")] == [1]
+    assert [zone["companies"] for zone in rows_of(made, "altman_by_year")] == [1]
 
 
 def read_now(folders: Folders) -> ReportFigures:
     with_views(folders)
     with open_warehouse(folders) as connection:
-        connection.execute(PREPARE)
         return read_figures(connection)
 
 

@@ -17,7 +17,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.rebuild.replay import replay as _replay
 from firmlake.rebuild.verify import verify
-from firmlake.report.feed import WRITERS, read_changes
+from firmlake.report.feed import EVENT_WRITERS, read_changes
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries
 from firmlake.service_lists.load import LIST_KINDS, publish_lists
 from firmlake.service_lists.overview import OverviewPlan, list_overviews
@@ -281,7 +281,7 @@ def test_the_feed_tells_of_lists_beside_companies(filled):
     assert told(filled, since="2026-01-01", kinds=["list_gone", "company_appeared"]) == [lists[0], company]
     assert told(filled, since="2026-01-01", company=ACME) == [company]
     assert told(filled, has_lists=False) == [company]
-    for write in WRITERS.values():
+    for write in EVENT_WRITERS.values():
         with open_warehouse(filled) as connection:
             assert "List 1" in "".join(write(read_changes(connection)))
 

@@ -18,7 +18,7 @@ from firmlake.core.errors import SomeFailedError
 from firmlake.core.failure import LastFailure
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.report.feed import Event
-from firmlake.report.next_step import _first_step
+from firmlake.report.status import _first_step
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
 from firmlake.terminal.runs import show_changes, show_summary

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firmlake.rebuild.replay import replay
-from firmlake.report.sections import PREPARE
+from firmlake.report.sections import SectionTables
 from firmlake.warehouse.views import create_view, definitions
 from support import (
     ACME,
@@ -135,7 +135,7 @@ def test_the_table_is_the_macro_at_half_and_each_member_is_in_one_branch(world, 
 @given(GRAPHS)
 def test_the_report_counts_the_members_of_each_group(world, graph):
     load(world, graph)
-    world.connection.execute(PREPARE)
+    SectionTables(world.connection, "report").prepare("FROM group_sizes")
     counted = world.ask("SELECT head_id, is_ring, count(*) FROM groups(0.5) GROUP BY ALL")
     assert sorted(world.ask("FROM group_sizes")) == sorted(counted)
 

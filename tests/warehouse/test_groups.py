@@ -10,8 +10,7 @@ from itertools import product
 import duckdb
 import pytest
 
-from firmlake.report.groups import GROUPS
-from firmlake.report.sections import PREPARE
+from firmlake.report.sections import SectionTables, find_section
 from firmlake.warehouse.list_names import restrict
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import create_views
@@ -358,8 +357,8 @@ def test_a_group_leaves_out_amounts_in_thousands_and_counts_them():
         (2, 1, 6, *[Decimal("5000000.00")] * 2, *[Decimal("3000000.00")] * 2)
     ]
     made.loads(1, "r")
-    made.connection.execute(PREPARE)
-    largest = next(section for section in GROUPS if section.title == "Largest groups")
+    largest = find_section("report/largest_groups")
+    SectionTables(made.connection, "report").prepare(largest.sql)
     (row,) = made.connection.sql(largest.sql).pl().to_dicts()
     assert (row["held"], row["employees"], row["total_assets_amount"], row["debt_amount"]) == (
         2,
@@ -539,6 +538,6 @@ def test_a_list_hides_no_owner_and_no_group_of_its_companies():
     assert (made.tops(3, 0.5), made.tops(13, 0.5)) == ([key(1)], [key(13) + "/p/Ann"])
     assert set(made.effective(3)) == {key(1), key(2)}
     assert made.ask("SELECT ring FROM ownership_rings") == [([key(21), key(22), key(23)],)]
-    made.connection.execute(PREPARE)
+    SectionTables(made.connection, "report").prepare("FROM group_sizes")
     groups = made.ask("SELECT head_id, member_count FROM group_sizes ORDER BY ALL")
     assert groups == [(key(1), 3), (key(13) + "/p/Ann", 2), (key(21), 3)]

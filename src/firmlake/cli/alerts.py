@@ -41,13 +41,13 @@ def alerts(
     example to start from. Each run evaluates the rules as they were when it was planned.
     """
     from firmlake.core.folders import Folders
-    from firmlake.report.alerts import WRITERS, read_alerts
+    from firmlake.report.feed import ALERT_WRITERS, read_alerts
     from firmlake.terminal.alerts import show_alerts
     from firmlake.warehouse.generations import open_warehouse
 
-    kind = choose_format(kind, out, call.as_json, WRITERS)
+    kind = choose_format(kind, out, call.as_json, ALERT_WRITERS)
     settings = call.settings()
     with open_warehouse(Folders.existing(settings), locked=True, company_list=company_list) as connection:
         found = read_alerts(connection, rules=rules, with_closed=with_closed, since=since and since.date())
     show = partial(show_alerts, has_rules=bool(settings.paths.alert_rules))
-    give_rows(call, "alert", found, WRITERS.get(kind), out, show)
+    give_rows(call, "alert", found, ALERT_WRITERS.get(kind), out, show)

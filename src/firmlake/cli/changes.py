@@ -46,13 +46,13 @@ def changes(
     from firmlake.core.folders import Folders
     from firmlake.core.memory import greater_limit
     from firmlake.intake.identifiers import read_named_company
-    from firmlake.report.feed import WRITERS, read_changes
+    from firmlake.report.feed import EVENT_WRITERS, read_changes
     from firmlake.service_lists.load import LIST_KINDS
     from firmlake.terminal.runs import show_changes
     from firmlake.warehouse.changes import KINDS
     from firmlake.warehouse.generations import open_warehouse
 
-    kind = choose_format(kind, out, call.as_json, WRITERS)
+    kind = choose_format(kind, out, call.as_json, EVENT_WRITERS)
     known = (*KINDS, *LIST_KINDS)
     if unknown := set(kinds).difference(known):
         raise UsageError(f"--kind {min(unknown)} does not exist", f"The kinds are {', '.join(known)}")
@@ -63,4 +63,4 @@ def changes(
         Folders.existing(settings), locked=True, memory_limit=limit, company_list=company_list
     ) as connection:
         events = read_changes(connection, since, kinds, wanted, has_lists=not company_list)
-        give_rows(call, "event", events, WRITERS.get(kind), out, show_changes)
+        give_rows(call, "event", events, EVENT_WRITERS.get(kind), out, show_changes)

@@ -71,9 +71,9 @@ def company_list() -> None:
 def show(call: Call, name: str | None) -> None:
     """Show all lists. With NAME, show the status of its lines, and which companies joined or left most recently."""
     from firmlake.core.folders import Folders
-    from firmlake.report.list_status import read_list_overview, read_list_status
     from firmlake.terminal.company_lists import show_company_list, show_company_lists
     from firmlake.warehouse.generations import open_warehouse
+    from firmlake.warehouse.list_names import read_list_overview, read_list_status
 
     with open_warehouse(Folders.existing(call.settings())) as connection:
         if name is None:

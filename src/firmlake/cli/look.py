@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,8 +18,16 @@ from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.terminal.echo import echo
 
+if TYPE_CHECKING:
+    import duckdb
+
+    from firmlake.core.folders import Folders
+    from firmlake.core.settings import RunSettings
+    from firmlake.report.sections import Section
+
 __all__ = ["company", "query", "report", "status"]
 
+_SECTION = re.compile(r"(report|company)/\w*")
 _FORMATS = ("csv", "json", "parquet", "xlsx", "markdown")
 _LIST_ALONE = click.option(
     "--list", "company_list", default="", metavar="NAME",
@@ -80,18 +90,28 @@ def query(
 
     --out FILE writes .csv, .json, .parquet, .xlsx or .md, whole or not at all. A workbook has the number formats of the
     columns, and text that a spreadsheet would run as a formula stays text.
+
+    Instead of SQL, name a section of the report, such as report/grew_most, or of a company's page, such as
+    "company/owners BE 0403227515". `firmlake query report/` lists them.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.parts import read_rows
     from firmlake.core.text import count_of
+    from firmlake.report.sections import find_section
     from firmlake.terminal.results import BINARY_FORMATS, FORMATS, show_result, write_binary
     from firmlake.warehouse.generations import asking
 
     kind = choose_format(kind, out, call.as_json, _FORMATS)
     if kind in BINARY_FORMATS and not out:
         raise UsageError(f"{kind} is binary and cannot be printed", "Add --out FILE")
-    folders = Folders.existing(call.settings())
+    settings = call.settings()
+    folders = Folders.existing(settings)
+    name, _, company = sql.strip().partition(" ")
+    section = find_section(name) if _SECTION.fullmatch(name) else None
+    sql = section.sql if section else sql
     with asking(folders, sql, locked=not allow_files, company_list=company_list, with_held=held) as connection:
+        if section:
+            _prepare(connection, section, company, folders, company_list, settings.run)
         if kind in BINARY_FORMATS and out:
             count = write_binary(out, kind, connection, sql)
             call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
@@ -100,6 +120,28 @@ def query(
         columns = [column[0] for column in cursor.description or ()]
         as_text = partial(FORMATS[kind], columns) if kind in FORMATS else None
         give_rows(call, "row", read_rows(cursor), as_text, out, partial(show_result, columns))
+
+
+def _prepare(
+    connection: duckdb.DuckDBPyConnection,
+    section: Section,
+    company: str,
+    folders: Folders,
+    company_list: str,
+    run: RunSettings,
+) -> None:
+    """Make what a section reads. Its page is about one company, or it falls due by the settings of runs."""
+    from firmlake.intake.identifiers import read_named_company
+    from firmlake.report.sections import SectionTables
+    from firmlake.report.status import read_status
+
+    page = section.name.partition("/")[0]
+    if bool(company) != (page == "company"):
+        subject, example = ("one company", " BE 0403227515") if page == "company" else ("all companies", "")
+        raise UsageError(f"{section.name} is about {subject}", f"Ask `firmlake query '{section.name}{example}'`")
+    bill = read_status(folders, company_list, run).bill if "due" in section.sql else None
+    asked = read_named_company(company) if company else None
+    SectionTables(connection, page, company=asked, dues=bill.days if bill else ()).prepare(section.sql)
 
 
 @click.command()
@@ -150,7 +192,7 @@ def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page:
     settings = call.settings(**demo)
     wanted = read_named_company(" ".join(words))
     if page:
-        from firmlake.report.company_page import write_company_page
+        from firmlake.report.page import write_company_page
 
         write_company_page(Folders.existing(settings), wanted, utc_now(), page, memory_limit=settings.run.duckdb_memory)
         call.answer({"page": str(page)}, lambda: echo(str(page)))

@@ -25,7 +25,7 @@ from firmlake.enrich.run import carry_out, shortfall, start_or_resume
 from firmlake.landing.run import Run, remove_run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.privacy.persons import answer_filter
-from firmlake.report.doubts import find_doubts
+from firmlake.report.summary import find_doubts
 from firmlake.tables.index import landed_facts
 from firmlake.warehouse.generations import open_warehouse
 

@@ -23,8 +23,8 @@ from firmlake.core.text import count_of
 from firmlake.enrich.plan import tell_before
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Outcome, Run, RunPlan
-from firmlake.report.doubts import count_read, step_for
-from firmlake.report.next_step import REJECTED
+from firmlake.report.status import REJECTED
+from firmlake.report.summary import count_read, step_for
 from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest, StagedFile

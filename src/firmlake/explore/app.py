@@ -155,9 +155,8 @@ def _(get_company, go_to, holding, mo, nav, questions, shown):
 @app.cell
 def _(holding, mo, nav, questions, shown):
     mo.stop(nav.value != "Groups")
-    heads = shown.table(
-        questions.groups(holding), lambda rows: None, hidden=("head_id",), label="Choose a group to see its companies."
-    )
+    _label = "Choose a group to see its companies."
+    heads = shown.table(questions.groups(holding), lambda rows: None, hidden=("head_id", "number"), label=_label)
     heads
     return (heads,)
 

@@ -15,9 +15,9 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.sql import lock
-from firmlake.report.alerts import Alert, read_alerts
-from firmlake.report.company_page import make_company_page
-from firmlake.report.document import read_frame
+from firmlake.report.feed import Alert, read_alerts
+from firmlake.report.page import make_company_page
+from firmlake.report.sections import SectionTables, read_frame
 from firmlake.warehouse.generations import connect_to, explain_rejected, generation_number, newest
 
 __all__ = ["Holding", "Newest"]
@@ -25,6 +25,7 @@ __all__ = ["Holding", "Newest"]
 PREPARED: Final = ("newest_measures", "findings")
 """Views that become temporary tables of the same name, from which `benchmark` and the list of findings then read."""
 _ROWS_MAX = 10_000
+_GROUPS_MAX = 500
 _SECONDS_MAX = 30.0
 _MEGABYTES_MAX = 64
 
@@ -40,6 +41,8 @@ class Holding:
         lock(self._connection)
         for view in PREPARED:
             self._connection.execute(f"CREATE TEMP TABLE {view} AS FROM main.{view}")
+        self._connection.execute(f"SET VARIABLE groups_max = {_GROUPS_MAX}")
+        self._tables = SectionTables(self._connection, "report")
 
     @property
     def number(self) -> int:
@@ -50,10 +53,11 @@ class Holding:
         """Ask a question of firmlake's own.
 
         Args:
-            sql: A query.
+            sql: A query; it may read the tables of the report's sections.
             values: The values of its parameters, in order or by name.
         """
         with self._lock:
+            self._tables.prepare(sql)
             return read_frame(self._connection.sql(sql, params=values))
 
     def page(self, company: Company) -> str:

@@ -10,7 +10,8 @@ from typing import Final
 import polars as pl
 
 from firmlake.explore.holding import Holding
-from firmlake.report.alerts import describe_evidence
+from firmlake.report.feed import alert_row
+from firmlake.report.sections import find_section
 
 __all__ = ["ALL", "alerts", "changes", "find", "generation", "groups", "lists", "members", "peers", "portfolio"]
 
@@ -47,8 +48,9 @@ def find(holding: Holding, text: str, company_list: str) -> pl.DataFrame:
 
 @lru_cache(maxsize=4)
 def groups(holding: Holding) -> pl.DataFrame:
-    """List the largest groups: whoever holds several companies by half or more, along all paths."""
-    return holding.ask(_GROUPS)
+    """List the largest groups, as the report does."""
+    found = holding.ask(find_section("report/largest_groups").sql).filter(pl.col("members") > 1)
+    return found.drop("total").with_columns(pl.selectors.decimal().cast(pl.Float64))
 
 
 def members(holding: Holding, head: str) -> pl.DataFrame:
@@ -70,13 +72,11 @@ def changes(holding: Holding, company_list: str, kinds: tuple[str, ...]) -> pl.D
 def alerts(holding: Holding, company_list: str, *, with_closed: bool) -> pl.DataFrame:
     """List alerts, the gravest and newest first."""
     rows = [
-        {
-            "severity": each.severity, "alert": each.says, "name": each.name, "country": each.country,
-            "company_number": each.company_number, "evidence": describe_evidence(each), "since": each.opened_at.date(),
-            "state": f"closed {each.closed_at:%Y-%m-%d}: {each.closed_because}" if each.closed_at else each.state,
-        }
-        for each in holding.alerts(with_closed=with_closed)
-    ]  # fmt: skip
+        {"name": alert.name, "country": alert.country, "company_number": alert.company_number}
+        | alert_row(alert)
+        | {"because": alert.closed_because}
+        for alert in holding.alerts(with_closed=with_closed)
+    ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
     if company_list == ALL or frame.is_empty():
         return frame
@@ -117,31 +117,6 @@ _FOUND = f"""
     ORDER BY NOT coalesce(starts_with(lower(name), lower($text)), false), name, country, company_number
     LIMIT {_FOUND_MAX}
 """
-# Members are counted once for each branch, because a group can share its branches with many others.
-_GROUPS = """
-    WITH sums AS (
-        SELECT branch_no, count(*) AS companies, sum(revenue_annual) AS revenue,
-               sum(total_assets) AS total_assets, sum(employee_count) AS employees
-        FROM branches_at_half b
-        LEFT JOIN portfolio p ON p.country = b.id[:2] AND p.company_number = b.id[3:]
-        WHERE b.id IS NOT NULL
-        GROUP BY branch_no
-    ),
-    largest AS (
-        SELECT head_id, is_ring, sum(companies)::BIGINT AS companies, sum(revenue)::DOUBLE AS revenue,
-               sum(total_assets)::DOUBLE AS total_assets, sum(employees)::DOUBLE AS employees
-        FROM branches_at_half
-        JOIN sums USING (branch_no)
-        WHERE head_id IS NOT NULL
-        GROUP BY head_id, is_ring
-        HAVING sum(companies) > 1
-        ORDER BY companies DESC, total_assets DESC NULLS LAST, head_id
-        LIMIT 500
-    )
-    SELECT coalesce(h.name, head_id) AS head, companies, revenue, total_assets, employees, is_ring, head_id
-    FROM largest LEFT JOIN parties h ON h.id = head_id
-    ORDER BY companies DESC, total_assets DESC NULLS LAST, head_id
-"""
 _MEMBERS = """
     SELECT m.name, p.country, p.company_number, p.total_assets::DOUBLE AS total_assets,
            p.revenue_annual::DOUBLE AS revenue, p.employee_count::DOUBLE AS employees, p.zone, g.id
@@ -153,11 +128,9 @@ _MEMBERS = """
     LIMIT 500
 """
 _CHANGES = f"""
-    SELECT c.found_at::DATE AS found, country, company_number, c.name, replace(kind, '_', ' ') AS event,
-           concat_ws(' ', c.end_date::VARCHAR, direction, related_name, related_company_number) AS about,
-           old_value AS before, new_value AS after
-    FROM changes c {{listed}}
+    SELECT found_at::DATE AS found, country, company_number, name, event, about, change
+    FROM described_changes {{listed}}
     WHERE (len($kinds) = 0 OR kind IN $kinds)
-    ORDER BY c.found_at DESC, country, company_number, position
+    ORDER BY found_at DESC, country, company_number, position
     LIMIT {_CHANGES_MAX}
 """

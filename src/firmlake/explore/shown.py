@@ -23,7 +23,7 @@ _ZONES = {"safe": "#3f8f9b", "grey": "#d9a441", "distress": "#cf6a3c", "no score
 """Colours that can be told apart on white and on black."""
 _POINTS_MAX = 1_500
 _FRACTIONS = ("revenue_growth", "net_margin", "equity_fraction")
-_AMOUNTS = ("revenue", "total_assets", "employees", "companies")
+_AMOUNTS = ("revenue", "total_assets", "employees", "members", "held", "total_assets_amount", "debt_amount")
 
 
 def heading(text: str, below: str = "") -> mo.Html:

@@ -1,4 +1,4 @@
-"""Charts: a data frame in, an Altair chart out, and from that an SVG drawing without any request.
+"""Charts of sections: a data frame in, an Altair chart out, and from that an SVG drawing without any request.
 
 Colours are CSS variables of the page, so that one drawing serves light and dark. Altair takes half a second to import,
 so each function imports it when it is called.
@@ -7,13 +7,12 @@ so each function imports it when it is called.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import polars as pl
-
-from firmlake.report.section import shown_text
 
 # Altair does not type the results of its methods.
 # mypy: disable-error-code="no-any-return"
@@ -33,25 +32,18 @@ ZONES = {"safe": PLUS, "grey": "var(--middle)", "distress": MINUS, "no score": "
 """The colour of each of Altman's zones."""
 
 
-def bars(
-    frame: pl.DataFrame,
-    x: str,
-    y: str,
-    *,
-    colours: Mapping[str, str] | None = None,
-    shares: bool = False,
-) -> alt.Chart:
+def bars(frame: pl.DataFrame, *, colours: Mapping[str, str] | None = None, shares: bool = False) -> alt.Chart:
     """Draw upright bars in the order of the rows.
 
     Args:
-        frame: One row per bar, or per part of a bar if `colours` is given.
-        x: Column of texts: what the bars stand for.
-        y: Column of numbers: their heights.
+        frame: One row per bar, or per part of a bar if `colours` is given. The first column has what the bars stand
+            for, the last their heights.
         colours: The parts of a bar, bottom last, with their colours; the column `part` names the part of a row.
         shares: Draw each bar at full height, its parts as shares of it.
     """
     import altair as alt
 
+    x, y = frame.columns[0], frame.columns[-1]
     names = frame[x].unique(maintain_order=True).to_list()
     across = alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names)))
     up = alt.Y(y, type="quantitative", stack="normalize" if shares else "zero", title=None)
@@ -66,10 +58,11 @@ def bars(
     return _sized(mark.encode(x=across, y=up, color=colour, order=alt.Order("rank", type="quantitative")))
 
 
-def quartiles(frame: pl.DataFrame, x: str) -> alt.LayerChart:
-    """Draw a median as a line within the band of the middle half: columns p25, p50 and p75 over the texts of `x`."""
+def quartiles(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw a median as a line within the band of the middle half: p25, p50 and p75 over the first column."""
     import altair as alt
 
+    x = frame.columns[0]
     across = alt.X(x, type="nominal", sort=None, title=None, axis=alt.Axis(values=_thinned(frame[x].to_list())))
     axis = alt.Axis(format="%", tickCount=4)
     base = alt.Chart(frame).encode(x=across)
@@ -80,54 +73,61 @@ def quartiles(frame: pl.DataFrame, x: str) -> alt.LayerChart:
     return _sized(alt.layer(band, line))
 
 
-def lines(frame: pl.DataFrame, x: str, series: Mapping[str, str], *, formatted: str = "") -> alt.Chart:
-    """Draw lines with points; a missing value breaks the line.
+def lines(frame: pl.DataFrame) -> alt.Chart:
+    """Draw lines with points over the texts of the first column; a missing value breaks the line.
 
     Args:
-        frame: One row per point: `x` (a text), `series` (its name) and `value`.
-        x: Column of texts, in order.
-        series: The names of the series with their colours.
-        formatted: Format of the vertical axis, as in d3-format; empty for amounts.
+        frame: One row per point: a text, `series` (the name of its line), and `value` (an amount) or `share`.
     """
     import altair as alt
 
-    axis = alt.Axis(format=formatted, tickCount=4) if formatted else alt.Axis(labelExpr=AMOUNT, tickCount=4)
-    names = frame[x].unique(maintain_order=True).to_list()
-    colour = alt.Color("series", type="nominal", title=None).scale(domain=list(series), range=list(series.values()))
+    x, y = frame.columns[0], "share" if "share" in frame.columns else "value"
+    axis = alt.Axis(format=".0%", tickCount=4) if y == "share" else alt.Axis(labelExpr=AMOUNT, tickCount=4)
+    names, series = (frame[column].unique(maintain_order=True).to_list() for column in (x, "series"))
+    colours = [PLUS, "var(--middle)", MINUS]
+    colour = alt.Color("series", type="nominal", title=None).scale(domain=series, range=colours[: len(series)])
     chart = alt.Chart(frame).mark_line(point={"size": 26, "filled": True}, strokeWidth=2)
     return _sized(
         chart.encode(
             x=alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names))),
-            y=alt.Y("value", type="quantitative", title=None, axis=axis).scale(nice=4),
-            color=colour if len(series) > 1 else alt.value(next(iter(series.values()))),
+            y=alt.Y(y, type="quantitative", title=None, axis=axis).scale(nice=4),
+            color=colour if len(series) > 1 else alt.value(PLUS),
         )
     )
 
 
-def scatter(frame: pl.DataFrame, x: alt.X, y: alt.Y, colours: Mapping[str, str]) -> alt.Chart:
-    """Draw a point per row, coloured by the column `part`; the column `about` is the tooltip of the point."""
+def growth_by_margin(frame: pl.DataFrame) -> alt.Chart:
+    """Draw a point per company: columns growth, margin, part (its zone) and about (its tooltip)."""
     import altair as alt
 
-    colour = alt.Color("part", type="nominal", title=None).scale(domain=list(colours), range=list(colours.values()))
-    points = alt.Chart(frame).mark_circle(size=16 if frame.height > _MANY else 40, opacity=0.6, aria=True)
-    return _sized(points.encode(x=x, y=y, color=colour, description=alt.Description("about", type="nominal")))
+    x = alt.X("growth", type="quantitative", title="growth of revenue").scale(domain=[-1.1, 1.65], nice=False)
+    x = x.axis(format="%", values=[-1, -0.5, 0, 0.5, 1, 1.5])
+    return _scatter(frame, x, alt.Y("margin", type="quantitative", title="net margin").axis(format="%", tickCount=5))
 
 
-def matrix(frame: pl.DataFrame, names: Sequence[str], *, across: str, down: str) -> alt.LayerChart:
-    """Draw counts as a matrix of shaded fields.
+def size_by_health(frame: pl.DataFrame) -> alt.Chart:
+    """Draw a point per company: columns assets, health, part (its zone) and about (its tooltip)."""
+    import altair as alt
+
+    x = alt.X("assets", type="quantitative", title="total assets").scale(type="log")
+    x = x.axis(labelExpr=AMOUNT, tickCount=5)
+    return _scatter(frame, x, alt.Y("health", type="quantitative", title="health indicator").axis(tickCount=5))
+
+
+def matrix(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw counts of companies by Altman's zones as a matrix of shaded fields.
 
     Args:
-        frame: One row per field: `row`, `column`, `count`, and `shade` from 0 to 1.
-        names: Rows and columns in order.
-        across: Title of the columns.
-        down: Title of the rows.
+        frame: One row per field: `row` (zone a year before), `column` (today), `count`, and `shade` from 0 to 1.
     """
     import altair as alt
 
-    rows = [name for name in [*names, "no accounts"] if name in frame["row"].to_list()]
+    rows = [name for name in [*ZONES, "no accounts"] if name in frame["row"].to_list()]
     base = alt.Chart(frame).encode(
-        x=alt.X("column", type="nominal", sort=list(names), title=across).axis(orient="top", labelAngle=0, ticks=False),
-        y=alt.Y("row", type="nominal", sort=rows, title=down).axis(ticks=False),
+        x=alt.X("column", type="nominal", sort=list(ZONES), title="today").axis(
+            orient="top", labelAngle=0, ticks=False
+        ),
+        y=alt.Y("row", type="nominal", sort=rows, title="a year before").axis(ticks=False),
     )
     shade = alt.Opacity("shade", type="quantitative", legend=None).scale(domain=[0, 1], range=[0.06, 0.75])
     fields = base.mark_rect(color=PLUS, cornerRadius=3, stroke="var(--card)", strokeWidth=2).encode(opacity=shade)
@@ -162,6 +162,19 @@ def to_svg(chart: alt.TopLevelMixin, label: str) -> str:
     return clean_svg(vl_convert.vegalite_to_svg(chart.to_dict(), config=CONFIG | {"background": None}), label)
 
 
+CHARTS: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "bars": lambda frame: bars(frame, colours={"credits": PLUS, "free refreshes": "var(--faint)"}),
+    "classes": lambda frame: bars(frame),
+    "growth_by_margin": growth_by_margin,
+    "lines": lines,
+    "matrix": matrix,
+    "quartiles": quartiles,
+    "ranges": ranges,
+    "size_by_health": size_by_health,
+    "zones": lambda frame: bars(frame, colours=_zones_in(frame), shares=True),
+}
+"""The charts that a section can name; their functions say which columns they need."""
+
 _FEW = 4
 """Up to so many bars are not wider than they need be."""
 _MANY = 300
@@ -187,6 +200,20 @@ CONFIG: dict[str, Any] = {
         "symbolOpacity": 1, "title": None, "offset": 4, "columnPadding": 12,
     },
 }  # fmt: skip
+
+
+def _zones_in(frame: pl.DataFrame) -> dict[str, str]:
+    zones = frame["part"].unique().to_list()
+    return {zone: colour for zone, colour in ZONES.items() if zone in zones}
+
+
+def _scatter(frame: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
+    import altair as alt
+
+    colours = _zones_in(frame)
+    colour = alt.Color("part", type="nominal", title=None).scale(domain=list(colours), range=list(colours.values()))
+    points = alt.Chart(frame).mark_circle(size=16 if frame.height > _MANY else 40, opacity=0.6, aria=True)
+    return _sized(points.encode(x=x, y=y, color=colour, description=alt.Description("about", type="nominal")))
 
 
 def _few_ticks(frame: pl.DataFrame, x: str, y: str, shares: bool) -> dict[str, Any]:
@@ -218,12 +245,12 @@ def clean_svg(drawing: str, label: str) -> str:
     _, _, width, height = root.get("viewBox", "0 0 0 0").split()
     shapes = "".join(part for child in root for part in _written(child))
     return (
-        f'<svg class="chart" role="img" aria-label="{shown_text(label)}" viewBox="0 0 {shown_text(width)} '
-        f'{shown_text(height)}" width="{shown_text(width)}" height="{shown_text(height)}">{shapes}</svg>'
+        f'<svg class="chart" role="img" aria-label="{escape(label)}" viewBox="0 0 {escape(width)} '
+        f'{escape(height)}" width="{escape(width)}" height="{escape(height)}">{shapes}</svg>'
     )
 
 
-_UNREADABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNREADABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TAGS = {"g", "path", "line", "rect", "text", "tspan", "circle"}
 _ATTRIBUTES = (
     "d", "transform", "x", "y", "x1", "x2", "y1", "y2", "dx", "dy", "r", "cx", "cy", "width", "height", "rx", "fill",
@@ -241,7 +268,7 @@ def _written(element: ElementTree.Element) -> Iterator[str]:
         return
     inner = "".join(part for child in element for part in _written(child))
     if tag in ("text", "tspan") and element.text:
-        inner = shown_text(element.text) + inner
+        inner = escape(element.text) + inner
     if not inner and tag in ("g", "text", "tspan"):
         return
     # A transparent area, which the library draws to catch the pointer.
@@ -249,10 +276,10 @@ def _written(element: ElementTree.Element) -> Iterator[str]:
         return
     about = element.get("aria-label")
     if about and element.get("aria-roledescription") != "group mark container":
-        inner += f"<title>{shown_text(about)}</title>"
+        inner += f"<title>{escape(about)}</title>"
     kept = ((name, element.get(name)) for name in _ATTRIBUTES)
     attributes = "".join(
-        f' {name}="{shown_text(value)}"' for name, value in kept if value is not None and value != _DEFAULTS.get(name)
+        f' {name}="{escape(value)}"' for name, value in kept if value is not None and value != _DEFAULTS.get(name)
     )
     if tag == "g" and not attributes:
         yield inner

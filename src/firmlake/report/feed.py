@@ -1,12 +1,16 @@
-"""The change feed: select events of companies and lists, and write them as CSV or JSON."""
+"""What changed, for people and programs: alerts and events of companies and lists, read from a generation."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
+from decimal import Decimal
+from difflib import get_close_matches
+from functools import partial
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import msgspec
@@ -14,17 +18,44 @@ import msgspec
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
-from firmlake.core.parts import csv_parts, json_parts, read_rows
+from firmlake.core.parts import csv_parts, fetch_dicts, json_parts, read_rows
+from firmlake.warehouse.alerts import PERIODS
 
-__all__ = ["WRITERS", "Event", "Restated", "describe", "read_changes"]
+
+class Alert(msgspec.Struct, frozen=True):
+    """One row of the table `alerts`, with the name of its company.
+
+    Attributes:
+        evidence: The figures compared and the days of their periods, as text by column.
+    """
+
+    rule: str
+    says: str
+    severity: str
+    list_name: str | None
+    country: str
+    company_number: str
+    name: str | None
+    state: str
+    evidence: dict[str, str | None]
+    doubt: str | None
+    opened_run: str
+    opened_at: datetime
+    seen_run: str
+    seen_at: datetime
+    closed_run: str | None
+    closed_at: datetime | None
+    closed_because: str | None
+    condition: str
 
 
-class Restated(NamedTuple):
-    """A figure that was restated."""
+class AlertCounts(msgspec.Struct, frozen=True):
+    """What a run did to the alerts: opened and closed by it, and open after it; `opened_high` are the grave ones."""
 
-    field: str
-    old: str | None
-    new: str | None
+    opened: int
+    opened_high: int
+    open: int
+    closed: int
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -37,7 +68,7 @@ class Event(msgspec.Struct, frozen=True):
         list_id: Id of the service list; None for an event of a company.
         name: Current name of the company or the list; the last name of a list that is gone.
         related_name: Name of the related party at the service; for a lookalike, its name if the warehouse has it.
-        fields: The restated figures; empty for other events.
+        fields: The restated figures, each with field, old and new; empty for other events.
     """
 
     run_id: str
@@ -57,12 +88,89 @@ class Event(msgspec.Struct, frozen=True):
     function: str | None
     old_value: str | None
     new_value: str | None
-    fields: list[Restated]
+    fields: list[dict[str, str | None]]
 
     @property
     def subject(self) -> str:
         """The company or the list, for people to read."""
         return f"list {self.list_id}" if self.company_number is None else f"{self.country} {self.company_number}"
+
+
+def read_alerts(
+    connection: duckdb.DuckDBPyConnection,
+    company: Company | None = None,
+    *,
+    rules: Sequence[str] = (),
+    with_closed: bool = False,
+    since: date | None = None,
+    limit: int | None = None,
+) -> list[Alert]:
+    """Read alerts: open ones before closed ones, the most severe first, and of these the newest.
+
+    Args:
+        connection: A generation; if it is restricted to a company list, alerts of its companies.
+        company: Only alerts of this company; None reads those of all.
+        rules: Only alerts of these rules; empty reads all.
+        with_closed: Whether to read closed alerts too.
+        since: Only alerts that were opened or closed on this day (UTC) or later; None reads all.
+        limit: The number of alerts to read; None reads all.
+
+    Raises:
+        UsageError: There is no such rule. The message suggests a similar name.
+    """
+    known = [rule for (rule,) in connection.execute(_RULES).fetchall()]
+    for rule in rules:
+        if rule not in known:
+            near = get_close_matches(rule, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"The rules are: {', '.join(known) or 'none'}"
+            raise UsageError(f"No rule {rule} has raised an alert or was in the last run", hint)
+    country, number = company or (None, None)
+    wanted = {"rules": list(rules), "closed": with_closed, "since": since, "limit": limit}
+    cursor = connection.execute(_ALERTS, {**wanted, "country": country, "number": number})
+    return [_alert(row) for row in fetch_dicts(cursor)]
+
+
+def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str, *, whole_day: bool = False) -> AlertCounts | None:
+    """Count what a run did to the alerts; None if there are neither rules nor alerts.
+
+    With `whole_day`, count what all runs of its day (UTC) did: several lists may run one after the other.
+    """
+    *counts, rule_count = connection.execute(_COUNTS, {"run": run_id, "whole_day": whole_day}).fetchall()[0]
+    return AlertCounts(*counts) if rule_count or any(counts) else None
+
+
+def describe_counts(counts: AlertCounts) -> str:
+    """Describe in a phrase what a run did to the alerts."""
+    grave = f" ({counts.opened_high:,} of high severity)" if counts.opened_high else ""
+    return f"{counts.opened:,} opened{grave}, {counts.closed:,} closed, {counts.open:,} open"
+
+
+def describe_evidence(alert: Alert) -> str:
+    """Describe the evidence of an alert, and its doubt, for people to read."""
+    figures = {name: value for name, value in alert.evidence.items() if name not in PERIODS}
+    parts = []
+    for name, value in figures.items():
+        base, before = name.removesuffix("_before"), f"{name}_before"
+        if base == name or base not in figures:
+            parts.append(
+                f"{name.replace('_', ' ')} {_text(figures[before]) + ' → ' if before in figures else ''}{_text(value)}"
+            )
+    period = alert.evidence.get("accounts_to") or alert.evidence.get("end_date")
+    parts += [f"accounts to {period}"] if period else []
+    return "; ".join(parts) + (f" (in doubt: {alert.doubt})" if alert.doubt else "")
+
+
+def alert_row(alert: Alert, *, with_company: bool = False) -> dict[str, Any]:
+    """Return the cells of an alert by column; `with_company` begins with the company's name and number."""
+    company = {"company": alert.name, "number": f"{alert.country} {alert.company_number}"} if with_company else {}
+    return company | {
+        "alert": alert.says,
+        "severity": alert.severity,
+        "state": alert.state,
+        "evidence": describe_evidence(alert),
+        "since": alert.opened_at.date(),
+        "closed": alert.closed_at and alert.closed_at.date(),
+    }
 
 
 def read_changes(
@@ -106,25 +214,46 @@ def describe(event: Event) -> tuple[str, str]:
     filing = f"filing {event.dup_no + 1}" if event.dup_no else ""
     number = f"{event.related_country} {event.related_company_number}" if event.related_company_number else ""
     about = " ".join(part for part in (period, filing, event.direction, event.related_name, number) if part)
-    pairs = [f"{name.replace('_', ' ')} {_pair(old, new)}" for name, old, new in event.fields]
+    pairs = [f"{str(f['field']).replace('_', ' ')} {_pair(f['old'], f['new'])}" for f in event.fields]
     return about, "; ".join(pairs) or _pair(event.old_value, event.new_value)
 
 
-def as_csv(events: Iterable[Event]) -> Iterator[str]:
-    """Write events as CSV. Text that a spreadsheet would run as a formula is guarded (`firmlake.core.guard`)."""
-    return csv_parts(Event.__struct_fields__, (map(_cell, _values(event)) for event in events))
+def as_csv(kind: type[Alert] | type[Event], rows: Iterable[Alert] | Iterable[Event]) -> Iterator[str]:
+    """Write alerts or events as CSV. Text that a spreadsheet would run is guarded (`firmlake.core.guard`)."""
+    return csv_parts(kind.__struct_fields__, (map(_csv_cell, msgspec.structs.astuple(row)) for row in rows))
 
 
-def as_json(events: Iterable[Event]) -> Iterator[str]:
-    """Write events as a JSON array of objects."""
-    return json_parts(map(_plain, events))
-
-
-WRITERS: dict[str, Callable[[Iterable[Event]], Iterator[str]]] = {"csv": as_csv, "json": as_json}
+ALERT_WRITERS: dict[str, Callable[[Iterable[Alert]], Iterator[str]]] = {
+    "csv": partial(as_csv, Alert),
+    "json": json_parts,
+}
 """The writer for each format, which yields the text in parts; the format is also the ending of the file name."""
+EVENT_WRITERS: dict[str, Callable[[Iterable[Event]], Iterator[str]]] = {
+    "csv": partial(as_csv, Event),
+    "json": json_parts,
+}
 
-# ---------------------------------------------------------------------------------------------------------------------
 
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_RULES = "SELECT rule FROM alert_rules UNION SELECT rule FROM alerts ORDER BY rule"
+_ALERTS = """
+    SELECT rule, says, severity, list_name, country, company_number, name, state, evidence, doubt, opened_run,
+           opened_at, seen_run, seen_at, closed_run, closed_at, closed_because, condition
+    FROM alerts LEFT JOIN (SELECT country, company_number, name FROM companies) USING (country, company_number)
+    WHERE ($closed OR closed_run IS NULL) AND ($since IS NULL OR greatest(opened_at, closed_at) >= $since)
+      AND (len($rules) = 0 OR rule IN $rules)
+      AND ($country IS NULL OR (country = $country AND company_number = $number))
+    ORDER BY closed_run IS NOT NULL, closed_at DESC, list_position(['high', 'medium', 'low'], severity), opened_at DESC,
+             rule, country, company_number
+    LIMIT $limit
+"""
+_COUNTS = """
+    SELECT count(*) FILTER (is_opened), count(*) FILTER (is_opened AND severity = 'high'),
+           count(*) FILTER (closed_run IS NULL), count(*) FILTER (closed_run = $run OR closed_at::DATE = day),
+           (SELECT count(*) FROM alert_rules)
+    FROM (SELECT CASE WHEN $whole_day THEN max(finished_at)::DATE END AS day FROM runs WHERE run_id = $run)
+    CROSS JOIN LATERAL (SELECT *, coalesce(opened_run = $run OR opened_at::DATE = day, false) AS is_opened FROM alerts)
+"""
 # The columns are the fields of `Event`, in their order.
 # A load is a run, an overview (its row_counts has list_changes) or an applied plan, which finds no events.
 _EVENTS = """
@@ -161,24 +290,25 @@ _EVENTS = """
 """
 
 
+def _alert(row: dict[str, object]) -> Alert:
+    return Alert(**{**row, "evidence": json.loads(str(row["evidence"]))})
+
+
+def _text(value: str | None) -> str:
+    if value is None:
+        return "-"
+    return f"{Decimal(value):,}" if _NUMBER.fullmatch(value) else value
+
+
 def _event(*row: Any) -> Event:
-    restated = [Restated(**field) for field in json.loads(row[-1])] if row[-1] else []
-    return Event(*(*row[:-1], restated))
-
-
-def _values(event: Event) -> Iterator[object]:
-    return (getattr(event, name) for name in event.__struct_fields__)
-
-
-def _plain(event: Event) -> dict[str, object]:
-    return {**msgspec.structs.asdict(event), "fields": [field._asdict() for field in event.fields]}
+    return Event(*(*row[:-1], json.loads(row[-1]) if row[-1] else []))
 
 
 def _pair(old: str | None, new: str | None) -> str:
     return "" if old is None and new is None else f"{'-' if old is None else old} → {'-' if new is None else new}"
 
 
-def _cell(value: object) -> object:
-    if isinstance(value, list):
-        return json.dumps([field._asdict() for field in value], ensure_ascii=False) if value else None
+def _csv_cell(value: object) -> object:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False) if value != [] else None
     return guard(value) if isinstance(value, str) else value

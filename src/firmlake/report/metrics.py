@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
-from firmlake.report.state import ListRun, Status
+from firmlake.report.status import ListRun, Status
 
 __all__ = ["render_metrics"]
 

@@ -1,34 +1,38 @@
-"""The report: one HTML file that needs no network and no script, made from the newest generation."""
+"""The report and the page of a company: HTML made from the newest generation, without network or script."""
+
+# ruff: noqa: S608 - statements are put together from texts of this module
 
 # ruff: noqa: S608 - statements are put together from texts of this module
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
 
-from firmlake.core.errors import FirmlakeError, first_line
+from firmlake.core.company import Company
+from firmlake.core.errors import FirmlakeError, UsageError, first_line
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
 from firmlake.core.sql import quote_text
 from firmlake.core.text import count_of
-from firmlake.report.alerts import ALERT_RULES, AlertCounts, alert_row, count_alerts, read_alerts
 from firmlake.report.bill import Day
-from firmlake.report.document import TOO_LARGE, Tile, block, document, draw_tiles, marked, sections
-from firmlake.report.doubts import find_doubts
-from firmlake.report.numbers import MINUS, shown_change, shown_number
-from firmlake.report.portfolio import PORTFOLIO
-from firmlake.report.section import shown_text
-from firmlake.report.sections import COUNT_FINDINGS, PREPARE, SECTIONS
+from firmlake.report.feed import alert_row, count_alerts, read_alerts
+from firmlake.report.render import MINUS, Part, Tile, draw_rows, draw_section, render_page, shown_change, shown_number
+from firmlake.report.sections import SectionTables, read_sections
 from firmlake.report.status import read_status
+from firmlake.report.summary import find_doubts
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.views import Definition, definitions
+
+_ALERTS = "The most severe and newest first; `firmlake alerts` lists all of them."
+_ALERTS_MAX = 12
 
 
 class Report(NamedTuple):
@@ -73,14 +77,11 @@ def write_report(
     """
     path = path or folders.data / "report.html"
     bill = read_status(folders, company_list, run, now).bill if run else None
-    try:
-        with open_warehouse(folders, locked=True, memory_limit=memory_limit, company_list=company_list) as connection:
-            page = make_report(connection, now, bill.days if bill else (), company_list)
-    except duckdb.Error as error:
-        raise FirmlakeError(
-            f"No report was written: a figure in it cannot be computed ({first_line(error)})",
-            "You can still query the tables with `firmlake query`",
-        ) from error
+    with (
+        _explained("report"),
+        open_warehouse(folders, locked=True, memory_limit=memory_limit, company_list=company_list) as connection,
+    ):
+        page = make_report(connection, now, bill.days if bill else (), company_list)
     write_file(path, lambda aside: aside.write_text(page.html, "utf-8"), folders.readers)
     return Report(path, {tile.name: f"{tile.shown} ({tile.note})" if tile.note else tile.shown for tile in page.tiles})
 
@@ -104,70 +105,86 @@ def make_report(
         FirmlakeError: The generation holds no run, or lacks the views of this version. The message says what to do.
         duckdb.Error: DuckDB cannot compute a figure.
     """
+    tables = SectionTables(connection, "report", dues=dues)
     try:
-        _prepare(connection)
-        for due in dues:
-            connection.execute("INSERT INTO due VALUES (?, ?, ?)", [due.day, due.credits, due.free_refreshes])
-        tiles = read_figures(connection).tiles()
+        tables.prepare("FROM last_run")
+        figures = read_figures(connection).tiles()
     except (duckdb.CatalogException, duckdb.BinderException):
-        raise FirmlakeError(
-            "The newest generation lacks the views of this version", "`firmlake replay` makes it again"
-        ) from None
+        raise _lacks_views() from None
     loads = connection.execute("SELECT generation, run_id FROM loads ORDER BY generation DESC LIMIT 1").fetchall()
     if not loads:
         raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
-    generation, run_id = loads[0]
-    counts = _count_alerts(connection)
+    generation, load_id = loads[0]
+    ((last_run,),) = connection.execute("SELECT run_id FROM last_run").fetchall()
+    counts = count_alerts(connection, last_run, whole_day=True)
     if counts:
         tone = "bad" if counts.opened else ""
-        tiles[1] = Tile("Open alerts", f"{counts.open:,}", f"{counts.opened:,} opened on the day of the last run", tone)
-    body = [sections(connection, PORTFOLIO)]
-    if counts:
-        rows = [alert_row(alert, with_company=True) for alert in read_alerts(connection, limit=_ALERTS_MAX)]
-        body += [block("Alerts", "Open alerts", _ALERTS, rows, counts.open), sections(connection, (ALERT_RULES,))]
-    head = _HEAD.format(
-        of=f": <bdi>{shown_text(company_list)}</bdi>" if company_list else "",
-        made=f"{now:%d %b %Y, %H:%M} UTC",
-        generation=generation,
-        run_id=shown_text(run_id),
-        tiles=draw_tiles(tiles),
-        doubts=_doubts(connection),
-    )
+        figures[1] = Tile(
+            "Open alerts", f"{counts.open:,}", f"{counts.opened:,} opened on the day of the last run", tone
+        )
+    parts: list[Part] = []
+    for section in read_sections("report"):
+        if section.chapter != "Alerts":
+            parts.append(draw_section(connection, tables, section))
+        elif counts:
+            rows = [alert_row(alert, with_company=True) for alert in read_alerts(connection, limit=_ALERTS_MAX)]
+            parts.append(draw_rows("Alerts", "Open alerts", _ALERTS, rows, counts.open))
+            parts.append(draw_section(connection, tables, section))
     title = f"firmlake report, generation {generation}{f', {company_list}' if company_list else ''}"
-    return Made(document(title, head, "\n".join([*body, sections(connection, SECTIONS)])), tiles)
+    html = render_page(
+        "report.html", title, parts, company_list=company_list, made=f"{now:%d %b %Y, %H:%M} UTC",
+        generation=generation, run_id=load_id, figures=figures, doubts=map(str, find_doubts(connection, last_run)),
+    )  # fmt: skip
+    return Made(html, figures)
 
 
-_ALERTS = "The most severe and newest first; `firmlake alerts` lists all of them."
-_ALERTS_MAX = 12
-_HEAD = """<h1>firmlake report{of}</h1>
-<p>Made {made} from generation {generation}, load {run_id}.</p>
-{tiles}
-<p>Figures of accounts are of the newest accounts, without doubtful ones. A change compares the companies that have the
-figure both times; a number of companies counts all.</p>
-{doubts}"""
+def write_company_page(folders: Folders, company: Company, now: datetime, path: Path, *, memory_limit: str) -> None:
+    """Write the page of a company from the newest generation, without a request.
+
+    Args:
+        folders: The data folder.
+        company: The company.
+        now: UTC; shown in the heading.
+        path: The HTML file.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+
+    Raises:
+        UsageError: The warehouse does not hold the company. The message names the command that fetches it.
+        FirmlakeError: Nothing was published yet, a version without views published it, or DuckDB cannot compute a
+            figure. The message says what to do.
+    """
+    with _explained("page"), open_warehouse(folders, locked=True, memory_limit=memory_limit) as connection:
+        page = make_company_page(connection, company, now)
+    write_file(path, lambda aside: aside.write_text(page, "utf-8"))
 
 
-def _prepare(connection: duckdb.DuckDBPyConnection) -> None:
-    """Compute once what several sections use. What takes too much memory is computed by each of them, or left out."""
-    connection.execute(PREPARE)
-    for check in definitions():
-        if check.kind == "check":
-            values = [check.parameters, check.name]
-            try:
-                connection.execute(COUNT_FINDINGS.format(check.sql), [*values, check.meaning])
-            except duckdb.OutOfMemoryException:
-                connection.execute("INSERT INTO found VALUES (?, ?, ?, NULL)", [*values, TOO_LARGE])
+def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, now: datetime) -> str:
+    """Write the page of a company as one HTML document.
 
+    Args:
+        connection: A generation.
+        company: The company.
+        now: UTC; shown in the heading.
 
-def _count_alerts(connection: duckdb.DuckDBPyConnection) -> AlertCounts | None:
-    ((run_id,),) = connection.execute("SELECT run_id FROM last_run").fetchall()
-    return count_alerts(connection, run_id, whole_day=True)
-
-
-def _doubts(connection: duckdb.DuckDBPyConnection) -> str:
-    """Tell what to look at in the last run."""
-    ((run_id,),) = connection.execute("SELECT run_id FROM last_run").fetchall()
-    return "".join(f'<p class="doubt">{marked(str(doubt))}.</p>\n' for doubt in find_doubts(connection, run_id))
+    Raises:
+        UsageError: The warehouse does not hold the company.
+        duckdb.Error: DuckDB cannot compute a figure.
+    """
+    tables = SectionTables(connection, "company", company=company)
+    found = fetch_dicts(connection.execute(_COMPANY))
+    if not found:
+        raise UsageError(
+            f"The warehouse does not hold {company}", f"`firmlake company {company}` fetches it, for a credit"
+        )
+    head = found[0]
+    alerts = [alert_row(alert) for alert in read_alerts(connection, company, with_closed=True)]
+    parts = [draw_rows("Alerts", "Alerts", "Open alerts first, then closed ones.", alerts)] if alerts else []
+    parts += [draw_section(connection, tables, section) for section in read_sections("company")]
+    name = head.pop("name")
+    return render_page(
+        "company.html", f"{name or company.company_number}, firmlake", parts, name=name or company, **head,
+        made=f"{now:%d %b %Y, %H:%M} UTC", figures=_company_tiles(fetch_dicts(connection.execute(_COMPANY_FIGURES))),
+    )  # fmt: skip
 
 
 class Figures(NamedTuple):
@@ -219,13 +236,14 @@ class Figures(NamedTuple):
 
 
 def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
-    """Read the figures of a generation whose table `shown` holds the portfolio.
+    """Read the figures of a generation.
 
     The portfolio before the last run is that of now, except for the companies whose accounts the run changed: their
     earlier accounts are taken from history, and pass through the same definitions.
     """
+    SectionTables(connection, "report").prepare(_EARLIER)
     ((count, not_found),) = connection.execute(_COMPANIES).fetchall()
-    now = {"companies": count} | _read_portfolio(connection, "shown")
+    now = {"companies": count} | _read_portfolio(connection, "portfolio")
     earlier = connection.execute(_EARLIER).fetchall()
     if not earlier:
         return Figures(now, {}, {}, None, not_found)
@@ -243,7 +261,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
     before = {"companies": count} | _read_portfolio(connection, _BEFORE)
     same_before, same_now = (
         _ask(connection, _FIGURES.format(_SAME.format(of=of, other=other)))
-        for of, other in ((_BEFORE, "shown"), ("shown", _BEFORE))
+        for of, other in ((_BEFORE, "portfolio"), ("portfolio", _BEFORE))
     )
     compared = {name: (before[name], now[name]) for name in ("companies", "with_accounts")}
     compared |= {name: (same_before[name], same_now[name]) for name in _OF_ACCOUNTS}
@@ -288,7 +306,7 @@ _SAME = f"""(
 )"""
 """One of two portfolios, with only those values that the other has too."""
 _BEFORE = f"""(
-    SELECT {_COLUMNS} FROM shown ANTI JOIN changed USING (country, company_number)
+    SELECT {_COLUMNS} FROM portfolio ANTI JOIN changed USING (country, company_number)
     UNION ALL BY NAME FROM shown_then
 )"""
 _EARLIER = """
@@ -308,6 +326,66 @@ _FINANCIALS_THEN = """
     CREATE TEMP TABLE financials AS
     SELECT *, 0 AS position FROM financials_as_of($run) SEMI JOIN changed USING (country, company_number)
 """
+
+
+_OF_COMPANY = "country = getvariable('country') AND company_number = getvariable('number')"
+_COMPANY = f"""
+    SELECT name, place, country || ' ' || company_number AS number, status,
+        (SELECT max(generation) FROM loads) AS generation
+    FROM companies JOIN company_status USING (country, company_number) WHERE {_OF_COMPANY}
+"""
+_COMPANY_FIGURES = f"""
+    SELECT end_date, revenue_annual AS revenue_amount, revenue_growth, net_margin,
+        total_assets AS total_assets_amount, equity_fraction, employee_count, health_indicator, z, zone,
+        incomparable_because
+    FROM portfolio WHERE {_OF_COMPANY}
+"""
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Say why a report or page was not written, and what to do."""
+    try:
+        yield
+    except (duckdb.CatalogException, duckdb.BinderException):
+        raise _lacks_views() from None
+    except duckdb.Error as error:
+        raise FirmlakeError(
+            f"No {what} was written: a figure in it cannot be computed ({first_line(error)})",
+            "You can still query the tables with `firmlake query`",
+        ) from error
+
+
+def _lacks_views() -> FirmlakeError:
+    return FirmlakeError("The newest generation lacks the views of this version", "`firmlake replay` makes it again")
+
+
+def _company_tiles(found: list[dict[str, Any]]) -> list[Tile]:
+    if not found:
+        return [Tile("Accounts", "none held")]
+    row = found[0]
+    note = row["incomparable_because"] or f"accounts to {row['end_date']:%d %b %Y}"
+    tone = "bad" if row["incomparable_because"] else ""
+    figures = {name: "-" if row[name] is None else shown_number(name, row[name]) for name in _COMPANY_TILES}
+    zone = f"zone: {row['zone']}" if row["zone"] else ""
+    about = {
+        "revenue_amount": (note, tone),
+        "total_assets_amount": (note, tone),
+        "z": (zone, {"distress": "bad", "safe": "good"}.get(row["zone"] or "", "")),
+    }
+    return [Tile(label, figures[name], *about.get(name, ())) for name, label in _COMPANY_TILES.items()]
+
+
+_COMPANY_TILES = {
+    "revenue_amount": "Revenue, annual",
+    "revenue_growth": "Revenue growth",
+    "net_margin": "Net margin",
+    "employee_count": "Employees",
+    "total_assets_amount": "Total assets",
+    "equity_fraction": "Equity ratio",
+    "health_indicator": "Health indicator",
+    "z": "Altman's Z''",
+}
 
 
 def _made_at_load(name: str) -> list[Definition]:

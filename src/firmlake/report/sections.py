@@ -1,151 +1,173 @@
-"""The sections of the report in order: the portfolio first, our own work last."""
+"""The sections of the report and of a company's page: one SQL file each in `sections/`.
 
-# ruff: noqa: S608 - statements are put together from our own texts
+A file of a section begins with its title, its chapter, how its rows are drawn if not as a table, and an explanation:
+
+    -- title: Newest accounts
+    -- chapter: The portfolio
+    -- chart: classes
+    -- Companies by the year in which their newest accounts end.
+    SELECT ...
+
+The names of `CHARTS` say which charts there are. Some columns say more about a row: `depth` indents it, `number` stands
+in small letters under the first column, `total` is how many rows there are of which the query returns the first,
+`shown_as` says as which measure the numbers of the row are written, and `remark` of the first row follows the
+explanation. Sections of a company read the variables `country` and `number`.
+
+The number in a file's name is its place on the page. A file without a number begins with `-- table:` or `-- view:`. It
+is made before the first section that reads it; it serves one page, or both if it stands outside their folders.
+"""
 
 from __future__ import annotations
 
-from firmlake.report import charts
-from firmlake.report.groups import GROUPS
-from firmlake.report.operations import OPERATIONS
-from firmlake.report.portfolio import MOVERS
-from firmlake.report.section import Section
-from firmlake.warehouse.views import GRAVITY
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["COUNT_FINDINGS", "PREPARE", "SECTIONS"]
+import duckdb
+import polars as pl
 
-PREPARE = """
-    CREATE OR REPLACE TEMP TABLE shown AS FROM portfolio;
-    CREATE OR REPLACE TEMP TABLE years AS
-        SELECT year(end_date)::VARCHAR AS year,
-            count(*) FILTER (is_comparable) AS companies,
-            sum(revenue_annual) FILTER (is_comparable) AS revenue,
-            sum(net_profit_annual) FILTER (is_comparable) AS net_profit,
-            sum(total_assets) FILTER (is_comparable) AS total_assets,
-            sum(employee_count) FILTER (is_comparable) AS employees,
-            quantile_cont(revenue_growth::DOUBLE, [0.25, 0.5, 0.75]) AS growth,
-            ratio(
-                count(*) FILTER (net_profit < 0 AND is_comparable), count(net_profit) FILTER (is_comparable)
-            ) AS losses
-        FROM (
-            FROM trend WHERE year(end_date) > (SELECT max(year(end_date)) FROM shown) - 10
-            QUALIFY row_number() OVER (
-                PARTITION BY country, company_number, year(end_date) ORDER BY is_comparable DESC, recency
-            ) = 1
+from firmlake.core.company import Company
+from firmlake.core.errors import UsageError
+from firmlake.report.bill import Day
+from firmlake.warehouse.views import definitions
+
+TOO_LARGE = "Not computed, because it needs more memory than run.duckdb_memory allows."
+"""Shown instead of a section or count that is too costly, for a very large ownership graph or warehouse."""
+
+_FOLDER = Path(__file__).with_name("sections")
+_HEAD = re.compile(r"-- (title|chapter|chart|table|view): (.*)")
+
+
+class Section(NamedTuple):
+    """A section of a page.
+
+    Attributes:
+        name: Page and name of its file, such as `report/newest_accounts`.
+        chart: How its rows are drawn, a name of `CHARTS`; empty for a table.
+        about: A short explanation; what stands in backticks is code.
+        sql: The query for its rows.
+    """
+
+    name: str
+    title: str
+    chapter: str
+    chart: str
+    about: str
+    sql: str
+
+
+class SectionTables:
+    """The tables that the sections of a page read, each made once.
+
+    Args:
+        connection: A generation, restricted to a company list if the page is about one.
+        page: report or company.
+        company: The company that the page is about.
+        dues: What falls due in the next four weeks (`Bill.days`), for the section on it.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        page: str,
+        *,
+        company: Company | None = None,
+        dues: Iterable[Day] = (),
+    ) -> None:
+        self._connection, self._dues = connection, dues
+        self._definitions = _read_definitions(page)
+        self._ready: set[str] = set()
+        for variable, value in zip(("country", "number"), company or (None, None), strict=True):
+            connection.execute(f"SET VARIABLE {variable} = ?", [value])
+
+    def prepare(self, sql: str) -> None:
+        """Make the tables that a query reads, unless they are there.
+
+        Raises:
+            duckdb.Error: DuckDB cannot compute one.
+        """
+        for name in re.findall(r"\w+", sql):
+            if name in self._ready:
+                continue
+            if name == "due":
+                self._fill_due()
+            elif name == "found":
+                self._count_findings()
+            elif name in self._definitions:
+                kind, definition = self._definitions[name]
+                self.prepare(definition)
+                self._connection.execute(f"CREATE OR REPLACE TEMP {kind} {name} AS {definition}")
+            else:
+                continue
+            self._ready.add(name)
+
+    def _fill_due(self) -> None:
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE due (day DATE, credits BIGINT, free_refreshes BIGINT)")
+        for due in self._dues:
+            self._connection.execute("INSERT INTO due VALUES (?, ?, ?)", [due.day, due.credits, due.free_refreshes])
+
+    def _count_findings(self) -> None:
+        """Count what each check finds. The view `findings`, which runs all of them, needs several times the memory."""
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT)"
         )
-        GROUP BY ALL;
-    CREATE OR REPLACE TEMP TABLE group_sizes AS
-        SELECT h.head_id, h.is_ring, sum(m.member_count)::BIGINT AS member_count
-        FROM branches_at_half h
-        JOIN (
-            SELECT branch_no, count(b.id) AS member_count, count(c.country) AS company_count
-            FROM branches_at_half b
-            LEFT JOIN companies c ON c.country = b.id[:2] AND c.company_number = b.id[3:]
-            GROUP BY branch_no
-        ) m USING (branch_no)
-        WHERE h.head_id IS NOT NULL
-        GROUP BY h.head_id, h.is_ring
-        HAVING sum(m.company_count) > 0;
-    CREATE OR REPLACE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs;
-    CREATE OR REPLACE TEMP TABLE last_fetch AS
-        SELECT coalesce(max_by(run_id, finished_at) FILTER (target_count > 0), max_by(run_id, finished_at)) AS run_id
-        FROM runs;
-    CREATE OR REPLACE TEMP TABLE due (day DATE, credits BIGINT, free_refreshes BIGINT);
-    CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT);
-"""
-"""What several sections use is computed once. A report on a list leaves out groups without any company of the list. The
-last run may have found everything fresh; the last fetch is the last run that asked for something."""
+        for check in definitions():
+            if check.kind == "check":
+                values = [check.parameters, check.name]
+                count = f"INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({check.sql})"  # noqa: S608 - our own
+                try:
+                    self._connection.execute(count, [*values, check.meaning])
+                except duckdb.OutOfMemoryException:
+                    self._connection.execute("INSERT INTO found VALUES (?, ?, ?, NULL)", [*values, TOO_LARGE])
 
-COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
-"""Checks are counted one by one: the view `findings`, which runs all of them, needs several times the memory."""
 
-CHANGED = (
-    Section(
-        "Changes",
-        "Events of the last run",
-        "`firmlake changes` lists them all, also since a given day, and as CSV or JSON.",
-        """
-        SELECT replace(kind, '_', ' ') AS event, count(*) AS events,
-            count(DISTINCT country || company_number) AS companies
-        FROM changes JOIN last_fetch USING (run_id) GROUP BY kind ORDER BY events DESC, kind
-        """,
-    ),
-    Section(
-        "",
-        "Largest changes",
-        "Up to three of each kind, without new companies and lookalikes.",
-        """
-        SELECT
-            coalesce(c.name, c.country || ' ' || c.company_number) AS company,
-            c.country || ' ' || c.company_number AS number,
-            replace(kind, '_', ' ') AS event,
-            concat_ws(' ', end_date::VARCHAR, direction, related_name, related_country, related_company_number)
-                AS about,
-            coalesce(
-                array_to_string([
-                    format('{} {} → {}', replace(field->>'field', '_', ' '), coalesce(field->>'old', '-'),
-                        coalesce(field->>'new', '-'))
-                    FOR field IN (fields->'$[*]')[:3]
-                ], '; ') || if(json_array_length(fields) > 3, format('; {} more', json_array_length(fields) - 3), ''),
-                regexp_replace(
-                    if(coalesce(old_value, new_value) IS NULL, NULL,
-                        format('{} → {}', coalesce(old_value, '-'), coalesce(new_value, '-'))),
-                    '([.][0-9]*[1-9])0+( |$)|[.]0+( |$)', '\\1\\2\\3', 'g'
-                )
-            ) AS change
-        FROM changes c
-        JOIN last_fetch USING (run_id)
-        WHERE kind NOT IN ('company_appeared', 'lookalike_in', 'lookalike_out')
-        QUALIFY row_number() OVER (
-            PARTITION BY kind
-            ORDER BY abs(coalesce(try_cast(new_value AS DOUBLE), 0) - coalesce(try_cast(old_value AS DOUBLE), 0)) DESC,
-                json_array_length(fields) DESC NULLS LAST, end_date DESC NULLS LAST, c.country, c.company_number,
-                c.position
-        ) <= 3
-        ORDER BY list_position([
-            'company_gone', 'health_down', 'parent_out', 'parent_in', 'function_changed', 'stake_changed',
-            'period_restated', 'child_out', 'child_in', 'period_removed', 'committees_changed', 'health_up',
-            'new_accounts', 'period_returned', 'company_renamed', 'company_moved'
-        ], kind), c.country, c.company_number, c.position
-        """,
-    ),
-)
+@cache
+def read_sections(page: str) -> tuple[Section, ...]:
+    """Read the sections of a page, in the order in which it shows them."""
+    return tuple(_read_section(page, path) for path in sorted((_FOLDER / page).glob("[0-9]*.sql")))
 
-FINDINGS = Section(
-    "Data quality",
-    "Findings",
-    "Problems that checks of the data found. Nothing is corrected; the view `findings` has the evidence.",
-    f"""
-    SELECT severity, check_name AS check, found, what FROM found
-    WHERE found IS DISTINCT FROM 0 ORDER BY {GRAVITY}, found DESC NULLS FIRST, check_name
-    """,
-)
 
-_FILLED = {"revenue": charts.PLUS, "total_assets": "var(--middle)", "employee_count": charts.MINUS}
+def find_section(name: str) -> Section:
+    """Return the section with a name such as `report/newest_accounts`.
 
-OVER_TIME = (
-    Section(
-        "",
-        "Filled figures by generation",
-        "Share of all held periods with a value, in the last 20 generations; `generation_quality` has every figure.",
-        f"""
-        SELECT generation::VARCHAR AS generation, name AS series, value / 100 AS value FROM generation_quality
-        WHERE kind = 'fill' AND name IN {tuple(_FILLED)} AND generation > (SELECT max(generation) FROM loads) - 20
-        ORDER BY generation_quality.generation, name
-        """,
-        chart=lambda frame: charts.lines(frame, "generation", _FILLED, formatted=".0%"),
-    ),
-    Section(
-        "",
-        "Gates by generation",
-        "What the gates of `paths.gates` measured in the last five generations. A generation whose gate failed was "
-        "held back until it was released or replaced.",
-        """
-        SELECT generation::VARCHAR AS generation, says AS gate, list_name, value, publish_if, last_value, is_failed
-        FROM generation_quality WHERE kind = 'gate' AND generation > (SELECT max(generation) FROM loads) - 5
-        ORDER BY generation_quality.generation DESC, is_failed DESC, gate
-        """,
-    ),
-)
+    Raises:
+        UsageError: There is none. The message suggests a similar name.
+    """
+    known = {section.name: section for page in ("report", "company") for section in read_sections(page)}
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise UsageError(f"There is no section {name!r}", f"{hint}The sections are: {', '.join(known)}")
+    return known[name]
 
-SECTIONS = (*MOVERS, *CHANGED, *GROUPS, FINDINGS, *OVER_TIME, *OPERATIONS)
-"""All after the portfolio and alerts."""
+
+def read_frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """Return the rows of a query as a frame."""
+    frame = pl.from_arrow(relation.to_arrow_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+@cache
+def _read_definitions(page: str) -> dict[str, tuple[str, str]]:
+    """Return kind and query of the tables and views that sections of a page read, by name."""
+    paths = [*_FOLDER.glob("*.sql"), *(_FOLDER / page).glob("[a-z]*.sql")]
+    return {path.stem: (path.read_text("utf-8")[3:].partition(":")[0], _read(path)[2]) for path in paths}
+
+
+def _read_section(page: str, path: Path) -> Section:
+    values, about, sql = _read(path)
+    name = f"{page}/{path.stem.partition('_')[2]}"
+    return Section(name, values["title"], values["chapter"], values.get("chart", ""), about, sql)
+
+
+def _read(path: Path) -> tuple[dict[str, str], str, str]:
+    """Read a file: the values at its beginning, its explanation, and its query."""
+    lines = path.read_text("utf-8").splitlines()
+    count = next(number for number, line in enumerate(lines) if not line.startswith("--"))
+    found = [(_HEAD.fullmatch(line), line) for line in lines[:count]]
+    about = " ".join(line.removeprefix("-- ") for match, line in found if not match)
+    return {match[1]: match[2] for match, _ in found if match}, about, "\n".join(lines[count:])

@@ -1,4 +1,4 @@
-"""Reads the state of a data folder, without changing anything."""
+"""The state of a data folder: the last run of each list, how it ended, what is open, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from collections.abc import Iterable, Set
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import duckdb
+import msgspec
+from msgspec import structs
 from msgspec.structs import replace
 
-from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.errors import (
+    EXIT_DONE,
+    EXIT_HELD,
+    EXIT_SOME_FAILED,
+    EXIT_STOPPED,
+    EXITS_OF_SIGNALS,
+    DamagedError,
+    FirmlakeError,
+)
 from firmlake.core.failure import LastFailure, failed_deliveries, failed_work
 from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
@@ -23,20 +34,223 @@ from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
-from firmlake.report.next_step import UNLISTED, choose_next_step
-from firmlake.report.state import ListRun, ListStatus, Status
-from firmlake.report.summary import summarise, summarise_unchanged
+from firmlake.report.summary import RunSummary, summarise, summarise_unchanged
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.tables.index import open_index
-from firmlake.warehouse.exported import last_exports
+from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.gates import why_held
 from firmlake.warehouse.generations import lost_warehouse, newest, newest_link, newest_of_all, open_warehouse
-from firmlake.warehouse.incomplete import read_incomplete
+from firmlake.warehouse.incomplete import Incomplete, read_incomplete
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import all_loads, check_version, loaded_runs, run_loads
-from firmlake.warehouse.unchanged import read_unchanged
+from firmlake.warehouse.unchanged import Unchanged, read_unchanged
 
-__all__ = ["read_status"]
+UNLISTED = "waiting, on no list"
+"""Companies that a budget left out, and that no list names any more: nothing waits for them."""
+REJECTED = (
+    "the same answer is rejected again, so use `firmlake replay` after an update that reads it, or `firmlake redrive` "
+    "once the service sends it right"
+)
+"""What to do about records that are there but cannot be read."""
+
+
+def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
+    """Return what to do next: first what is open, then what failed, then what is left of the last run.
+
+    Args:
+        status: The state of the folder, without a next step.
+        unfinished: The runs that can go on, oldest first.
+        refused: The runs that were refused at publishing, oldest first, with how they ended.
+    """
+    failure, last = status.failure, status.last_run
+    if failure and failure.is_mended:
+        failure = None
+    if status.running:
+        return f"Wait for {status.running}"
+    if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
+        run, outcome = refused[-1]
+        return outcome.next_step or f"{_sentence(run.plan.again)}; within the paid window no company is charged twice"
+    first = _first_step(failure, bool(unfinished))
+    if unfinished:
+        return first + _resume(status, unfinished[-1])
+    if status.open_contacts:
+        plan, list_id, count = status.open_contacts
+        return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
+    if failure and failure.next_step:
+        return failure.next_step
+    if status.held:
+        return "`firmlake query --held SQL` shows what is held back; `firmlake publish --anyway` releases it"
+    if last is None:
+        return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
+    if last.next_step:
+        return last.next_step
+    of_lists = [(each.name, each.last_run.next_step) for each in status.lists if each.last_run]
+    steps = [
+        *(f"For {name}: {next_step}" for name, next_step in of_lists if next_step),
+        *_unpark({kind for kind, *_ in status.parked}),
+        *(next_step for *_, next_step in status.damaged),
+        *(each.next_step for each in status.undelivered),
+        *filter(None, [status.refresh_off]),
+    ]
+    return next(iter(steps), "Nothing to do")
+
+
+def _unpark(kinds: set[str]) -> list[str]:
+    """Return what gets the data of parked companies, in a list; an empty one if none are parked."""
+    kinds = kinds - {UNLISTED}
+    if kinds == {"rejected records"}:
+        return [f"rejects says what does not fit; {REJECTED}"]
+    if kinds - {"waiting"}:
+        return ["`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"]
+    return ["Run the list of the waiting companies again"] if kinds else []
+
+
+def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
+    """Return what the last failure asks for before anything else; an interruption asks only to resume."""
+    is_interruption = will_resume and failure and failure.exit_code in EXITS_OF_SIGNALS
+    return f"{failure.next_step}. Then: " if failure and failure.next_step and not is_interruption else ""
+
+
+def _resume(status: Status, run: Run) -> str:
+    damage = next((step for name, _, step in status.damaged if name == run.run_id), "")
+    return damage or f"{_sentence(run.plan.again)}: run {run.run_id} resumes where it stopped"
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+_EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
+
+
+class ListRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The last run of a company list that ended, or of work without a list such as `redrive`.
+
+    It is published, or had nothing to load, see `RunSummary.is_unchanged`.
+    """
+
+    run_id: str
+    outcome: str
+    reason: str
+    next_step: str
+    started_at: datetime
+    finished_at: datetime
+    company_count: int
+    target_count: int
+    refused_count: int
+    request_count: int
+    credit_count: int | None
+    expected_credit_count: int
+    free_refresh_count: int
+    drift_count: int
+
+    def then(self, unchanged: Unchanged | None) -> ListRun:
+        """Return the run after this one that had nothing to load; this one if there is none."""
+        if unchanged is None:
+            return self
+        nothing = dict.fromkeys(_COUNTS, 0)
+        return structs.replace(self, **structs.asdict(unchanged), outcome="done", reason="", next_step="", **nothing)
+
+
+_COUNTS = (
+    "target_count", "request_count", "credit_count", "expected_credit_count", "free_refresh_count", "drift_count",
+)  # fmt: skip
+"""What is 0 in a run that asked for nothing."""
+
+
+class ListStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The last outcome of a company list, whatever happened to other lists since.
+
+    Attributes:
+        name: The list, or the command of a run without a list.
+        last_run: Its last published run; None if none was published.
+        failure: How work on it failed, unless it succeeded since.
+        unfinished: Its runs that can be resumed.
+        exit_code: The exit code of the failure, or else of the last run; None if there is neither.
+    """
+
+    name: str
+    last_run: ListRun | None
+    failure: LastFailure | None
+    unfinished: list[str]
+    exit_code: int | None
+
+    @staticmethod
+    def of(
+        name: str, run: ListRun | None, failure: LastFailure | None, unfinished: list[str], held: Set[str]
+    ) -> ListStatus:
+        """Return the status of a list, with its exit code; `held` names the runs that a gate holds back."""
+        code = _EXIT_CODES.get(run.outcome, EXIT_DONE) if run else None
+        if run and run.run_id in held:
+            code = EXIT_HELD
+        if failure and not failure.is_mended:
+            code = failure.exit_code
+        return ListStatus(name=name, last_run=run, failure=failure, unfinished=unfinished, exit_code=code)
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a data folder.
+
+    Attributes:
+        running: The process that holds the folder; empty if none does.
+        lists: The last outcome of each list, by name. The last run of all is among them, even if it had no list.
+        failures: How work on the folder failed, newest last, unless the same work succeeded, or the run or a later one
+            of its list was published.
+        failure: The newest of them.
+        outdated: Why the warehouse cannot be read and what to do: another version of firmlake made it. Empty if it can.
+        held: Why a gate holds the newest generation back; empty if it is published. The rest is about that generation.
+        undelivered: Exports and loads whose last attempt failed.
+        unfinished: Runs that can be resumed, newest last: (run, list, companies asked for).
+        refused: Runs that were refused at publishing, newest last: (run, list, reason).
+        damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step). Of the
+            runs, only what resuming or planning needs is read; `verify` reads everything.
+        landed_at: When an answer last landed for the newest unfinished run, UTC.
+        parked: Companies that lack something, most first: (failed, forbidden, unavailable, waiting or rejected records;
+            reason; number of companies and datasets).
+        incomplete: For each list, and without a list for all companies: dataset, cause, and companies that lack it.
+        open_contacts: The newest plan of contacts that is not settled: its file, its list, and its open contacts.
+        companies: Companies by dataset and status, over all runs.
+        oldest_answer_at: When the oldest answer held was received, UTC.
+        newest_answer_at: When the newest answer held was received, UTC.
+        credits_remaining: Credits left, as the service reported them last.
+        credits_told_at: When the service reported them, UTC.
+        refresh_off: Why no company is refreshed for free; empty if they may, or without settings.
+        bill: Credits and free refreshes of this month, and the credits of the next four weeks; None without settings
+            or before the first run.
+        exports: The last export to each place.
+        disk_bytes: Sizes of the folders landing, staged and warehouse.
+        disk_free_bytes: Free space on their disk.
+        next_step: What to do next.
+    """
+
+    data: Path
+    running: str
+    last_run: RunSummary | None
+    lists: list[ListStatus]
+    failures: list[LastFailure]
+    failure: LastFailure | None
+    outdated: str
+    held: str
+    undelivered: list[LastFailure]
+    unfinished: list[tuple[str, str, int]]
+    refused: list[tuple[str, str, str]]
+    damaged: list[tuple[str, str, str]]
+    landed_at: datetime | None
+    parked: list[tuple[str, str, int]]
+    incomplete: list[Incomplete]
+    open_contacts: tuple[Path, int, int] | None
+    companies: dict[str, dict[str, int]]
+    oldest_answer_at: datetime | None
+    newest_answer_at: datetime | None
+    credits_remaining: int | None
+    credits_told_at: datetime | None
+    refresh_off: str
+    bill: Bill | None
+    exports: list[LastExport]
+    disk_bytes: dict[str, int]
+    disk_free_bytes: int
+    next_step: str
+
 
 T = TypeVar("T")
 

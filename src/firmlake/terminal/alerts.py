@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firmlake.core.text import count_of
-from firmlake.report.alerts import Alert, describe_evidence
+from firmlake.report.feed import Alert, describe_evidence
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_table
 

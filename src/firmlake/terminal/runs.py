@@ -12,8 +12,7 @@ from pathlib import Path
 
 from firmlake.core.text import count_of
 from firmlake.enrich.lookup import HeldCompany
-from firmlake.report.alerts import describe_counts
-from firmlake.report.feed import Event, describe
+from firmlake.report.feed import Event, describe, describe_counts
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.results import QueryResult, show_whole

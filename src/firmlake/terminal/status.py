@@ -10,8 +10,8 @@ from firmlake.forget.retention import Expired
 from firmlake.landing.run import Run
 from firmlake.rebuild.prune import Pinned, Removable
 from firmlake.rebuild.verify import TableCheck, Unchanged
-from firmlake.report.alerts import describe_counts
-from firmlake.report.state import ListStatus, Status
+from firmlake.report.feed import describe_counts
+from firmlake.report.status import ListStatus, Status
 from firmlake.report.summary import RunSummary, shown_statuses
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.echo import echo

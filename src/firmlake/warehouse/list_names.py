@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from firmlake.core.errors import UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
+from firmlake.core.parts import fetch_dicts
 from firmlake.core.sql import quote_name
 
 _LISTS = "SELECT list_name, file_name, column_names, line_count, run_id FROM company_lists ORDER BY list_name"
@@ -116,6 +117,44 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
             f"CREATE TEMP VIEW {quote_name(table)} AS FROM {whole} SEMI JOIN listed USING (country, company_number)"
         )
 
+
+def read_list_overview(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Read all lists, by name."""
+    return fetch_dicts(connection.execute(_OVERVIEW))
+
+
+def read_list_status(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
+    """Read one list: its lines by status, the first lines without data, and the companies that joined or left last.
+
+    Raises:
+        UsageError: There is no such list. The message suggests a similar name.
+    """
+    found = find_named_list(connection, name)
+    return {
+        "list_name": found.name,
+        "file_name": found.file_name,
+        "line_count": found.line_count,
+        "view": f"lists.{quote_name(found.name)}",
+        "statuses": dict(connection.execute(_STATUSES, [found.name]).fetchall()),
+        "problems": fetch_dicts(connection.execute(_PROBLEMS, [found.name, _PROBLEMS_MAX])),
+        "moves": fetch_dicts(connection.execute(_MOVES, {"name": found.name})),
+    }
+
+
+_OVERVIEW = """
+    SELECT list_name, file_name, line_count, company_count, listed_at, run_id FROM company_lists ORDER BY list_name
+"""
+_STATUSES = "SELECT status, count(*) FROM list_lines WHERE list_name = ? GROUP BY ALL ORDER BY count(*) DESC, status"
+_PROBLEMS = """
+    SELECT line, given, status, reason FROM list_lines
+    WHERE list_name = ? AND status IN ('refused', 'not found', 'failed') ORDER BY line LIMIT ?
+"""
+_PROBLEMS_MAX = 1000
+_MOVES = """
+    SELECT move, country, company_number, name FROM list_moves WHERE list_name = $name
+    AND generation = (SELECT max(generation) FROM list_moves WHERE list_name = $name)
+    ORDER BY ALL
+"""
 
 _LISTED = """
     CREATE TEMP TABLE listed AS

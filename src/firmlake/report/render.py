@@ -1,0 +1,292 @@
+"""Writes pages as HTML without network or script: sections, tables, tiles, and numbers as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import jinja2
+
+from firmlake import __version__
+from firmlake.core.parts import fetch_dicts
+from firmlake.report.charts import CHARTS, to_svg
+from firmlake.report.sections import TOO_LARGE, Section, SectionTables, read_frame
+
+MINUS = "\N{MINUS SIGN}"
+
+_SHARE = re.compile(r"(fraction|growth|margin|return_on_\w+|share|percentile)$")
+_AMOUNT = re.compile(r"_amount$")
+_SCORE = re.compile(r"^score$")
+_RATIO = re.compile(r"(^z|ratio|_to_\w+)$")
+_HEADINGS = {
+    "direct_fraction": "direct stake",
+    "effective_fraction": "effective stake",
+    "equity_fraction": "equity ratio",
+    "is_ring": "ring of owners",
+    "loss_making_share": "made a loss",
+    "stake_fraction": "stake",
+}
+_UNITS = ((1e9, "bn"), (1e6, "M"), (1e3, "k"))
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_DAY = re.compile(r"\b(\d{4}-\d\d-\d\d)\b")
+_ID = re.compile(r"[^\s]{1,24}")
+_RANK = re.compile(r"[\d,]+ of [\d,]+")
+_LONG_TEXT = 60
+_ROWS_MAX = 200
+_HIDDEN = ("depth", "number", "total", "shown_as", "remark", "head_id")
+_IF_ANY = ("closed", "days_between", "doubtful_because", "reason")
+"""Columns that are left out if no row has a value."""
+_BOX_WIDTH, _BOX_HEIGHT, _BOX_STEP, _BOX_SPACE = 200, 42, 264, 10
+"""Width and height of a box of a group, from one column to the next, and space between rows, in pixels."""
+
+
+class Tile(NamedTuple):
+    """A figure in large letters.
+
+    Attributes:
+        name: What it is.
+        shown: The figure as people read it.
+        note: What stands under it, such as its change; empty for nothing.
+        tone: good, bad or empty: the colour of the note.
+    """
+
+    name: str
+    shown: str
+    note: str = ""
+    tone: str = ""
+
+
+class Column(NamedTuple):
+    """A column of a table; `kind` is its class: number, when, long or empty."""
+
+    name: str
+    heading: str
+    kind: str
+
+
+class Row(NamedTuple):
+    """A row of a table: its values by column, and what its hidden columns say."""
+
+    cells: dict[str, Any]
+    depth: int | None
+    number: str | None
+    shown_as: str | None
+
+
+class Table(NamedTuple):
+    """A table of a page."""
+
+    columns: list[Column]
+    rows: list[Row]
+
+
+class Part(NamedTuple):
+    """What a page shows of a section.
+
+    Attributes:
+        kind: Class of the section: drawn, empty or none.
+        about: The explanation.
+        remark: A further text, not ours.
+    """
+
+    chapter: str
+    title: str
+    about: str
+    kind: str = ""
+    remark: str = ""
+    svg: str = ""
+    tiles: Sequence[Tile] = ()
+    groups: Sequence[dict[str, Any]] = ()
+    table: Table | None = None
+
+
+def render_page(template: str, title: str, parts: Sequence[Part], **values: Any) -> str:
+    """Write a page.
+
+    Args:
+        template: Name of a file in `templates/`.
+        title: Text of the browser's tab.
+        parts: Its sections.
+        values: What the header of the template shows.
+
+    Returns:
+        HTML that loads nothing. Texts are escaped.
+    """
+    return _templates().get_template(template).render(title=title, parts=parts, version=__version__, **values)
+
+
+def draw_section(connection: duckdb.DuckDBPyConnection, tables: SectionTables, section: Section) -> Part:
+    """Ask the question of a section, and draw the answer.
+
+    Raises:
+        duckdb.Error: DuckDB cannot compute a figure. A section that takes too much memory says so instead.
+    """
+    try:
+        tables.prepare(section.sql)
+        frame = read_frame(connection.sql(section.sql)) if section.chart in CHARTS else None
+        rows = fetch_dicts(connection.execute(section.sql)) if frame is None else frame.to_dicts()
+    except duckdb.OutOfMemoryException:
+        return Part(section.chapter, section.title, TOO_LARGE, "empty")
+    if not rows:
+        return Part(section.chapter, section.title, "None.", "drawn" if section.chart in CHARTS else "empty")
+    part = Part(section.chapter, section.title, _explain(section.about, len(rows), rows[0].get("total") or 0))
+    if frame is not None:
+        return part._replace(kind="drawn", svg=to_svg(CHARTS[section.chart](frame), section.title))
+    if section.chart == "tiles":
+        return part._replace(
+            tiles=[
+                Tile(name, "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value))
+                for name, value in rows[0].items()
+            ]
+        )
+    if section.chart == "groups":
+        return part._replace(groups=draw_groups(rows))
+    return part._replace(remark=rows[0].get("remark") or "", table=draw_table(rows))
+
+
+def draw_rows(chapter: str, title: str, about: str, rows: Sequence[dict[str, Any]], total: int = 0) -> Part:
+    """Draw the first rows of a section that is not asked in SQL; `total` is how many there are, 0 for no more."""
+    if not rows:
+        return Part(chapter, title, "None.", "empty")
+    some = rows[:_ROWS_MAX]
+    return Part(chapter, title, _explain(about, len(some), max(total, len(rows))), table=draw_table(some))
+
+
+def draw_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Make a table of rows. Their columns name the headings; `firmlake.report.sections` lists special ones."""
+    columns = [
+        Column(name, heading(name), _kind([row[name] for row in rows]))
+        for name in rows[0]
+        if name not in _HIDDEN and not (name in _IF_ANY and all(row[name] is None for row in rows))
+    ]
+    return Table(columns, [Row(row, *(row.get(name) for name in ("depth", "number", "shown_as"))) for row in rows])
+
+
+def draw_groups(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Place the members of groups, each on its shortest path from the head, from left to right.
+
+    Args:
+        rows: The members, grouped by head, each after its parent: head_no, no, parent_no (None for the head), depth,
+            name, number, stake (the fraction that the parent holds), is_held (whether we hold its accounts), is_asked
+            (whether it is the company that the page is about), is_ring,
+            member_count (of the group, including members that are not drawn).
+    """
+    return [_draw_group(list(members)) for _, members in groupby(rows, lambda row: row["head_no"])]
+
+
+def shown_number(name: str, value: Any) -> str:
+    """Write a number.
+
+    Args:
+        name: Name of its column. An ending such as fraction, growth or margin makes it a percentage, `_amount` an
+            amount (1.2 M) without a currency, which the service does not state, score a number with three decimals and
+            ratio one with two; anything else is a count with thousand separators.
+        value: The number.
+    """
+    number = float(value)
+    if _SHARE.search(name):
+        return f"{number:,.1%}"
+    if _AMOUNT.search(name):
+        return _shown_amount(number)
+    if _SCORE.search(name):
+        return f"{number:.3f}"
+    return f"{number:,.2f}" if _RATIO.search(name) else f"{value:,.0f}"
+
+
+def shown_change(name: str, before: Any, now: Any) -> str:
+    """Write by how much a figure changed: with its sign, percentages in points; empty if it is the same or unknown."""
+    if before is None or now is None or before == now:
+        return ""
+    change = float(now) - float(before)
+    text = f"{abs(change) * 100:,.1f} points" if _SHARE.search(name) else shown_number(name, abs(now - before))
+    return f"{'+' if change > 0 else MINUS}{text}" if re.search("[1-9]", text) else ""
+
+
+def heading(name: str) -> str:
+    """Write the heading of a column."""
+    if name in _HEADINGS:
+        return _HEADINGS[name]
+    return _AMOUNT.sub("", name).replace("_", " ").replace("ebitda", "EBITDA")
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        finalize=_readable,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    made.globals["shown_number"] = shown_number
+    made.tests["figure"] = _is_number
+    made.filters["split_days"] = lambda value: _DAY.split(str(value))
+    return made
+
+
+def _readable(value: Any) -> Any:
+    """Replace control characters in a text that is not HTML yet."""
+    return _CONTROL.sub(chr(0xFFFD), value) if type(value) is str else value
+
+
+def _explain(about: str, count: int, total: int) -> str:
+    """Add to an explanation of how many rows these are the first."""
+    return " ".join(filter(None, [about, f"Shown: {count:,} of {total:,}." if total > count else ""]))
+
+
+def _kind(values: Sequence[Any]) -> str:
+    """Choose the class of a column: numbers align right, dates and ids do not wrap, long texts get more width."""
+    known = [value for value in values if value is not None]
+    texts = [value for value in known if isinstance(value, str)]
+    if all(_is_number(value) for value in known) or (known and all(map(_RANK.fullmatch, texts)) and texts == known):
+        return "number"
+    if all(isinstance(value, date) for value in known) or (texts == known and all(map(_ID.fullmatch, texts))):
+        return "when"
+    return "long" if any(len(text) > _LONG_TEXT for text in texts) else ""
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, str | bool | date | datetime) and hasattr(value, "__float__")
+
+
+def _shown_amount(number: float) -> str:
+    for unit, name in _UNITS:
+        if abs(number) >= unit * (10 if name == "k" else 0.9995):
+            scaled = number / unit
+            return f"{scaled:,.1f} {name}" if abs(scaled) < 99.95 else f"{scaled:,.0f} {name}"
+    return f"{number:,.0f}"
+
+
+def _draw_group(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    head, rows = members[0], _assign_rows(members)
+    tops = {no: row * (_BOX_HEIGHT + _BOX_SPACE) + _BOX_SPACE // 2 for no, row in rows.items()}
+    boxes = [
+        member | {"x": member["depth"] * _BOX_STEP, "y": tops[member["no"]], "parent_y": tops.get(member["parent_no"])}
+        for member in members
+    ]
+    width = max(box["x"] for box in boxes) + _BOX_WIDTH + 2
+    height = (max(rows.values()) + 1) * (_BOX_HEIGHT + _BOX_SPACE)
+    return head | {"boxes": boxes, "width": width, "height": height, "left_out": head["member_count"] - len(members)}
+
+
+def _assign_rows(members: Sequence[dict[str, Any]]) -> dict[int, int]:
+    """Assign a row to each member: a leaf gets a row of its own, a parent the row of its first child."""
+    children: dict[int, list[int]] = {member["no"]: [] for member in members}
+    for member in members[1:]:
+        children[member["parent_no"]].append(member["no"])
+    rows: dict[int, int] = {}
+    free_rows = iter(range(len(members)))
+
+    def assign(member: int) -> int:
+        below = [assign(child) for child in children[member]]
+        rows[member] = below[0] if below else next(free_rows)
+        return rows[member]
+
+    assign(members[0]["no"])
+    return rows
