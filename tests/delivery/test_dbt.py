@@ -91,9 +91,9 @@ def output_of(place):
 
 @pytest.mark.slow
 def test_the_package_runs_on_what_was_loaded(weeks, place, tmp_path):
-    program = os.environ.get("FIRMLAKE_DBT") or shutil.which("dbt")
+    program = os.environ.get("DBT_PROGRAM") or shutil.which("dbt")
     if program is None:
-        pytest.skip("FIRMLAKE_DBT=.../bin/dbt, with dbt-duckdb and dbt-postgres in an environment of its own")
+        pytest.skip("DBT_PROGRAM=.../bin/dbt, with dbt-duckdb and dbt-postgres in an environment of its own")
     folders = weeks(0)
     deliver(folders, place)
     project, output = tmp_path / "dbt", output_of(place)

@@ -11,9 +11,8 @@ import pytest
 
 from enrich.desk import Desk
 
-pytest.importorskip("mcp")
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from firmlake.core.errors import UsageError
+from firmlake.explore.assistant import Assistant
 
 
 @pytest.fixture
@@ -26,6 +25,10 @@ def desk(sandbox, tmp_path):
 
 def talk(desk, work):
     """Start the command as an assistant does, and let a client work with it."""
+    pytest.importorskip("mcp")
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     environment = {**os.environ, **desk.environment}
     parameters = StdioServerParameters(command=sys.executable, args=["-m", "firmlake", "mcp"], env=environment)
 
@@ -74,6 +77,15 @@ def test_an_assistant_reads_the_warehouse_and_nothing_else(desk, sandbox, tmp_pa
 
     talk(desk, work)
     assert sandbox.ledger()["summary"] == before
+
+
+def test_each_tool_answers_from_the_warehouse(desk):
+    assistant = Assistant(desk.folders)
+    answers = [assistant.query("FROM companies"), assistant.describe(), assistant.dictionary("financials")]
+    answers += [assistant.company("BE 0200.000.043"), assistant.changes("2020-01-01")]
+    assert all(json.loads(answer)["rows"] for answer in answers)
+    with pytest.raises(UsageError, match="2026-01-31"):
+        assistant.changes("soon")
 
 
 def test_without_the_extra_the_command_says_what_to_install(desk, monkeypatch):

@@ -48,7 +48,7 @@ _COLUMNS: Final = """
     WHERE NOT internal AND if(schema_name = 'lists', 'lists."' || table_name || '"', table_name) = ?
     ORDER BY column_index
 """
-_SINCE: Final = f"FROM changes_since(?::TIMESTAMP) LIMIT {_ROWS_MAX + 1}"
+_SINCE: Final = f"FROM changes WHERE found_at >= ? ORDER BY found_at DESC LIMIT {_ROWS_MAX + 1}"
 _OF_COMPANY: Final = "FROM {} WHERE country = ? AND company_number = ? LIMIT 100"
 _TABLES: Final = (
     "companies", "portfolio", *(table for tables in COMPANY_TABLES.values() for table in tables), "findings",
