@@ -22,6 +22,7 @@ first in a FROM; prefer FROM, because DuckDB 1.4.0 cannot read WITH in a macro.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -122,8 +123,7 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
     for definition in made:
         create_view(connection, definition)
     create_list_views(connection)
-    for statement in _comments(connection, made):
-        connection.execute(statement)
+    connection.execute(";".join(_comments(connection, made)) or "SELECT 1")
     comment_list_views(connection)
     if not is_made:
         connection.execute(f"CREATE OR REPLACE MACRO {MARK}() AS '{_hash()}'")
@@ -152,6 +152,9 @@ def describe_columns(
     The meaning comes from the file of the relation, or else from the relations that it reads; it is empty if unknown.
     """
     made = {definition.name: definition for definition in definitions()}
+    types: defaultdict[str, dict[str, str]] = defaultdict(dict)  # from the catalogue; DESCRIBE plans each view again
+    for name, column, kind in connection.execute(_TYPES).fetchall():
+        types[name][column] = kind
     found = {
         name: {column.name: (duckdb_type(column), column.comment_in_view) for column in table.columns}
         for name, table in WAREHOUSE_TABLES.items()
@@ -161,15 +164,22 @@ def describe_columns(
         if name not in found:
             one = made[name]
             read = [describe(other) for other in one.reads if other not in made or made[other].kind in _RELATIONS]
-            columns = connection.execute(f"DESCRIBE SELECT * FROM {one.example}").fetchall()  # noqa: S608 - our own
+            if one.kind == "macro":
+                rows = connection.execute(f"DESCRIBE SELECT * FROM {one.example}").fetchall()  # noqa: S608 - our own
+                types[name] = {column: kind for column, kind, *_ in rows}
             found[name] = {
                 column: (kind, one.columns.get(column) or next((r[column][1] for r in read if column in r), ""))
-                for column, kind, *_ in columns
+                for column, kind in types[name].items()
             }
         return found[name]
 
     return {definition.name: describe(definition.name) for definition in wanted}
 
+
+_TYPES = """
+    SELECT table_name, column_name, data_type FROM duckdb_columns()
+    WHERE database_name = current_database() AND schema_name = 'main' ORDER BY table_name, column_index
+"""
 
 _FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
 
