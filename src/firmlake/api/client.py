@@ -15,7 +15,7 @@ from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
-from firmlake.api.retry import Retries, TryAgainError, give_up
+from firmlake.api.retry import Policy, TryAgainError, give_up
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
@@ -155,21 +155,9 @@ class Client:
         on_answer = on_answer or self._on_answer
         breaker, wait = self._breaker_of(request), partial(self._wait, request.endpoint)
         failed_probe_count = breaker.failed_probe_count
-        retries = Retries(
-            tries or self._api.tries,
-            self._api.retry_wait_max_seconds,
-            self._budget,
-            self._timing,
-            outlasts=lambda: self._has_connected and is_patient,
-        )
+        policy = self._policy(tries or self._api.tries, wait, is_patient)
         try:
-            while True:
-                try:
-                    return self._try(request, check, attempts, is_patient, on_answer)
-                except TryAgainError as error:
-                    seconds, why = retries.after(error)
-                self._on_wait(why)
-                wait(seconds)
+            return policy.carry_out(lambda: self._try(request, check, attempts, is_patient, on_answer))
         except TryAgainError as error:
             if probe := self._probe(request, attempts, on_answer):
                 breaker.enter(wait, probe)  # decides whether the service or this request is at fault
@@ -183,6 +171,17 @@ class Client:
         except FirmlakeError as error:
             self._note_end(request, error)
             raise
+
+    def _policy(self, tries: int, sleep: Callable[[float], None], is_patient: bool) -> Policy:
+        return Policy(
+            tries,
+            self._api.retry_wait_max_seconds,
+            self._budget,
+            self._timing,
+            sleep=sleep,
+            has_connected=lambda: self._has_connected and is_patient,
+            tell=self._on_wait,
+        )
 
     def _note_end(self, request: Request, error: FirmlakeError) -> None:
         """Remember errors that make further requests pointless, to one endpoint or to the whole service."""
@@ -270,6 +269,7 @@ class Client:
         self._wait(request.endpoint, seconds)
 
     def _wait(self, endpoint: str, seconds: float) -> None:
+        """Wait. This takes no request, because tenacity keeps its arguments alive until the next garbage collection."""
         self._stop_if_ended(endpoint)
         self._sleep(seconds)
         self._stop_if_ended(endpoint)
