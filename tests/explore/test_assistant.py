@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from enrich.desk import Desk
-
 from firmlake.core.errors import UsageError
 from firmlake.explore.assistant import Assistant
 
