@@ -39,6 +39,7 @@ def read_address(base_url: str) -> Address:
     try:
         parts = urlsplit(base_url.strip())
         host, port = parts.hostname or "", parts.port
+        host.encode("idna")
     except ValueError:
         raise SettingsError("api.base_url is not an address", "Give one such as https://api.example.com") from None
     if parts.scheme not in ("http", "https") or not host:

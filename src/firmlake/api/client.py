@@ -35,7 +35,7 @@ from firmlake.core.errors import (
 from firmlake.core.settings import ApiSettings
 
 if TYPE_CHECKING:
-    import httpx
+    import httpcore
 
 __all__ = ["Access", "Answer", "Client"]
 
@@ -66,7 +66,7 @@ class Client:
         stop: Set this event to interrupt: waits end at once, requests in flight have 8 s left, and no request is sent.
         budget: Budget of retries; None makes the default one.
         make_breaker: Makes the circuit breaker of an endpoint; None makes the default one.
-        transport: A transport for tests; None connects to the service.
+        pool: Takes the place of connections to the service, in tests.
         timing: Where time and chance come from.
         on_wait: Called from any thread with the reason why a request waits, and with an empty text when a request is
             answered.
@@ -83,7 +83,7 @@ class Client:
         stop: threading.Event | None = None,
         budget: RetryBudget | None = None,
         make_breaker: Callable[[], CircuitBreaker] | None = None,
-        transport: httpx.BaseTransport | None = None,
+        pool: httpcore.ConnectionPool | None = None,
         timing: Timing = REAL,
         on_wait: Callable[[str], object] = lambda why: None,
     ) -> None:
@@ -101,7 +101,7 @@ class Client:
         self._answered: dict[str, tuple[Request, Check | None]] = {}
         self._end: FirmlakeError | None = None
         self._ends: dict[str, FirmlakeError] = {}
-        self._connection = Connection(self._api, self._token, self._stop, timing, transport)
+        self._connection = Connection(self._api, self._token, self._stop, timing, pool)
 
     def __enter__(self) -> Client:
         return self
