@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.api import answers
-from firmlake.api.answers import read_answer
-from firmlake.api.element import Element
+from firmlake.api.answers import Element, read_answer
 from firmlake.core.errors import UnusableAnswerError
 from support import ACME, BOLT, DATASETS, body, examples, found, lookalike, not_found, party, period
 

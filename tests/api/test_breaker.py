@@ -2,7 +2,7 @@
 
 import pytest
 
-from firmlake.api.breaker import CircuitBreaker, RetryBudget
+from firmlake.api.retry import CircuitBreaker, RetryBudget
 from firmlake.core.errors import ServiceError
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from firmlake.api import requests
 from firmlake.api.authorization import read_token
-from firmlake.api.breaker import CircuitBreaker, RetryBudget
+from firmlake.api.retry import CircuitBreaker, RetryBudget
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.answers import read_answer
-from firmlake.api.nearly_json import repaired
+from firmlake.api.answers import read_answer, repaired
 from support import ACME, BOLT, DATASETS, body, examples, found, party, period, slow
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firmlake.api import requests
 from firmlake.api.exchange import Answer
-from firmlake.api.refusal import read_lines, read_message
+from firmlake.api.judge import read_lines, read_message
 from firmlake.core.settings import ApiSettings
 from support import ACME, NOON
 

@@ -10,8 +10,7 @@ import pytest
 import firmlake_sandbox
 from firmlake.api import requests
 from firmlake.api.authorization import Token
-from firmlake.api.throttle.file import FileStore
-from firmlake.api.throttle.throttle import SharedThrottle
+from firmlake.api.throttle.throttle import FileStore, SharedThrottle
 from firmlake.core import errors
 from firmlake.core.company import normal_form
 from firmlake.core.settings import ApiSettings

@@ -12,7 +12,7 @@ import pytest
 from firmlake.api import requests
 from firmlake.api.answers import read_answer
 from firmlake.api.authorization import Token, read_token
-from firmlake.api.throttle.choose import open_throttle
+from firmlake.api.throttle.throttle import open_throttle
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings

@@ -9,10 +9,9 @@ import pytest
 
 from firmlake.api import requests
 from firmlake.api.exchange import Answer
-from firmlake.check.limits import choose_repeated
+from firmlake.check.limits import choose_repeated, find_messages, find_not_found
 from firmlake.check.questions import find_credits
 from firmlake.check.talk import EXPOSED_MAX, Talk
-from firmlake.check.wording import find_messages, find_not_found
 from firmlake.core.errors import Stopped
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.check import Checked

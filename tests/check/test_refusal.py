@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.api.exchange import Answer
-from firmlake.api.refusal import read_lines
+from firmlake.api.judge import read_lines
 from firmlake.api.requests import Request
-from firmlake.check.refusal import find_bounds, suggest_names
+from firmlake.check.examples import find_bounds, suggest_names
 from firmlake.check.talk import pagination
 
 OURS = {"companies": "companies", "country": "countryCode", "company_number": "companyNumber"}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from firmlake.check.spelling import find_spelling
+from firmlake.check.questions import find_spelling
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.contact import choose_companies

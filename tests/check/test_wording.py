@@ -9,7 +9,7 @@ import msgspec
 
 from firmlake.api import requests
 from firmlake.api.exchange import Answer
-from firmlake.check.wording import find_language, find_not_found
+from firmlake.check.limits import find_language, find_not_found
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from support import ACME, BOLT, NOON, found, lookalike

@@ -77,7 +77,7 @@ class Schedule:
 @pytest.fixture
 def schedule(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedule:
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    monkeypatch.setattr("firmlake.api.breaker.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
     return Schedule(sandbox, tmp_path / "data", COUNT)
 
 

@@ -23,7 +23,7 @@ STATUS = {403: "forbidden", 500: "unavailable", "html": "unavailable", 404: "una
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
     # Eight failures in a row, then short pauses and little patience.
-    monkeypatch.setattr("firmlake.api.breaker.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
     with start_other_service() as service:
         yield Desk(tmp_path, service)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firmlake.api.authorization import read_token
-from firmlake.api.throttle.choose import open_throttle
+from firmlake.api.throttle.throttle import open_throttle
 from firmlake.core.settings import ApiSettings, PathSettings, Settings
 from firmlake.enrich.plan import plan, plan_redrive
 from firmlake.terminal.plan import describe_plan, plan_content

@@ -10,8 +10,7 @@ import pytest
 from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
-from firmlake.api.throttle.file import FileStore
-from firmlake.api.throttle.throttle import SharedThrottle
+from firmlake.api.throttle.throttle import FileStore, SharedThrottle
 from firmlake.api.timing import Timing
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings

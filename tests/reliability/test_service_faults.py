@@ -53,7 +53,7 @@ def test_a_tenth_of_5xx_and_a_fiftieth_of_resets_cost_at_most_a_fifth_more(
 def test_a_service_that_dies_gets_few_requests_and_the_run_ends_resumable(
     case, sandbox, make_lake, undisturbed, monkeypatch, record_property
 ):
-    monkeypatch.setattr("firmlake.api.breaker.CircuitBreaker.__init__.__defaults__", (8, 0.05, 0.2, 2.0))
+    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.05, 0.2, 2.0))
     kind, count = case
     expected = undisturbed(count)
     lake = make_lake(count)

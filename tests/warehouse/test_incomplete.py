@@ -44,7 +44,7 @@ def test_credits_that_run_out_are_the_services(desk, sandbox: Sandbox):
 
 @pytest.mark.parametrize(("broken", "cause"), [(403, "forbidden"), *slow((500, "outage"))])
 def test_a_dataset_that_is_forbidden_or_down(tmp_path, monkeypatch, broken, cause):
-    monkeypatch.setattr("firmlake.api.breaker.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
     with start_other_service() as service:
         desk = Desk(tmp_path, service)
         service.broken["lookalikes"] = broken

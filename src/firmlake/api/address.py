@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from firmlake.core.errors import SettingsError
 
-__all__ = ["read_address", "without_query"]
-
 
 class Address(NamedTuple):
     """The address of the service.

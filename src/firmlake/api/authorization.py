@@ -13,8 +13,6 @@ from typing import Any
 from firmlake.core.errors import SettingsError
 from firmlake.core.redaction import keep_secret
 
-__all__ = ["Token", "read_token"]
-
 TOKEN = "FIRMLAKE_API_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "FIRMLAKE_API_TOKEN_FILE"  # noqa: S105
 

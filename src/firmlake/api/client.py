@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from firmlake.api.authorization import Token
-from firmlake.api.breaker import CircuitBreaker, Probe, RetryBudget
 from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
-from firmlake.api.retry import Policy, TryAgainError, give_up
+from firmlake.api.retry import CircuitBreaker, Policy, Probe, RetryBudget, TryAgainError, give_up
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
@@ -37,7 +36,6 @@ from firmlake.core.settings import ApiSettings
 if TYPE_CHECKING:
     import httpcore
 
-__all__ = ["Access", "Answer", "Client"]
 
 OnAnswer = Callable[[Answer], object]
 

@@ -13,11 +13,13 @@ import re
 import socket
 import ssl
 import threading
+import time
 import zlib
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from importlib.util import find_spec
+from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -29,13 +31,10 @@ from firmlake.api.authorization import Token
 from firmlake.api.exchange import Answer, Failure, choose_headers
 from firmlake.api.requests import Request
 from firmlake.api.timing import Timing
-from firmlake.api.wire import Deadline, DeadlineBackend
 from firmlake.core.errors import SettingsError
 from firmlake.core.redaction import redact_whole
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import one_line
-
-__all__ = ["Connection"]
 
 GRACE_SECONDS = 8.0
 """Time left for a request in flight after an interrupt; the run must end within 10 s."""
@@ -389,3 +388,94 @@ def _read_proxy(url: str) -> httpcore.Proxy:
     return httpcore.Proxy(
         httpcore.URL(scheme=parts.scheme, host=parts.hostname, port=parts.port, target=parts.path or "/"), auth
     )
+
+
+_SLICE_SECONDS = 0.5
+"""How often a waiting read checks for an interrupt."""
+_READ_BYTES = 1_048_576
+"""Bytes read at once, usually a whole answer; httpcore asks for 64 KiB."""
+
+
+class Deadline(threading.local):
+    """The deadline of each thread's current try.
+
+    Args:
+        stop: Set when the run is interrupted; the try then has `grace_seconds` left.
+        grace_seconds: Long enough to receive an answer that is paid for, short enough for the process to end in time.
+    """
+
+    def __init__(self, stop: threading.Event, grace_seconds: float) -> None:
+        self._stop = stop
+        self._grace_seconds = grace_seconds
+        self._at = float("inf")
+        self._is_ending = False
+
+    def start(self, seconds: float) -> None:
+        """Begin a try that may take this many seconds."""
+        self._at = time.monotonic() + seconds
+        self._is_ending = False
+
+    def left(self) -> float:
+        """Return the seconds left; 0 after the deadline."""
+        now = time.monotonic()
+        if self._stop.is_set() and not self._is_ending:
+            self._is_ending = True
+            self._at = min(self._at, now + self._grace_seconds)
+        return max(0.0, self._at - now)
+
+
+class DeadlineBackend(httpcore.NetworkBackend):
+    """Opens connections whose every operation respects the thread's deadline."""
+
+    def __init__(self, inner: httpcore.NetworkBackend, deadline: Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect within the time left."""
+        seconds = _shorter(timeout, self._deadline.left())
+        if not seconds:
+            raise httpcore.ConnectTimeout("deadline")
+        return _Stream(self._inner.connect_tcp(host, port, seconds, local_address, socket_options), self._deadline)
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        patience = time.monotonic() + (float("inf") if timeout is None else timeout)
+        while (seconds := min(self._deadline.left(), patience - time.monotonic())) > 0:
+            with contextlib.suppress(httpcore.ReadTimeout):
+                return self._inner.read(max(max_bytes, _READ_BYTES), min(seconds, _SLICE_SECONDS))
+        raise httpcore.ReadTimeout("silence" if self._deadline.left() else "deadline")
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if not (seconds := _shorter(timeout, self._deadline.left())):
+            raise httpcore.WriteTimeout("deadline")
+        self._inner.write(buffer, seconds)
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        if not (seconds := _shorter(timeout, self._deadline.left())):
+            raise httpcore.ConnectTimeout("deadline")
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, seconds), self._deadline)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def _shorter(timeout: float | None, left: float) -> float:
+    return left if timeout is None else min(timeout, left)

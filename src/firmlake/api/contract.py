@@ -11,23 +11,6 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Raw, Struct, field
 
-__all__ = [
-    "CREATED_BY",
-    "DATASETS",
-    "KNOWN_VALUES",
-    "LIST_NAME",
-    "Addition",
-    "BigInt",
-    "Envelope",
-    "FailedEntry",
-    "Field",
-    "Group",
-    "Identifier",
-    "ListEntry",
-    "ListPage",
-    "Pagination",
-]
-
 FieldKind = Literal["text", "date", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"]
 """Types of values. money has up to 2 decimals, decimal and ratio 4, fraction 6 (0 to 1); score is a float; codes is an
 array of texts. No field here is a decimal: the setting `contract.types` turns an integer into one."""

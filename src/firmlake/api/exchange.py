@@ -14,8 +14,6 @@ from firmlake.api.requests import Request
 from firmlake.core.settings import NameSettings
 from firmlake.core.text import one_line
 
-__all__ = ["Answer", "choose_headers", "is_success", "read_credits"]
-
 _KEPT = re.compile(
     r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?|[a-z-]*(credit|quota)[a-z-]*"
 )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import secrets
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,23 +21,15 @@ import msgspec
 from firmlake.api.address import read_address
 from firmlake.api.authorization import Token, read_token
 from firmlake.api.client import Access, Client
-from firmlake.api.embedded import start_embedded
-from firmlake.api.throttle.budget import RequestBudget
-from firmlake.api.throttle.choose import look_ahead, open_throttle
-from firmlake.api.throttle.forecast import Forecast
-from firmlake.api.throttle.throttle import Throttle
+from firmlake.api.throttle.throttle import Forecast, RequestBudget, Throttle, look_ahead, open_throttle
 from firmlake.api.timing import REAL
+from firmlake.core.child import without_token
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import AuthorizationError, SettingsError, ThrottleStoreError
-from firmlake.core.files import read_json, write_json
+from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, ThrottleStoreError
+from firmlake.core.files import make_folder, read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.settings import SANDBOX, ApiSettings, Settings
 from firmlake.core.settings_layers import check_named
-
-__all__ = [
-    "check_access", "check_service", "connect", "expect_waits", "is_service", "is_stamped", "key_of", "open_access",
-    "service_name", "stamp_service",
-]  # fmt: skip
 
 
 class _Stamp(msgspec.Struct, frozen=True):
@@ -215,3 +213,56 @@ def _shown(name: str) -> str:
 
 def _stamp_path(folders: Folders) -> Path:
     return folders.state / "service.json"
+
+
+_MODULE = "firmlake_sandbox"
+
+
+class Embedded(NamedTuple):
+    """The address and token of a running embedded service."""
+
+    base_url: str
+    token: Token
+
+
+@contextmanager
+def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
+    """Start the embedded service with the limits of the settings, and stop it afterwards.
+
+    Payments are kept in the data folder, if there is one, so that a resumed run pays for no company twice. The service
+    exits when its standard input closes, so it ends with this process even if this process is killed.
+
+    Raises:
+        FirmlakeError: The service does not start.
+    """
+    secret = secrets.token_urlsafe(24)
+    options: dict[str, object] = {
+        "--companies-per-request": api.companies_per_request,
+        "--records-per-request": api.records_per_request,
+        "--page-limit-max": api.page_limit_max,
+        "--requests-per-minute": api.requests_per_minute,
+    }
+    if folders.data.exists():
+        make_folder(folders.state)
+        options["--paid"] = folders.state / "embedded_paid.bin"
+    command = [sys.executable, "-P", "-m", _MODULE, "--exit-with-parent"]
+    command += [part for name, value in options.items() for part in (name, str(value))]
+    process = subprocess.Popen(  # noqa: S603 - our own module
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**without_token(os.environ), "FIRMLAKE_SANDBOX_TOKEN": secret},
+        start_new_session=True,  # a Ctrl-C must not end the service while requests are in flight
+    )
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        if not line:
+            raise FirmlakeError("The embedded service did not start", f"Try `{sys.executable} -m {_MODULE}` to see why")
+        yield Embedded(json.loads(line)["base_url"], Token(secret))
+    finally:
+        process.terminate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from firmlake.core.clock import utc_now as utc
 
-__all__ = ["REAL", "Timing"]
-
 
 class Timing(NamedTuple):
     """The sources of time and randomness of a client.

@@ -7,8 +7,6 @@ import re
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, NameSettings
 
-__all__ = ["NOT_FOUND", "is_about", "says_unknown", "wording"]
-
 NOT_FOUND = 404
 
 

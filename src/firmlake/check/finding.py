@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-__all__ = ["VERDICTS", "Finding", "needs_you"]
-
 Verdict = Literal["as_assumed", "covered", "needs_you", "not_observed"]
 
 VERDICTS: dict[Verdict, str] = {

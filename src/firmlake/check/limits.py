@@ -1,24 +1,28 @@
-"""Findings about the limits of one request: records per page, companies, and companies times records.
+"""Findings about the limits of one request, and about messages: language, unknown companies, form of refusals.
 
 The limit of companies is tested by naming one company many times in a request.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
+from firmlake.api.answers import read_answer
 from firmlake.api.exchange import Answer
-from firmlake.api.refusal import read_lines
-from firmlake.check.examples import describe_refusal
+from firmlake.api.judge import MESSAGE_KEYS, read_lines, read_message
+from firmlake.api.unknown import NOT_FOUND, is_about, wording
+from firmlake.check.examples import describe_refusal, find_bounds, language_header, with_language_header
 from firmlake.check.finding import Finding
-from firmlake.check.refusal import find_bounds
 from firmlake.check.talk import Talk, bearing_loss, content_of, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
-
-__all__ = ["choose_repeated", "find_companies_cap", "find_page_cap", "find_records_cap"]
+from firmlake.core.errors import UnusableAnswerError
+from firmlake.core.text import shown
 
 _HALVINGS_MAX = 12
 
@@ -133,9 +137,6 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
     return _capped(talk, row, f"no cap: companies x limit of {page * most} is accepted", records_per_request=0)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _asking(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]:
     return lambda size: bearing_loss(talk, lambda: ask(size))
 
@@ -202,3 +203,166 @@ def _unclear(row: str, answer: Answer) -> Finding:
         row, f"refused, apparently not for its size: {describe_refusal(answer)}", "needs_you",
         next_step="Compare the message with the service's documentation",
     )  # fmt: skip
+
+
+_PASSING = re.compile(r"later|try again|time.?out|temporar|unavailable|internal|overload|maintenance", re.IGNORECASE)
+"""Words of a passing fault. Taken for the message about unknown companies, it would hide all that fail."""
+_MESSAGE_MAX = 200
+_LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Language", "X-Accept-Language", "Lang")
+
+
+def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
+    """Find the header that selects the language, which changes names and places."""
+    row, ours = "language header", language_header(talk)
+    for header in filter(None, dict.fromkeys((ours, *_LANGUAGE_HEADERS))):
+        changes = with_language_header(talk, header)
+        tried = msgspec.structs.replace(
+            talk.api.requests, **{key.rpartition(".")[2]: text for key, text in changes.items()}
+        )
+        told = [_names(talk.bulk(dataset, companies, requests=tried, language=language)) for language in ("NL", "FR")]
+        dutch, french = told
+        other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
+        if other is None:
+            continue
+        talk.api = msgspec.structs.replace(talk.api, requests=tried)
+        example = f"{dutch[other]!r}, {french[other]!r}"
+        settings = {} if header == ours else changes
+        return Finding(row, f"{header}: {example}", "covered" if settings else "as_assumed", settings)
+    return Finding(row, "names are the same in every language, whichever header asks for it", "not_observed")
+
+
+def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company | None) -> Finding:
+    """Find how the service answers about a company that does not exist."""
+    row, usual = "company not found", talk.api.names.not_found_message
+    if stranger is None:
+        return Finding(row, "no company that does not exist was requested", "not_observed")
+    alone, beside = talk.bulk(dataset, [stranger]), talk.bulk(dataset, [known, stranger])
+    if stranger not in beside.request.companies:
+        beside = alone
+    both = read_json(beside.body)
+    elements: list[Any] = both if isinstance(both, list) else []
+    if not (beside.is_success and elements):
+        return _refused_whole(talk, beside, stranger)
+    said = [
+        element.get("message") for element in elements if isinstance(element, dict) and element.get("data") is None
+    ]  # fmt: skip
+    also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
+    if not said:
+        if len(elements) > 1:
+            return Finding(row, f"the service knows {stranger} too", "not_observed")
+        seen = f"no element about {stranger}, which does not exist{also}"
+        return Finding(row, f"{seen}; a run asks two more times, beside a known company", "covered")
+    message = next((text for text in said if isinstance(text, str) and text), None)
+    if message is None:
+        return Finding(
+            row, f"an element without data or message{also}", "needs_you",
+            next_step="Report this service: firmlake cannot tell unknown companies from failed ones",
+        )  # fmt: skip
+    if message == usual:
+        return Finding(row, f"{message!r}{also}", "covered" if also else "as_assumed")
+    if _is_passing(message):
+        return Finding(
+            row, f"{shown(message)[:_MESSAGE_MAX]!r}{also}, which may be said of any company", "needs_you",
+            next_step="Run the check again later. If only an unknown company is answered in these words, set "
+            "api.names.not_found_message to them",
+        )  # fmt: skip
+    message = wording(stranger, message)  # so that it stands for other companies too
+    names = msgspec.structs.replace(talk.api.names, not_found_message=message)
+    talk.api = msgspec.structs.replace(talk.api, names=names)
+    return Finding(row, f"{message!r}{also}", "covered", {"api.names.not_found_message": message})
+
+
+def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
+    """Find how the service answers without records or problems: with a message beside data, or without `data`."""
+    row, usual = "answers without records", talk.api.names.success_message
+    contents = [read_json(answer.body) for answer in answers.values() if answer.is_success]
+    elements = [
+        element
+        for content in contents
+        if isinstance(content, list)
+        for element in content
+        if isinstance(element, dict)
+    ]  # fmt: skip
+    said = {str(element["message"]) for element in elements if element.get("data") and element.get("message")}
+    absent = sum(element.get("data") is None and not element.get("message") for element in elements)
+    if unsaid := _count_unsaid(answers):
+        step = "A run gives such companies up: ask the service what an element without data, message and name means"
+        return Finding(row, f"{unsaid} of {len(elements)} have no data, message or name", "needs_you", next_step=step)
+    seen = [f"{message!r} beside records" for message in sorted(said)[:2]]
+    seen += [f"no `data` for {absent} of {len(elements)}; read as no records if the company has a name"] * bool(absent)
+    if not seen:
+        return Finding(row, "no message beside records, and `data` is always there", "as_assumed")
+    if {message.casefold() for message in said} <= {usual.casefold()}:
+        return Finding(row, "; ".join(seen), "covered")
+    if len(said) > 1 or any(map(_is_passing, said)):
+        step = "A company without records fails if its message is not api.names.success_message: report this service"
+        return Finding(row, "; ".join(seen), "needs_you", next_step=step)
+    names = msgspec.structs.replace(talk.api.names, success_message=min(said))
+    talk.api = msgspec.structs.replace(talk.api, names=names)
+    return Finding(row, "; ".join(seen), "covered", {"api.names.success_message": min(said)})
+
+
+def find_errors(talk: Talk, company: Company) -> Finding:
+    """Find how the service refuses a whole request: from an earlier refusal, or by asking for a huge page."""
+    row = "whole-request errors"
+    refused = next((answer for answer in reversed(talk.answers) if is_refusal(answer)), None)
+    refused = refused or _provoke(talk, company)
+    if refused is None:
+        return Finding(row, "no request was refused", "not_observed")
+    content = read_json(refused.body)
+    if isinstance(content, dict) and isinstance(content.get("message"), str) and "status" in content:
+        return Finding(row, describe_refusal(refused), "as_assumed")
+    key = next((key for key in MESSAGE_KEYS if isinstance(content, dict) and key in content), None)
+    form = f"JSON with {key!r}" if key else refused.headers.get("content-type", "no content type")
+    return Finding(row, f"{form}: {describe_refusal(refused)}", "covered")
+
+
+def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
+    """Describe a service that refuses a whole request because of a company that does not exist."""
+    row, said = "company not found", describe_refusal(answer)
+    seen = f"a request that names one is answered for no company ({said})"
+    if answer.status == NOT_FOUND and is_about(talk.api, stranger, read_message(answer)):
+        return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
+    if answer.status == NOT_FOUND and answer.request.method == "GET" and (message := read_message(answer)):
+        message = wording(stranger, message)
+        names = msgspec.structs.replace(talk.api.names, not_found_message=message)
+        talk.api = msgspec.structs.replace(talk.api, names=names)
+        return Finding(row, f"404: {message!r}", "covered", {"api.names.not_found_message": message})
+    step = "Runs give such companies up, and ask for them again each time"
+    if not answer.is_success:
+        step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"
+    return Finding(row, seen, "needs_you", next_step=step)
+
+
+def _is_passing(message: str) -> bool:
+    """Return whether a message may tell of a passing fault."""
+    return bool(_PASSING.search(message)) or len(message) > _MESSAGE_MAX
+
+
+def _count_unsaid(answers: Mapping[str, Answer]) -> int:
+    """Count the elements that say nothing about their company."""
+    count = 0
+    for dataset, answer in answers.items():
+        if answer.is_success:
+            with suppress(UnusableAnswerError):
+                count += sum(
+                    element.problem is not None and element.problem.code == "nothing_said"
+                    for element in read_answer(dataset, answer.body)
+                )
+    return count
+
+
+def _names(answer: Answer) -> dict[str, str]:
+    """Return the name and place of each company; elements may come in any order."""
+    content = content_of(answer)
+    elements = [element for element in content if isinstance(element, dict)] if isinstance(content, list) else []
+    identifiers = [one for element in elements if isinstance(one := element.get("identifier"), dict)]
+    return {
+        f"{one.get('country')} {one.get('companyNumber')}": f"{one.get('name')}, {one.get('place')}"
+        for one in identifiers
+    }
+
+
+def _provoke(talk: Talk, company: Company) -> Answer | None:
+    answer = talk.single("financials", company, 10**6, 0)
+    return answer if is_refusal(answer) else None

@@ -19,11 +19,10 @@ import polars as pl
 
 from firmlake.api import service
 from firmlake.api.exchange import Answer
-from firmlake.api.throttle.budget import RequestBudget
+from firmlake.api.throttle.throttle import RequestBudget
 from firmlake.api.timing import REAL
 from firmlake.check.finding import Finding, needs_you
-from firmlake.check.questions import ask_questions, is_as_expected
-from firmlake.check.spelling import has_two_spellings
+from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
 from firmlake.check.talk import Talk
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError

@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
-from firmlake.api.throttle.forecast import Forecast
+from firmlake.api.throttle.throttle import Forecast
 from firmlake.core.company import Company
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from firmlake.api import service
-from firmlake.api.client import Answer, Client
+from firmlake.api.client import Client
+from firmlake.api.exchange import Answer
 from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedError, Stopped
 from firmlake.core.failure import record_failure
 from firmlake.core.memory import collecting_rarely

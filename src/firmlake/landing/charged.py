@@ -16,8 +16,6 @@ from firmlake.core.settings import RunSettings, Settings
 from firmlake.landing.run import Run
 from firmlake.landing.segments import Header, credits_in
 
-__all__ = ["Account", "refresh_off", "with_refresh_off"]
-
 _NAME = "charged_refresh.json"
 
 

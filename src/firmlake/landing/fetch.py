@@ -16,7 +16,8 @@ from datetime import datetime
 from queue import SimpleQueue
 from zlib import crc32
 
-from firmlake.api.client import Answer, Client
+from firmlake.api.client import Client
+from firmlake.api.exchange import Answer
 from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import (

@@ -19,8 +19,6 @@ from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
 
-__all__ = ["Page", "Wanted", "accompany", "count_pages", "plan_pages", "request_id"]
-
 
 class Wanted(NamedTuple):
     """The next records to fetch for a company.

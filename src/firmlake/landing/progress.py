@@ -16,9 +16,8 @@ import polars as pl
 from msgspec import Raw
 from xxhash import xxh3_64_intdigest
 
-from firmlake.api.answers import read_answer
+from firmlake.api.answers import Element, read_answer
 from firmlake.api.contract import DATASETS
-from firmlake.api.element import Element
 from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError

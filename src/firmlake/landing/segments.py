@@ -32,21 +32,6 @@ from firmlake.core.errors import DamagedError, from_system
 from firmlake.core.files import make_folder, sync_folder, write_file
 from firmlake.core.zstd import CompressionParameter, ZstdError, compress, decompress
 
-__all__ = [
-    "DECISIONS",
-    "ENDS",
-    "GIVEN_UP",
-    "PROVEN",
-    "Header",
-    "Landed",
-    "SegmentWriter",
-    "answered",
-    "credits_in",
-    "list_segments",
-    "read_segment",
-    "rewrite_segment",
-]
-
 _INDEX = struct.Struct("<IIIQI")  # magic, size of the payload; payload: header length, body length, CRC-32 of both
 _CHECKSUM = struct.Struct("<I")
 _MAGIC = 0x184D2A57

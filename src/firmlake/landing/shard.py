@@ -13,9 +13,9 @@ import msgspec
 import polars as pl
 
 from firmlake.api import requests
-from firmlake.api.answers import read_answer
-from firmlake.api.client import Answer, Client
-from firmlake.api.element import Element
+from firmlake.api.answers import Element, read_answer
+from firmlake.api.client import Client
+from firmlake.api.exchange import Answer
 from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS
 from firmlake.api.unknown import NOT_FOUND, is_about, says_unknown
 from firmlake.core.company import Company

@@ -38,8 +38,6 @@ from firmlake.core.settings import ApiSettings
 from firmlake.landing.pages import Page
 from firmlake.landing.run import REDRIVE, Run
 
-__all__ = ["LOOK_AGAIN", "Probe", "Scope", "Standing"]
-
 LOOK_AGAIN = "Run `firmlake check LIST --write FILE` to find settings that fit, then run with --config FILE"
 """The next step where answers differ from the settings."""
 

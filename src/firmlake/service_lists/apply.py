@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from firmlake.api import requests, service
-from firmlake.api.client import Answer, Client
+from firmlake.api.client import Client
+from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
 from firmlake.api.service import stamp_service
 from firmlake.api.unknown import is_about

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
+from firmlake.api.answers import UNREADABLE
 from firmlake.api.contract import Addition, BigInt, FailedEntry, ListEntry, ListPage, ListPagination
-from firmlake.api.element import UNREADABLE
 from firmlake.core.errors import UnusableAnswerError
 
 __all__ = ["AddedContacts", "Listed", "ListedPage", "read_addition", "read_list_page"]

@@ -21,8 +21,9 @@ import msgspec
 
 from firmlake import __version__
 from firmlake.api import requests
-from firmlake.api.client import Answer, Client
+from firmlake.api.client import Client
 from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
+from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import RequestRefusedError, ServiceError, UnusableAnswerError

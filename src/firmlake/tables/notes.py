@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 from msgspec import Raw
 
-from firmlake.api.element import UNREADABLE
+from firmlake.api.answers import UNREADABLE
 from firmlake.core.reasons import Reason
 from firmlake.tables.objects import read_object
 

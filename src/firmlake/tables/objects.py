@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import astuple
 
+from firmlake.api.answers import UNREADABLE
 from firmlake.api.contract import DATASETS, Group
-from firmlake.api.element import UNREADABLE
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.leaves import AS_IT_IS, Leaf, leaves_of, renamed_keys
 

@@ -18,8 +18,8 @@ import msgspec
 import polars as pl
 from msgspec import Raw
 
+from firmlake.api.answers import UNREADABLE
 from firmlake.api.contract import Group
-from firmlake.api.element import UNREADABLE
 from firmlake.core.reasons import Reason, make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell

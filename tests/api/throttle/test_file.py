@@ -8,8 +8,7 @@ import pytest
 
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
-from firmlake.api.throttle.choose import open_throttle
-from firmlake.api.throttle.throttle import SharedThrottle, Slot
+from firmlake.api.throttle.throttle import SharedThrottle, Slot, open_throttle
 from firmlake.core.errors import EXIT_STOPPED, SettingsError, ThrottleStoreError
 from firmlake.core.settings import ApiSettings
 

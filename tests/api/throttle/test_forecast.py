@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.throttle.choose import look_ahead, open_throttle
-from firmlake.api.throttle.forecast import forecast
+from firmlake.api.throttle.throttle import forecast, look_ahead, open_throttle
 from firmlake.api.throttle.window import SECOND, Window, answered, take
 from firmlake.core.settings import ApiSettings
 

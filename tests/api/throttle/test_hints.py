@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.throttle.hints import Allowance, read_allowance, read_wait
+from firmlake.api.throttle.window import Allowance, read_allowance, read_wait
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 DATE = "Thu, 01 Jan 2026 13:00:00 GMT"  # the service's clock is an hour ahead of ours

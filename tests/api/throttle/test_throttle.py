@@ -12,9 +12,7 @@ import pytest
 
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
-from firmlake.api.throttle.choose import open_throttle
-from firmlake.api.throttle.file import FileStore, boot_clock
-from firmlake.api.throttle.throttle import NoThrottle, SharedThrottle
+from firmlake.api.throttle.throttle import FileStore, NoThrottle, SharedThrottle, boot_clock, open_throttle
 from firmlake.api.throttle.window import HOLD_SECONDS
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ApiSettings
@@ -219,7 +217,7 @@ TAKE_ALL = """
 import sys
 from pathlib import Path
 from firmlake.api.throttle.throttle import SharedThrottle
-from firmlake.api.throttle.file import FileStore, boot_clock
+from firmlake.api.throttle.throttle import FileStore, boot_clock
 
 throttle, taken = SharedThrottle(FileStore(Path(sys.argv[1]), boot_clock), int(sys.argv[2])), 0
 while True:

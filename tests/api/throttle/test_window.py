@@ -4,8 +4,17 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.throttle.hints import Allowance
-from firmlake.api.throttle.window import HOLD_SECONDS, SECOND, WINDOW_SECONDS, Window, answered, learn, refused, take
+from firmlake.api.throttle.window import (
+    HOLD_SECONDS,
+    SECOND,
+    WINDOW_SECONDS,
+    Allowance,
+    Window,
+    answered,
+    learn,
+    refused,
+    take,
+)
 
 DELAY = st.floats(0, HOLD_SECONDS)
 

@@ -21,7 +21,6 @@ from firmlake.core.errors import SettingsError, ThrottleStoreError
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["open_postgres_store"]
 
 _CONNECTION: dict[str, Any] = {
     "application_name": "firmlake",

@@ -2,28 +2,253 @@
 
 The state of an allowance is one value, `window.Window`. A store keeps this value, lends it to one process at a time and
 provides the clock: a file for the processes of one machine, PostgreSQL for several machines.
+
+A file store is in a private folder of the system's temp directory, not in the data folder, because two data folders may
+use the same key. Each operation opens, locks, reads, writes and closes the file (30 us). So forked processes inherit
+nothing, a dying process releases the lock, and a file deleted by a temp cleaner is created again.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
+import stat
 import struct
+import tempfile
+import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from firmlake.api.exchange import Answer
-from firmlake.api.throttle.hints import read_allowance, read_wait
-from firmlake.api.throttle.window import SECOND, WINDOW_SECONDS, Window, answered, learn, refused, take, why_waiting
+from firmlake.api.throttle.window import (
+    SECOND,
+    WINDOW_SECONDS,
+    Window,
+    answered,
+    learn,
+    read_allowance,
+    read_wait,
+    refused,
+    take,
+    why_waiting,
+)
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import ThrottleStoreError
+from firmlake.core.errors import SettingsError, Stopped, ThrottleStoreError
+from firmlake.core.settings import ApiSettings
 
-__all__ = ["NoThrottle", "SharedThrottle", "Sleep", "Slot", "Store", "Tell", "Throttle", "read_window"]
+
+def open_throttle(api: ApiSettings, key: str, folder: Path | None = None) -> Throttle:
+    """Open the throttle for one key.
+
+    Args:
+        api: `requests_per_minute` (0 means no throttle) and `throttle_store`.
+        key: `Token.key_hash(api.base_url)`, which identifies service and token without revealing the token.
+        folder: Folder for file stores; None takes `firmlake-<uid>` in the system's temp directory.
+
+    Raises:
+        SettingsError: The store cannot be used. Correct `api.throttle_store`.
+    """
+    if api.requests_per_minute == 0:
+        return NoThrottle()
+    return SharedThrottle(
+        _open_store(api.throttle_store, key, folder), api.requests_per_minute, api.retry_wait_max_seconds
+    )
+
+
+def look_ahead(api: ApiSettings, key: str, count: int, folder: Path | None = None) -> Forecast:
+    """Forecast the waits of requests that would be sent from now on. Nothing is made, locked or changed.
+
+    Args:
+        api: `requests_per_minute`, at least 1, and `throttle_store`.
+        key: See `open_throttle`.
+        count: The number of requests.
+        folder: See `open_throttle`.
+
+    Raises:
+        SettingsError: The store cannot be used. Correct `api.throttle_store`.
+        ThrottleStoreError: The store cannot be reached.
+    """
+    store = _open_store(api.throttle_store, key, folder, is_made=False)
+    held = store.peek()
+    limit = api.requests_per_minute
+    return forecast(read_window(held, limit, store.name), limit, count, held.now)
+
+
+def _open_store(store: str, key: str, folder: Path | None, *, is_made: bool = True) -> Store:
+    if store == "file":
+        return open_file_store(key, folder) if is_made else find_file_store(key, folder)
+    from firmlake.api.throttle.postgres import open_postgres_store
+
+    return open_postgres_store(store, key)
+
+
+_WAIT_MIN_SECONDS = 1.0
+"""Shorter waits are not reported, as in a run."""
+
+
+class Forecast(NamedTuple):
+    """How the allowance will slow down a run that starts now.
+
+    Attributes:
+        minutes: Time until the last request is sent, if answers take no time.
+        wait_seconds: Time until the first request is sent; 0 for less than a second.
+        why: Why the first request waits, in the words of a run; empty if it does not wait.
+        pace: Why requests go slower than the settings allow; empty if they do not.
+    """
+
+    minutes: float
+    wait_seconds: float
+    why: str
+    pace: str
+
+
+def forecast(window: Window, limit: int, count: int, now: int) -> Forecast:
+    """Forecast the waits of a number of requests.
+
+    Args:
+        window: The state of the key; a copy of it is used up.
+        limit: Requests a minute, from the settings.
+        count: Requests to send.
+        now: Nanoseconds on the clock of the state.
+    """
+    ahead = msgspec.msgpack.decode(msgspec.msgpack.encode(window), type=Window)
+    clock, first_at, why = now, now, ""
+    per_minute = min(limit, window.learned_limit or limit)
+    simulated = min(count, 2 * per_minute)  # after that, each minute is like the previous one
+    for nth in range(simulated):
+        grant, seconds = take(ahead, limit, clock)
+        while grant is None:
+            why = why or (why_waiting(ahead, limit, clock, 0) if nth == 0 else "")
+            clock += int(seconds * SECOND) + 1
+            grant, seconds = take(ahead, limit, clock)
+        answered(ahead, grant, clock)
+        first_at = clock if nth == 0 else first_at
+    each = max(WINDOW_SECONDS / per_minute, ahead.spacing / SECOND)
+    seconds = (clock - now) / SECOND + (count - simulated) * each
+    wait = (first_at - now) / SECOND
+    is_told = wait >= _WAIT_MIN_SECONDS
+    return Forecast(seconds / 60, wait if is_told else 0.0, why if is_told else "", _pace(ahead, limit))
+
+
+def _pace(window: Window, limit: int) -> str:
+    if window.spacing:
+        return f"one request every {window.spacing / SECOND:.1f} s, because the service refused faster ones"
+    if 0 < window.learned_limit < limit:
+        return f"{window.learned_limit} requests a minute, because the service allows no more"
+    return ""
+
+
+_SIZE_MAX = 16_777_216
+_IDLE_SECONDS = 86_400
+_ELSEWHERE = "Set TMPDIR to a folder that only you can write to"
+
+
+class FileStore:
+    """A store in one file.
+
+    Args:
+        file: Path of the file, which is made if it is missing.
+        clock: Returns nanoseconds on a clock that all processes of the machine share.
+    """
+
+    def __init__(self, file: Path, clock: Callable[[], int]) -> None:
+        self.name = str(file)
+        self.folder = file.parent
+        self._file = file
+        self._clock = clock
+
+    @contextmanager
+    def hold(self) -> Iterator[Slot]:
+        """Lend the state to one caller at a time; see `Store`.
+
+        Raises:
+            SettingsError: The file cannot be used. Correct TMPDIR.
+        """
+        try:
+            descriptor = self._open()
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                slot = Slot(os.read(descriptor, _SIZE_MAX), self._clock())
+                yield slot
+                os.pwrite(descriptor, slot.content, 0)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise SettingsError(f"{self._file}: {error.strerror}", _ELSEWHERE) from None
+
+    def peek(self) -> Slot:
+        """Return the state without locking or making anything; see `Store`."""
+        try:
+            return Slot(self._file.read_bytes()[:_SIZE_MAX], self._clock())
+        except OSError:  # there is no file yet, or a run will report what is wrong with it
+            return Slot(b"", self._clock())
+
+    def close(self) -> None:
+        """Do nothing: no file is open between two operations."""
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self._file, flags, 0o600)
+        except FileNotFoundError:
+            _make_private(self._file.parent)
+            return os.open(self._file, flags, 0o600)
+
+
+def open_file_store(key: str, folder: Path | None = None) -> FileStore:
+    """Open the store for one key.
+
+    Args:
+        key: Identifies service and token without revealing the token.
+        folder: Folder of the files; None takes `firmlake-<uid>` in the system's temp directory.
+
+    Raises:
+        SettingsError: The folder cannot be made or others can write to it. Correct TMPDIR.
+    """
+    store = find_file_store(key, folder)
+    _make_private(store.folder)
+    _remove_idle(store.folder)
+    return store
+
+
+def find_file_store(key: str, folder: Path | None = None) -> FileStore:
+    """Return the store for one key without making anything; see `open_file_store`."""
+    folder = folder or Path(tempfile.gettempdir()) / f"firmlake-{os.getuid()}"
+    return FileStore(folder / f"{key}.throttle", boot_clock)
+
+
+def boot_clock() -> int:
+    """Return the nanoseconds since the machine started; on Linux the time asleep counts too."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _remove_idle(folder: Path) -> None:
+    """Remove files that were idle for a day; every sandbox leaves one, because each has its own port."""
+    for file in folder.glob("*.throttle"):
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > _IDLE_SECONDS:
+                file.unlink()
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder, or check that it is ours, because another user may have made one of this name."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise SettingsError(f"{folder}: {error.strerror}", _ELSEWHERE) from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise SettingsError(f"{folder} is not a folder that only you can write to", _ELSEWHERE)
+
 
 _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<4sII")
@@ -75,6 +300,40 @@ class NoThrottle:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class RequestBudget:
+    """A throttle that stops the run after a number of requests.
+
+    Args:
+        throttle: Decides when each request may be sent.
+        most: Requests allowed.
+    """
+
+    def __init__(self, throttle: Throttle, most: int) -> None:
+        self._throttle = throttle
+        self._left = self._most = most
+        self._lock = threading.Lock()
+
+    def acquire(self, sleep: Sleep, tell: Tell = lambda why: None) -> int:
+        """Wait until a request may be sent; see `Throttle`.
+
+        Raises:
+            Stopped: The budget is used up.
+        """
+        with self._lock:
+            if self._left == 0:
+                raise Stopped(f"run.max_requests = {self._most} is used up", "Run again to continue")
+            self._left -= 1
+        return self._throttle.acquire(sleep, tell)
+
+    def observe(self, grant: int, answer: Answer) -> None:
+        """Learn from an answer; see `Throttle`."""
+        self._throttle.observe(grant, answer)
+
+    def close(self) -> None:
+        """Close the throttle."""
+        self._throttle.close()
 
 
 @dataclass(slots=True)
