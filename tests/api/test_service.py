@@ -4,7 +4,6 @@ import pytest
 
 from firmlake.api.service import check_service, service_name, stamp_service
 from firmlake.core.errors import SettingsError
-from firmlake.core.files import write_json
 from firmlake.core.settings import ApiSettings, Settings
 
 
@@ -52,24 +51,3 @@ def test_a_tunnel_whose_port_changes_has_a_name(folders):
     check_service(settings("http://127.0.0.1:4712", "production"), folders)
     with pytest.raises(SettingsError, match="production"):
         check_service(settings("http://127.0.0.1:4712"), folders)
-
-
-@pytest.mark.parametrize(
-    ("earlier", "base_url"),
-    [("this machine", "http://127.0.0.1:4711"), ("this machine", "sandbox"), ("gw.test", "https://gw.test/prod")],
-)
-def test_a_folder_of_an_earlier_version_is_adopted_once_and_that_is_said(folders, caplog, earlier, base_url):
-    write_json(folders.state / "service.json", {"service": earlier})
-    check_service(settings(base_url), folders)
-    assert earlier in caplog.text
-    assert service_name(settings(base_url)) in caplog.text
-    caplog.clear()
-    stamp_service(settings(base_url), folders)
-    check_service(settings(base_url), folders)
-    assert not caplog.text
-
-
-def test_a_folder_of_an_earlier_version_is_not_adopted_by_another_host(folders):
-    write_json(folders.state / "service.json", {"service": "gw.example.com"})
-    with pytest.raises(SettingsError, match="holds the answers of gw"):
-        check_service(settings("https://other.example.com"), folders)

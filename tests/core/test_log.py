@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from firmlake.api.authorization import Token
+from firmlake.api.throttle.throttle import find_file_store
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.files import write_json
 from firmlake.core.log import log, log_to, warn_by
 from firmlake_sandbox import sample_numbers
 
@@ -62,11 +64,15 @@ def test_a_warning_reaches_a_person_once_and_nothing_else_does():
 
 def test_a_command_shows_warnings_on_stderr(folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_json(folders.state / "service.json", {"service": "gw.test"})
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "secret")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = find_file_store(Token("secret").key_hash("https://gw.test/prod"))
+    store.folder.mkdir(mode=0o700)
+    Path(store.name).write_bytes(b"damaged")
     company_list = tmp_path / "list.csv"
     company_list.write_text("country,company_number\nBE,0403227515\n")
     arguments = ["--data", str(folders.data), "--set", "api.base_url=https://gw.test/prod", "--json"]
     result = CliRunner().invoke(firmlake, ["plan", str(company_list), *arguments], standalone_mode=False)
     assert "Warning: " in result.stderr
-    assert "a name that an earlier version gave the service" in result.stderr
+    assert "is damaged; waiting as if the allowance had just been used up" in result.stderr
     assert "Warning" not in json.dumps(json.loads(result.stdout))

@@ -125,7 +125,10 @@ _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)
 
 
 def repaired(body: bytes) -> bytes:
-    r"""Return an answer that cannot be decoded with these values repaired; anything else stays as it is.
+    r"""Repair values that some services write although JSON does not allow them, so that none costs an answer.
+
+    NaN, Infinity and -Infinity are put in quotes; such a text does not fit its field, which is recorded. Half a
+    surrogate pair, as in a text that was cut inside a character, becomes U+FFFD.
 
     Example:
         >>> repaired(rb'{"ebit": NaN, "name": "NaN \ud83d"}')

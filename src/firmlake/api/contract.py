@@ -1,4 +1,4 @@
-"""The service's contract as data: the fields of its answers. Few other modules spell these (docs/architecture.md).
+"""The contract of companies as data: the fields of answers. Few other modules spell these (docs/architecture.md).
 
 `Field` maps one of our columns to a place in the service's JSON. Parsing, checks, columns and documentation all derive
 from these tables.
@@ -6,7 +6,6 @@ from these tables.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Raw, Struct, field
@@ -183,83 +182,3 @@ KNOWN_VALUES = {
     ("service_lists", "columns"): ("activities", "vatNumber", "country", "url", "socials", "description"),
 }
 """Known values of open sets, by dataset and column; other values are recorded as drift, never refused."""
-
-CREATED_BY = "createdBy"
-"""The field of a service list that holds a person's e-mail address."""
-LIST_NAME = "name"
-
-
-class Notifications(Struct, frozen=True):
-    """Whether the owner of a service list is notified of changes."""
-
-    enabled: bool | None = None
-
-
-BigInt = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""An integer that a BIGINT holds."""
-
-
-class ListEntry(Struct, frozen=True):
-    """One service list of the overview; only id and type are required."""
-
-    id: BigInt
-    type: str
-    name: str | None = field(name=LIST_NAME, default=None)
-    columns: tuple[str, ...] = ()
-    shared: bool | None = None
-    notifications: Notifications | None = None
-    company_count: BigInt | None = field(name="amountOfCompanies", default=None)
-    new_result_count: BigInt | None = field(name="newResults", default=None)
-    updated_at: datetime | None = field(name="updatedAt", default=None)
-    created_at: datetime | None = field(name="createdAt", default=None)
-    created_by: str | None = field(name=CREATED_BY, default=None)
-
-
-class ListPagination(Struct, frozen=True):
-    """The slice of the lists that a page holds, as far as the service tells it."""
-
-    limit: Count | None = None
-    total: Count | None = None
-
-
-class ListPage(Struct, frozen=True):
-    """One page of the overview, with its lists undecoded."""
-
-    data: list[Raw] | None
-    pagination: ListPagination | None = None
-
-
-class ContactIdentifier(Struct, frozen=True):
-    """The id of a contact."""
-
-    contact_id: str | int = field(name="contactId")
-
-
-class FailedContact(Struct, frozen=True):
-    """A contact that was not added, with the reason."""
-
-    identifier: ContactIdentifier = field(name="contactIdentifier")
-    message: str | None = None
-
-
-class FailedCompany(Struct, frozen=True):
-    """The company of a failure, whose number may be a JSON number."""
-
-    country: str
-    company_number: str | int = field(name="companyNumber")
-
-
-class FailedEntry(Struct, frozen=True):
-    """A company that failed as a whole (`contacts` is null) or for some of its contacts."""
-
-    identifier: FailedCompany = field(name="companyIdentifier")
-    contacts: list[FailedContact] | None = None
-    message: str | None = None
-
-
-class Addition(Struct, frozen=True):
-    """The answer to a request that adds contacts, with its failures undecoded; without any, `failed` may be null."""
-
-    success: bool
-    failed: list[Raw] | None = None
-    message: str | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import secrets
 import subprocess
@@ -146,11 +145,6 @@ def service_name(settings: Settings) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path}"
 
 
-def is_service(settings: Settings, name: str) -> bool:
-    """Return whether a name means this service, as spelled by this version or an earlier one."""
-    return name in (service_name(settings), _earlier_name(settings))
-
-
 def stamp_service(settings: Settings, folders: Folders) -> None:
     """Record which service a data folder belongs to."""
     write_json(_stamp_path(folders), _Stamp(service_name(settings)))
@@ -164,9 +158,6 @@ def is_stamped(folders: Folders) -> bool:
 def check_service(settings: Settings, folders: Folders) -> None:
     """Refuse a data folder that belongs to another service.
 
-    Earlier versions recorded only the host, or "this machine". If the host matches, such a folder is accepted with a
-    warning, and the first answer records the full name.
-
     Raises:
         SettingsError: The folder belongs to another service. Name another folder.
         DamagedError: The file that names the service cannot be read. Remove it.
@@ -176,7 +167,7 @@ def check_service(settings: Settings, folders: Folders) -> None:
         return
     stamped = read_json(path, _Stamp, "Remove it; the next run writes it again").service
     name = service_name(settings)
-    if not is_service(settings, stamped):
+    if stamped != name:
         next_step = "Name another folder with --data or paths.data, because answers of two services must not mix"
         if _EMBEDDED not in (stamped, name):
             next_step += f'. If it is the same service at a new address, set api.service_name = "{stamped}"'
@@ -184,27 +175,12 @@ def check_service(settings: Settings, folders: Folders) -> None:
             f"{folders.data} holds the answers of {_shown(stamped)}, not of {_shown(name)}",
             next_step,
         )
-    if stamped != name:
-        _LOG.warning(
-            "%s holds the answers of %s, a name that an earlier version gave the service. The next answer renames it "
-            "to %s. If that is another service, stop now and name another folder in paths.data",
-            folders.data,
-            stamped,
-            name,
-        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-_LOG = logging.getLogger(__name__)
 _EMBEDDED = "embedded"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-def _earlier_name(settings: Settings) -> str:
-    """Return the service's name in earlier versions: its host, or "this machine"."""
-    host = urlsplit(settings.api.base_url).hostname or settings.api.base_url
-    return "this machine" if host in ("127.0.0.1", "localhost", "::1", SANDBOX, "") else host
 
 
 def _shown(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.api.contract import DATASETS
-from firmlake.api.service import is_service
+from firmlake.api.service import service_name
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
@@ -235,7 +235,7 @@ def find_unfinished(settings: Settings, companies: CompanyList, held: Held, now:
     subject = _subject(settings, companies)
     for run in reversed(unfinished_runs(held.runs, held.loaded)):
         is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
-        is_same &= not settings.api.base_url or is_service(settings, run.plan.service)
+        is_same &= not settings.api.base_url or run.plan.service == service_name(settings)
         is_same &= run.plan.sample == (settings.run.sample if companies.is_file else 0)
         if is_same and run.plan.started_at > oldest and run.outcome() is None:
             return run

@@ -20,14 +20,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from firmlake.api.contract import FailedEntry
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import DamagedError, UnusableAnswerError
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
 from firmlake.landing.segments import Header, list_segments, read_segment
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, spread
-from firmlake.service_lists.decode import AddedContacts, read_addition
+from firmlake.service_lists.decode import AddedContacts, FailedEntry, read_addition
 
 SETTLED = ("added", "failed", "company_failed")
 

@@ -10,7 +10,6 @@ import msgspec
 
 from firmlake import __version__
 from firmlake.api.client import Client
-from firmlake.api.contract import ListEntry
 from firmlake.api.service import service_name
 from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.files import read_json, write_json
@@ -21,6 +20,7 @@ from firmlake.landing.run import new_run_id
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.service_lists.additions import Applied, ContactStatus, added_to, list_applied, merge_standings
 from firmlake.service_lists.contact_plan import Contact, ContactList, ContactPlan, Entry, Refused, as_entries
+from firmlake.service_lists.decode import ListEntry
 from firmlake.service_lists.overview import take_overview
 
 __all__ = [

@@ -2,17 +2,96 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw, Struct
 
 from firmlake.api.answers import UNREADABLE
-from firmlake.api.contract import Addition, BigInt, FailedEntry, ListEntry, ListPage, ListPagination
+from firmlake.api.contract import Count
 from firmlake.core.errors import UnusableAnswerError
 
-__all__ = ["AddedContacts", "Listed", "ListedPage", "read_addition", "read_list_page"]
+CREATED_BY = "createdBy"
+"""The field of a service list that holds a person's e-mail address."""
+LIST_NAME = "name"
+
+
+class Notifications(Struct, frozen=True):
+    """Whether the owner of a service list is notified of changes."""
+
+    enabled: bool | None = None
+
+
+BigInt = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""An integer that a BIGINT holds."""
+
+
+class ListEntry(Struct, frozen=True):
+    """One service list of the overview; only id and type are required."""
+
+    id: BigInt
+    type: str
+    name: str | None = msgspec.field(name=LIST_NAME, default=None)
+    columns: tuple[str, ...] = ()
+    shared: bool | None = None
+    notifications: Notifications | None = None
+    company_count: BigInt | None = msgspec.field(name="amountOfCompanies", default=None)
+    new_result_count: BigInt | None = msgspec.field(name="newResults", default=None)
+    updated_at: datetime | None = msgspec.field(name="updatedAt", default=None)
+    created_at: datetime | None = msgspec.field(name="createdAt", default=None)
+    created_by: str | None = msgspec.field(name=CREATED_BY, default=None)
+
+
+class ListPagination(Struct, frozen=True):
+    """The slice of the lists that a page holds, as far as the service tells it."""
+
+    limit: Count | None = None
+    total: Count | None = None
+
+
+class ListPage(Struct, frozen=True):
+    """One page of the overview, with its lists undecoded."""
+
+    data: list[Raw] | None
+    pagination: ListPagination | None = None
+
+
+class ContactIdentifier(Struct, frozen=True):
+    """The id of a contact."""
+
+    contact_id: str | int = msgspec.field(name="contactId")
+
+
+class FailedContact(Struct, frozen=True):
+    """A contact that was not added, with the reason."""
+
+    identifier: ContactIdentifier = msgspec.field(name="contactIdentifier")
+    message: str | None = None
+
+
+class FailedCompany(Struct, frozen=True):
+    """The company of a failure, whose number may be a JSON number."""
+
+    country: str
+    company_number: str | int = msgspec.field(name="companyNumber")
+
+
+class FailedEntry(Struct, frozen=True):
+    """A company that failed as a whole (`contacts` is null) or for some of its contacts."""
+
+    identifier: FailedCompany = msgspec.field(name="companyIdentifier")
+    contacts: list[FailedContact] | None = None
+    message: str | None = None
+
+
+class Addition(Struct, frozen=True):
+    """The answer to a request that adds contacts, with its failures undecoded; without any, `failed` may be null."""
+
+    success: bool
+    failed: list[Raw] | None = None
+    message: str | None = None
 
 
 class Difference(NamedTuple):

@@ -22,7 +22,6 @@ import msgspec
 from firmlake import __version__
 from firmlake.api import requests
 from firmlake.api.client import Client
-from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
 from firmlake.core.clock import utc_now
@@ -35,7 +34,7 @@ from firmlake.landing.segments import Header, SegmentWriter, answered, list_segm
 from firmlake.privacy.document import Number, Object, Place, looks_like_json, read, rewrite, write
 from firmlake.privacy.key import read_key
 from firmlake.privacy.persons import answer_filter, speaks_of_person, words_of
-from firmlake.service_lists.decode import Listed, ListedPage, read_list_page
+from firmlake.service_lists.decode import CREATED_BY, LIST_NAME, Listed, ListedPage, ListEntry, read_list_page
 
 SWEEPS_MAX = 2
 _TOO_FEW = (

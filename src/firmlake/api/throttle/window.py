@@ -227,8 +227,15 @@ def read_wait(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
-    """Read the rate limit that an answer reports, in any spelling listed above.
+    """Read the rate limit that an answer reports.
 
+        Retry-After: 30 | Fri, 31 Dec 1999 23:59:59 GMT          RFC 9110, 10.2.3
+        RateLimit-Limit: 200, 200;w=60   RateLimit-Remaining: 3   RateLimit-Reset: 12     drafts up to 06
+        RateLimit: limit=200, remaining=3, reset=12                                       draft 07
+        RateLimit-Policy: "default";q=200;w=60    RateLimit: "default";r=3;t=12           drafts from 08
+        X-RateLimit-Limit / -Remaining / -Reset (seconds, or the time since 1970)         custom
+
+    The values come from outside, so a value that cannot be parsed is ignored.
     The tightest of several limits counts. A limit without a window is for a minute, unless its reset is later.
     """
     modern = _tightest(headers.get("ratelimit", ""))
