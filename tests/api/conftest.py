@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-import httpcore
 import httpx
 import pytest
 
@@ -47,7 +46,7 @@ def make_client(time: VirtualTime, landed: list[Answer]) -> Iterator[ClientMaker
         api = ApiSettings(**{"base_url": "https://service.test", "requests_per_minute": 0} | options)
         client = Client(
             Access(api, arguments.pop("token", Token(CANARY)), arguments.pop("throttle", NoThrottle())),
-            pool=_Pool(handler) if handler else None,
+            transport=_Transport(handler) if handler else None,
             timing=Timing(time.clock, arguments.pop("sleep", time.sleep), lambda: 1.0, time.utc),
             **{"on_answer": landed.append} | arguments,
         )
@@ -62,21 +61,15 @@ def make_client(time: VirtualTime, landed: list[Answer]) -> Iterator[ClientMaker
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
-class _Pool(httpcore.ConnectionPool):
-    """Answers by a function."""
+class _Transport(httpx.BaseTransport):
+    """Answers by a function; unlike httpx.MockTransport it streams, and the same answer may be given twice."""
 
     def __init__(self, handler: Handler) -> None:
-        super().__init__()
         self._handler = handler
 
-    def handle_request(self, request: httpcore.Request) -> httpcore.Response:
-        address = f"{request.url.scheme.decode()}://{request.url.host.decode()}{request.url.target.decode()}"
-        content = b"".join(request.stream)
-        try:
-            answer = self._handler(httpx.Request(request.method, address, headers=request.headers, content=content))
-        except httpx.TransportError as error:
-            raise getattr(httpcore, type(error).__name__)(str(error)) from None
-        return httpcore.Response(answer.status_code, headers=answer.headers.raw, content=answer.content)
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self._handler(request)
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=httpx.ByteStream(answer.content))
 
 
 def script(*answers: httpx.Response | Exception) -> Handler:

@@ -34,7 +34,7 @@ from firmlake.core.errors import (
 from firmlake.core.settings import ApiSettings
 
 if TYPE_CHECKING:
-    import httpcore
+    import httpx
 
 
 OnAnswer = Callable[[Answer], object]
@@ -64,7 +64,7 @@ class Client:
         stop: Set this event to interrupt: waits end at once, requests in flight have 8 s left, and no request is sent.
         budget: Budget of retries; None makes the default one.
         make_breaker: Makes the circuit breaker of an endpoint; None makes the default one.
-        pool: Takes the place of connections to the service, in tests.
+        transport: A transport for tests; None connects to the service.
         timing: Where time and chance come from.
         on_wait: Called from any thread with the reason why a request waits, and with an empty text when a request is
             answered.
@@ -81,7 +81,7 @@ class Client:
         stop: threading.Event | None = None,
         budget: RetryBudget | None = None,
         make_breaker: Callable[[], CircuitBreaker] | None = None,
-        pool: httpcore.ConnectionPool | None = None,
+        transport: httpx.BaseTransport | None = None,
         timing: Timing = REAL,
         on_wait: Callable[[str], object] = lambda why: None,
     ) -> None:
@@ -99,7 +99,7 @@ class Client:
         self._answered: dict[str, tuple[Request, Check | None]] = {}
         self._end: FirmlakeError | None = None
         self._ends: dict[str, FirmlakeError] = {}
-        self._connection = Connection(self._api, self._token, self._stop, timing, pool)
+        self._connection = Connection(self._api, self._token, self._stop, timing, transport)
 
     def __enter__(self) -> Client:
         return self

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import os
 import re
 import socket
 import ssl
@@ -16,14 +15,13 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import closing
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
-from urllib.parse import quote, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpcore
+import httpx
 
 from firmlake import __version__
 from firmlake.api.address import read_address
@@ -42,28 +40,17 @@ GRACE_SECONDS = 8.0
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some services send it before the JSON. It is part of the encoding, not of the content (RFC 8259, 8.1)."""
 
-_FAILURES = (
-    httpcore.NetworkError,
-    httpcore.TimeoutException,
-    httpcore.ProtocolError,
-    httpcore.ProxyError,
-    httpcore.UnsupportedProtocol,
-)
-_IN_PATH = "/%:@!$&'()*+,;=~"
-"""Characters of a path that stay as they are."""
-_CHARSET = re.compile(r'charset\s*=\s*"?([\w.:-]+)', re.IGNORECASE)
-
 _CAUSES: tuple[tuple[type[BaseException], Failure, str], ...] = (
     (ssl.SSLCertVerificationError, "untrusted", "the certificate cannot be verified"),
     (socket.gaierror, "unreachable", "the host name cannot be resolved"),
     (ConnectionRefusedError, "unreachable", "connection refused"),
-    (httpcore.ConnectTimeout, "unreachable", "no connection in time"),
-    (httpcore.ConnectError, "unreachable", "no connection"),
-    (httpcore.ProxyError, "unreachable", "the proxy refuses"),
-    (httpcore.TimeoutException, "timeout", ""),
+    (httpx.ConnectTimeout, "unreachable", "no connection in time"),
+    (httpx.ConnectError, "unreachable", "no connection"),
+    (httpx.ProxyError, "unreachable", "the proxy refuses"),
+    (httpx.TimeoutException, "timeout", ""),
     (ConnectionResetError, "broken", "connection reset"),
-    (httpcore.ProtocolError, "broken", "the answer is truncated or not HTTP"),
-    (Exception, "broken", "connection lost"),
+    (httpx.ProtocolError, "broken", "the answer is truncated or not HTTP"),
+    (httpx.TransportError, "broken", "connection lost"),
 )
 """Codes and descriptions of errors: the first type found in the exception chain applies. The exceptions' own texts are
 not used, because they may contain addresses and headers."""
@@ -77,7 +64,7 @@ class Connection:
         token: Sent to the service and nowhere else.
         stop: Once this event is set, a request in flight has 8 s left.
         timing: Where time comes from.
-        pool: Takes the place of connections to the service, in tests.
+        transport: A transport for tests; None connects to the service.
 
     Raises:
         SettingsError: The address, or a proxy or certificate of the environment, is unusable. Nothing has been sent.
@@ -89,23 +76,21 @@ class Connection:
         token: Token,
         stop: threading.Event,
         timing: Timing,
-        pool: httpcore.ConnectionPool | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._api = api
         self._address = read_address(api.base_url)
         self._token = token
         self._timing = timing
         self._deadline = Deadline(stop, GRACE_SECONDS)
-        self._pool = pool or self._open()
-        self._headers: dict[bytes | str, bytes | str] = {
-            "Host": urlsplit(self._address.url).netloc.encode("idna"),
+        self._transport = transport or self._open()
+        self._headers = {
             "Accept": "application/json",
             # On the same machine, compression costs more time than it saves.
             "Accept-Encoding": "identity" if self._address.is_loopback else "gzip",
             "User-Agent": f"firmlake/{__version__}",
         }
-        read = api.read_timeout_seconds
-        self._timeout = {"connect": api.connect_timeout_seconds, "read": read, "write": read, "pool": read}
+        self._timeout = httpx.Timeout(api.read_timeout_seconds, connect=api.connect_timeout_seconds).as_dict()
 
     @property
     def host(self) -> str:
@@ -114,7 +99,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the connections."""
-        self._pool.close()
+        self._transport.close()
 
     def exchange(self, request: Request, attempt: int) -> Answer:
         """Send a request once.
@@ -133,16 +118,14 @@ class Connection:
         problem = ""
         body = Body("", 0, 0)
         try:
-            with self._send(request) as response:
-                told = _read_headers(response)
-                status, headers = response.status, choose_headers(told, self._api.names)
-                charset = _CHARSET.search(told.get("content-type", ""))
-                encoding, declared = told.get("content-encoding", ""), told.get("content-length")
+            with closing(self._send(request)) as response:
+                status, headers = response.status_code, choose_headers(response.headers, self._api.names)
+                encoding, charset = response.headers.get("content-encoding", ""), response.charset_encoding
                 body = Body(encoding, self._api.wire_bytes_max, self._api.body_bytes_max)
-                body.receive(response.iter_stream(), declared)
+                body.receive(response.iter_raw(), response.headers.get("content-length"))
         except BodyError as error:
             failure, problem = "body", str(error)
-        except _FAILURES as error:
+        except httpx.TransportError as error:
             failure, problem = _describe(error)
             if failure == "timeout":
                 what = "no answer" if status is None else "not the whole answer"
@@ -153,29 +136,31 @@ class Connection:
             status,
             f"{failure}: {problem}" if failure else "",
             headers,
-            redact_whole(in_utf8(body.content(), charset and charset[1]).removeprefix(_BYTE_ORDER_MARK)),
+            redact_whole(in_utf8(body.content(), charset).removeprefix(_BYTE_ORDER_MARK)),
             self._timing.utc_now(),
             self._timing.clock() - began,
             body.wire_bytes,
             failure,
         )
 
-    def _send(self, request: Request) -> AbstractContextManager[httpcore.Response]:
+    def _send(self, request: Request) -> httpx.Response:
+        """Send through the transport directly: the cookies, redirects and hooks of an httpx.Client double the cost."""
         url = _url(self._address.url + request.path + "/" * self._api.trailing_slash, request.query)
-        headers: dict[bytes | str, bytes | str] = {**self._headers, **dict(request.headers)}
-        headers["Authorization"] = self._token.header()
+        headers = {**self._headers, **dict(request.headers), "Authorization": self._token.header()}
         if request.body:
             headers["Content-Type"] = "application/json"
-        return self._pool.stream(
+        sent = httpx.Request(
             request.method, url, headers=headers, content=request.body or None, extensions={"timeout": self._timeout}
         )
+        return self._transport.handle_request(sent)
 
-    def _open(self) -> httpcore.ConnectionPool:
+    def _open(self) -> httpx.BaseTransport:
         url = self._address.url
         proxy = None if self._address.is_loopback else environment_proxy(url)
         try:
-            return open_pool(url, self._api.threads, self._deadline, proxy)
-        except (ImportError, OSError, ValueError) as error:
+            context = url.startswith("https:") and httpx.create_ssl_context()  # reading certificates takes 20 ms
+            return PoolTransport(self._deadline, self._api.threads, context, proxy)
+        except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
             raise SettingsError(
                 f"The connection cannot be set up: {type(error).__name__}",
                 "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
@@ -183,21 +168,9 @@ class Connection:
 
 
 @lru_cache(maxsize=64)
-def _url(address: str, query: tuple[tuple[str, str], ...]) -> httpcore.URL:
-    """Make a URL that holds ASCII only. Cached, because a run uses few different URLs."""
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    target = quote(parts.path or "/", safe=_IN_PATH) + (f"?{urlencode(query, quote_via=quote)}" if query else "")
-    return httpcore.URL(scheme=parts.scheme, host=host.encode("idna"), port=parts.port, target=target)
-
-
-def _read_headers(response: httpcore.Response) -> dict[str, str]:
-    """Return the headers by name in lower case; the values of repeated ones are joined."""
-    found: dict[str, str] = {}
-    for raw_name, raw in response.headers:
-        name, value = raw_name.decode("latin-1").lower(), raw.decode("utf-8", "replace")
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+def _url(address: str, query: tuple[tuple[str, str], ...]) -> httpx.URL:
+    """Parse a URL. Cached, because a run uses few different URLs."""
+    return httpx.URL(address, params=query) if query else httpx.URL(address)
 
 
 def _describe(error: BaseException) -> tuple[Failure, str]:
@@ -335,59 +308,47 @@ def _is_utf8(content: bytes) -> bool:
 
 _KEEP_ALIVE_SECONDS = 4.0
 """Shorter than the 5 s after which uvicorn and others close idle connections, so that none is used while it closes."""
-_PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
-def open_pool(url: str, connections: int, deadline: Deadline, proxy: str | None) -> httpcore.ConnectionPool:
-    """Open the connections to a service.
+class PoolTransport(httpx.HTTPTransport):
+    """Sends requests over pooled connections that keep to a deadline; may be used from many threads.
+
+    httpx has no setting for the network backend of its pool, so the attribute is replaced; tests/api/test_connection.py
+    fails if that stops working.
 
     Args:
-        url: The address of the service.
-        connections: Most connections open at once.
         deadline: The deadline of each thread's current try.
+        connections: Most connections open at once.
+        context: Which certificates are trusted; False for an address without TLS.
         proxy: URL of the proxy; None connects directly.
 
     Raises:
         ImportError: The proxy needs a library that is not installed.
-        OSError: The certificates to trust cannot be read.
         ValueError: The proxy's URL cannot be used.
     """
-    return httpcore.ConnectionPool(
-        ssl_context=_trust() if url.startswith("https:") else None,  # reading certificates takes 20 ms
-        proxy=_read_proxy(proxy) if proxy else None,
-        max_connections=connections,
-        max_keepalive_connections=connections,
-        keepalive_expiry=_KEEP_ALIVE_SECONDS,
-        network_backend=DeadlineBackend(httpcore.SyncBackend(), deadline),
-    )
 
-
-def _trust() -> ssl.SSLContext:
-    """Trust the authorities of SSL_CERT_FILE or SSL_CERT_DIR, or those that the system and certifi know."""
-    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    return ssl.create_default_context(cafile=file, capath=folder) if file or folder else httpcore.default_ssl_context()
+    def __init__(
+        self, deadline: Deadline, connections: int, context: ssl.SSLContext | bool, proxy: str | None = None
+    ) -> None:
+        if proxy and not httpx.URL(proxy).host:
+            raise ValueError("the proxy's URL names no host")
+        limits = httpx.Limits(
+            max_connections=connections,
+            max_keepalive_connections=connections,
+            keepalive_expiry=_KEEP_ALIVE_SECONDS,
+        )
+        super().__init__(verify=context, trust_env=False, limits=limits, proxy=proxy)
+        self._pool._network_backend = DeadlineBackend(httpcore.SyncBackend(), deadline)
 
 
 def environment_proxy(url: str) -> str | None:
     """Return the proxy for a URL from HTTPS_PROXY or ALL_PROXY; None if there is none or NO_PROXY exempts the host."""
-    parts = urlsplit(url)
+    parts = httpx.URL(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(parts.hostname or ""):
+    if not proxy or proxy_bypass(parts.host):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _read_proxy(url: str) -> httpcore.Proxy:
-    parts = urlsplit(url)
-    if parts.scheme not in _PROXY_SCHEMES or not parts.hostname:
-        raise ValueError("the proxy's URL is not http, https or socks5")
-    if parts.scheme.startswith("socks") and find_spec("socksio") is None:
-        raise ImportError("a SOCKS proxy needs the library socksio")
-    auth = (unquote(parts.username or ""), unquote(parts.password or "")) if parts.username or parts.password else None
-    return httpcore.Proxy(
-        httpcore.URL(scheme=parts.scheme, host=parts.hostname, port=parts.port, target=parts.path or "/"), auth
-    )
 
 
 _SLICE_SECONDS = 0.5
