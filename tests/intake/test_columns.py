@@ -152,3 +152,13 @@ def test_a_column_known_by_name_is_told_by_check_digits_too_where_nothing_names_
 def test_the_example_of_an_assumed_country_stays_on_one_line(read):
     [guess] = read('kbo,naam\n"0403227515\n",KBC\n').guesses
     assert "such as 0403227515)" in guess
+
+
+def test_columns_known_by_their_names_are_read_together_and_the_register_beside_fills_their_gaps(read):
+    """Also where check digits alone tell the country."""
+    found = read("Company number;Company No.\n0403.091.220;\n;0417.497.106\n0403227515;0403053608\n")
+    assert found.companies["company_number"].to_list() == ["0403091220", "0417497106"]
+    assert "two columns disagree" in found.refused["reason"].item()
+    found = read("Land;Company number;code_kbo\nBE;0403091220;\nBE;;0417497106\n")
+    assert found.companies["company_number"].to_list() == ["0403091220", "0417497106"]
+    assert any("also read from column 'code_kbo'" in guess for guess in found.guesses)

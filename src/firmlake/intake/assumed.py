@@ -8,8 +8,7 @@ from typing import Any
 import polars as pl
 
 from firmlake.core.company import ADJECTIVES, COUNTRIES
-from firmlake.intake.columns import COLUMN_COUNTRY, COMPANY_COLUMNS, FALLBACK_COUNTRY, role_of
-from firmlake.intake.hints import hint_of
+from firmlake.intake.columns import COLUMN_COUNTRY, FALLBACK_COUNTRY, read_name
 from firmlake.intake.identifiers import identify
 from firmlake.intake.repair import SPELLINGS
 
@@ -70,7 +69,7 @@ def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple
 
 
 def _names_register(column: str) -> bool:
-    return (role_of(column, COMPANY_COLUMNS) or hint_of(column).role) in COLUMN_COUNTRY | FALLBACK_COUNTRY
+    return read_name(column).role in COLUMN_COUNTRY | FALLBACK_COUNTRY
 
 
 def _describe(column: str, row: Mapping[str, Any]) -> str:

@@ -1,32 +1,17 @@
-"""Find columns by header names in English, Dutch or French, or by an explicit mapping."""
+"""What the names of columns say in English, Dutch or French, and finding columns by name or by an explicit mapping."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from firmlake.core.errors import CompanyListError
 from firmlake.intake.words import fold
-
-__all__ = [
-    "COLUMN_COUNTRY",
-    "COMPANY_COLUMNS",
-    "COUNTRY",
-    "FALLBACK_COUNTRY",
-    "NUMBER_ROLES",
-    "SEVERAL",
-    "Synonyms",
-    "find_columns",
-    "header_names",
-    "mapped_name",
-    "one_role",
-    "quoted_names",
-    "role_of",
-]
 
 Synonyms = Mapping[str, frozenset[str]]
 """Folded header names by the role of the column."""
@@ -95,9 +80,70 @@ COMPANY_COLUMNS: Final[Synonyms] = {
 }  # fmt: skip
 
 
+KNOWN, REGISTER, NUMBER = 3, 2, 1
+"""Strengths of a name, see `ColumnName`."""
+
+_REGISTERS: Final = {
+    "be_number": ("kbo", "bce", "cbe"),
+    "nl_number": ("kvk", "coc"),
+    "siren": ("siren",),
+    "siret": ("siret",),
+    "vat_number": ("vat", "btw", "tva", "stceg"),
+    "enterprise_number": ("onderneming", "enterprise", "entreprise"),
+}
+"""Words that name a register; longer words that start with one (`kvknr`, `ondernemingsnummer`) count too."""
+
+_NUMBERS: Final = frozenset(
+    ("number", "numbers", "nummer", "nummers", "numero", "num", "nr", "no", "nbr", "n", "reg", "regno", "regnr",
+     "registration", "registratie", "registratienummer",
+     "immatriculation", "identifier", "identifiant", "identificatie",
+     "id", "stcd1", "stcd2", "companynumber", "bedrijfsnummer", "firmanummer")
+)  # fmt: skip
+_COUNTRIES: Final = frozenset(("country", "countrycode", "land", "landcode", "pays", "ctry", "cntry", "nation", "lkz"))
+_NAMES: Final = frozenset(
+    ("name", "name1", "naam", "nom", "company", "companyname", "bedrijf", "bedrijfsnaam", "firma", "firmanaam",
+     "societe",
+     "entreprise", "onderneming", "denomination", "klant", "klantnaam", "customer", "client", "account", "raison",
+     "organisatie", "organisation", "organization", "handelsnaam", "leverancier", "supplier", "fournisseur")
+)  # fmt: skip
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
+
 _PARTS: Final = re.compile(r"[/(|\[+&]|\b(?:of|or|ou|en|et|and|oder)\b", re.IGNORECASE)
 _ELLIPSIS: Final = re.compile(r"-\s*$")
 """A Dutch compound that shares its last part with the next word: `Ondernemings- of KvK-nummer`."""
+
+
+class ColumnName(NamedTuple):
+    """What the name of a column says.
+
+    Attributes:
+        role: Its role: a key of the synonyms.
+        strength: KNOWN if the whole name is known, REGISTER if it contains a word for a register or a country, NUMBER
+            if it contains a word for number, and 0 if it says nothing. Unless it is known, the values of the column
+            must confirm the role.
+    """
+
+    role: str
+    strength: int
+
+
+def read_name(name: str, synonyms: Synonyms = COMPANY_COLUMNS) -> ColumnName:
+    """Return what the name of a column says.
+
+    Example:
+        >>> [tuple(read_name(name)) for name in ("KvK-nummer", "customer_kvk_nr", "Nr. klant")]
+        [('nl_number', 3), ('nl_number', 2), ('company_number', 1)]
+    """
+    known = role_of(name, synonyms)
+    if known is not None:
+        return ColumnName(known, KNOWN)
+    words = _words(name)
+    if any(word in _COUNTRIES or word.removesuffix("code") in _COUNTRIES for word in words):
+        return ColumnName(COUNTRY, REGISTER)
+    roles = [role for word in words for role, stems in _REGISTERS.items() if word.startswith(stems)]
+    if roles:
+        return ColumnName(_one_role(roles), REGISTER)
+    return ColumnName(NUMBER_ROLES[0], NUMBER if any(word in _NUMBERS for word in words) else 0)
 
 
 def role_of(name: str, synonyms: Synonyms) -> str | None:
@@ -115,10 +161,10 @@ def role_of(name: str, synonyms: Synonyms) -> str | None:
         return whole
     found = [_role_of_part(_ELLIPSIS.sub("nummer", part), synonyms) for part in _PARTS.split(name)]
     roles = [role for role in found if role is not None]
-    return one_role(roles) if roles else None
+    return _one_role(roles) if roles else None
 
 
-def one_role(roles: Sequence[str]) -> str:
+def _one_role(roles: Sequence[str]) -> str:
     """Return the role of a name with several roles: the first, unless they are numbers of several registers."""
     named = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role, "") for role in roles} - {""}
     several = [role for role, countries in SEVERAL.items() if set(countries) == named]
@@ -182,3 +228,14 @@ def quoted_names(names: Sequence[str], most: int = 20) -> str:
     """Return header names for a message, shortened if they are long or many."""
     shown = ", ".join(repr(name if len(name) <= 40 else name[:40] + "...") for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def is_company_name(name: str) -> bool:
+    """Return whether a column is likely to hold company names."""
+    return any(word in _NAMES for word in _words(name))
+
+
+def _words(name: str) -> list[str]:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    words = [word.casefold() for word in (*_WORD.findall(plain), *re.findall(r"\w+", plain.replace("_", " ")))]
+    return [*words, *(word.rstrip("0123456789") for word in words)]

@@ -12,11 +12,10 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.choice import choose_columns
+from firmlake.intake.choice import Choice, choose_columns
 from firmlake.intake.columns import COLUMN_COUNTRY, COMPANY_COLUMNS, COUNTRY, FALLBACK_COUNTRY, NUMBER_ROLES, Synonyms
 from firmlake.intake.countries import OTHER_COUNTRY, country_codes
 from firmlake.intake.forms import EMPTY
-from firmlake.intake.guess import Choice
 from firmlake.intake.identifiers import CONTRADICTION, REPAIRS, SURPLUS
 from firmlake.intake.numbers import header_country, identify_column
 from firmlake.intake.readers import open_table

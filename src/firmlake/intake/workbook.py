@@ -15,10 +15,9 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.choice import choose_columns
+from firmlake.intake.choice import UndecidedError, choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
 from firmlake.intake.detect import too_large
-from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
 from firmlake.intake.sheets import HEAD_ROWS, Entry, Sheet, SheetDamagedError, SheetTooLargeError
 from firmlake.intake.table import BATCH_ROWS, BLANK, KINDS, SAMPLE_ROWS, TextTable, field
