@@ -503,11 +503,16 @@ def test_when_credits_run_out_what_is_paid_for_is_still_fetched(sandbox, folders
     assert statuses(run)["pending"] == 0
 
 
-def test_once_no_credits_are_left_no_page_is_sent_that_costs_some(sandbox, folders, fetch):
-    """Otherwise each dataset would send all its pages in vain; here that would be 60."""
-    sandbox.set_options(credits=100)
+@pytest.mark.parametrize("dialect", [[], ["credits-untold"]], ids=["told", "untold"])
+@pytest.mark.parametrize(("credits", "size"), [(100, 10), (155, 100), (0, 100), (1, 100)])
+def test_credits_that_end_are_spent_to_the_last_in_a_dozen_requests_that_are_refused(
+    sandbox, folders, fetch, dialect, credits, size
+):
+    """After the first refusal one request at a time, sized by what is left."""
+    sandbox.set_options(credits=credits, dialect=dialect)
     run = make_run(folders, COMPANIES)
     with pytest.raises(OutOfCreditsError):
-        fetch(run, companies_per_request=10)
+        fetch(run, companies_per_request=size)
     headers = load_progress(run, 1, targets=run.targets(1)).headers
-    assert 1 <= sum(header.status == 402 for header in headers) <= 16, "those in flight, and smaller ones instead"
+    assert 1 <= sum(header.status == 402 for header in headers) <= 12
+    assert len(sandbox.ledger()["charges"]) == credits

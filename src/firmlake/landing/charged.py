@@ -39,6 +39,7 @@ class Account:
         self._spent: int | None = None
         self._first_left: int | None = None
         self._fallen = self._due = 0
+        self._most = 2**63  # credits left at most, once the service has refused a page
         self._lock = threading.Lock()
         self.left: int | None = None
         self.out: OutOfCreditsError | None = None
@@ -50,18 +51,40 @@ class Account:
         with self._lock:
             self._due += due
 
-    def refusal(self, due: int, lapsed: int) -> Stopped | None:
+    def refusal(self, due: int, lapsed: int, *, is_fitted: bool) -> Stopped | None:
         """Return why a page is not sent; None if it may be affordable.
 
         Args:
             due: The credits that the page should cost.
             lapsed: How many of them the plan did not foresee, because paid windows have closed since.
+            is_fitted: Whether the page is no larger than `affordable`.
         """
         if lapsed and self._budget >= 0:
             self.end = self.end or _lapsed(lapsed)
             return self.end
         with self._lock:
-            return self.out if due and self.left == 0 else None
+            return self.out if due and (not is_fitted or self.left == 0) else None
+
+    def refused(self, error: OutOfCreditsError, due: int) -> None:
+        """Note that the service has fewer credits left than a page should cost."""
+        with self._lock:
+            self.out = error
+            self._most = min(self._most, due - 1) if due else self._most
+
+    def spend(self, due: int) -> None:
+        """Note that a page was answered that was sized by `affordable`."""
+        with self._lock:
+            self._most -= due
+
+    @property
+    def affordable(self) -> int:
+        """How many companies to ask for after a 402: as many as credits are left.
+
+        If the service does not say how many, half of those that there may be. Each answer or refusal halves what is
+        unknown, so a few requests spend all that is left.
+        """
+        most = max(self._most, 0)
+        return self.left if self.left is not None and self.left <= most else (most + 1) // 2
 
     def note(self, header: Header, due: int, *, is_free: bool) -> None:
         """Count the credits charged for a page: so many are due, and none if it refreshes companies for free.

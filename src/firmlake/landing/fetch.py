@@ -170,7 +170,7 @@ class Fetcher:
 
         try:
             while asks or flying:
-                while asks and flying < 2 * self._api.threads:
+                while asks and flying < (1 if shard.account.out else 2 * self._api.threads):
                     page = asks[0].page
                     if self._standing.must_wait(shard.scope(page.dataset, page.companies[0])):
                         for sent in send_first(asks, shard, send):
@@ -329,14 +329,16 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask
 
 
 def _afford(sent: Sent, shard: Shard) -> list[Ask]:
-    """Plan a smaller page that the remaining credits pay for; half the page if the service does not report them.
+    """Plan a smaller page that the remaining credits pay for, and what is left of the page for after it.
 
     Otherwise one missing credit would cost a page of 100 companies the other 99 answers.
     """
-    page, left = sent.ask.page, shard.account.left
+    page, count = sent.ask.page, shard.account.affordable
     unpaid = [company for company in page.companies if not shard.progress.is_paid(company, shard.now())]
-    count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
-    return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []
+    parts = (unpaid[:count], unpaid[count:]) if count else ()
+    pages = [page._replace(companies=tuple(part)) for part in parts if part]
+    asks = [sent.ask._replace(page=each, is_fitted=each is pages[0]) for each in pages]
+    return asks[::-1]  # the last is sent first
 
 
 def _leave_out_forbidden(sent: Sent, error: ForbiddenError, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask]:

@@ -55,12 +55,14 @@ class Ask(NamedTuple):
         page: The page.
         tries: How often to try before the request counts as failed.
         is_patient: Whether to wait while the service fails on every request.
+        is_fitted: Whether the page is sized by the credits that are left.
         whole: The page of which this is a half, and why it was refused; None if there was none.
     """
 
     page: Page
     tries: int
     is_patient: bool = True
+    is_fitted: bool = False
     whole: tuple[Page, FirmlakeError] | None = None
 
 
@@ -175,10 +177,8 @@ class Shard:
             raise error
         elif isinstance(error, EndpointPausedError | UnavailableError):
             self.standing.end(page.dataset, error)
-        elif isinstance(error, OutOfCreditsError):
-            self.account.out = error
-            if sent.landed and not self.due(page, self.now()):
-                self.unpaid.update(page.companies)
+        elif isinstance(error, OutOfCreditsError) and sent.landed and not self.due(page, self.now()):
+            self.unpaid.update(page.companies)
 
     def scope(self, dataset: str, company: Company) -> Scope:
         """Return the scope to which a company belongs in a dataset."""
@@ -325,7 +325,6 @@ _ABOUT_PAGE = (
     ForbiddenError,
     EndpointPausedError,
     UnavailableError,
-    OutOfCreditsError,
 )
 """Errors after which other requests may still be answered; any other error ends the run."""
 
@@ -363,10 +362,9 @@ class Sender:
         page, standing, account = ask.page, shard.standing, shard.account
         base = shard.header(page)
         due, lapsed = shard.due(page, base.fetched_at), shard.lapsed(page, base.fetched_at)
-        ended = next(
-            filter(None, map(standing.refusal, shard.scopes(page))), account.end or account.refusal(due, lapsed)
-        )
-        if ended:
+        refusals = filter(None, map(standing.refusal, shard.scopes(page)))
+        unaffordable = account.end or account.refusal(due, lapsed, is_fitted=ask.is_fitted)
+        if ended := next(refusals, unaffordable):
             return Sent(ask, [], ended)
         request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
         is_apart = shard.is_apart(page)
@@ -395,8 +393,13 @@ class Sender:
         is_patient = ask.is_patient and not is_apart
         try:
             self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
+        except OutOfCreditsError as error:  # at once, so that no thread sends another such page
+            account.refused(error, due)
+            return Sent(ask, landed, error)
         except _ABOUT_PAGE as error:
             return Sent(ask, landed, error)
+        if ask.is_fitted:
+            account.spend(due)
         return Sent(ask, landed, None)
 
     def _recognise(self, page: Page, elements: list[Element], shard: Shard) -> None:
