@@ -133,6 +133,15 @@ def test_a_financial_element_tells_its_total_and_offset():
     assert (read.total, read.offset, read.problem) == (17, 5, None)
 
 
+def test_parents_in_an_object_whose_keys_are_numbers_are_an_array_with_gaps():
+    """PHP writes an array so from which an entry was removed."""
+    element = read_one(
+        found(ACME, "relationships") | {"data": {"parents": {"1": party(), "3": party()}}}, "relationships"
+    )
+    assert element.count == 2
+    assert not element.problem
+
+
 def test_parents_and_children_are_kept_apart():
     element = found(ACME, "relationships", party())
     element["data"]["children"] = [party(), party(None)]

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firmlake.api import requests
+from firmlake.api.answers import read_answer
 from firmlake.api.authorization import read_token
 from firmlake.api.retry import CircuitBreaker, RetryBudget
 from firmlake.core import errors
@@ -148,6 +149,33 @@ def test_without_credits_the_companies_already_paid_for_are_still_fetched(make_c
     with pytest.raises(errors.OutOfCreditsError):
         client.send(REQUEST)
     assert client.send(REQUEST).status == 200
+
+
+LEFT = {"X-Credits-Remaining": "0"}
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_a_service_that_has_no_status_for_used_up_credits_shows_it_by_its_balance(make_client, landed, status):
+    with pytest.raises(errors.OutOfCreditsError, match=f"{status}: no"):
+        make_client(script(refusal(status, **LEFT), OK)).send(REQUEST)
+    assert len(landed) == 1
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal(429, **LEFT, **{"Retry-After": "2"}),
+        refusal(429, **{"X-Credits-Remaining": "1"}),
+        refusal(403, "Rate limit exceeded"),
+        httpx.Response(200, json={"error": "rate_limit_exceeded"}),
+    ],
+    ids=["with a wait", "with a credit left", "as 403", "as 200"],
+)
+def test_a_rate_limit_is_waited_out_however_it_is_told(make_client, landed, refused):
+    body = []
+    answers = [refused] * 5 + [OK]
+    make_client(script(*answers)).send(REQUEST, check=lambda said: read_answer("financials", said) or body.append(said))
+    assert [answer.status for answer in landed] == [refused.status_code] * 5 + [200]
 
 
 @pytest.fixture

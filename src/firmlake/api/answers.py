@@ -326,10 +326,15 @@ def _read_data(dataset: str, data: Raw) -> Any:
         return None if bytes(data) == b"null" else {name: [] for name in groups}
     content = _KEYS.decode(data)
     values = {name: content.get(group.key or "", _NULL) for name, group in groups.items()}
-    return {
-        name: _RECORDS.decode(value) or [] if bytes(value)[:1] in b"[n" or not groups[name].is_open else [value]
-        for name, value in values.items()
-    }
+    return {name: _read_group(value, is_open=groups[name].is_open) for name, value in values.items()}
+
+
+def _read_group(value: Raw, *, is_open: bool) -> list[Raw]:
+    """Read the records of a group; PHP writes an array with gaps as an object whose keys are numbers."""
+    if bytes(value)[:1] in b"[n" or not is_open:
+        return _RECORDS.decode(value) or []
+    keys = _KEYS.decode(value) if bytes(value)[:1] == b"{" else {}
+    return list(keys.values()) if keys and all(key.isdecimal() for key in keys) else [value]
 
 
 def _read_page(pagination: Raw) -> Paging:

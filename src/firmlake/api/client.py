@@ -218,7 +218,7 @@ class Client:
         if may_have_expired and self._token.reread() != version:
             answer = self._ask(request, next(attempts), on_answer)
         try:
-            judge(answer, check, self._api.retry_wait_max_seconds)
+            judge(answer, check, self._api)
         except TryAgainError as error:
             if error.kind != "throttled":
                 breaker.failed(error.reason)
@@ -239,7 +239,7 @@ class Client:
 
         def probe() -> str:
             try:
-                judge(self._ask(known, next(attempts), on_answer), check, self._api.retry_wait_max_seconds)
+                judge(self._ask(known, next(attempts), on_answer), check, self._api)
             except TryAgainError as error:
                 return "" if error.kind == "throttled" else error.reason
             except ForbiddenError:  # the token may no longer ask for that, but the service works

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from firmlake.api.contract import DATASETS
-from firmlake.api.exchange import Answer
+from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.retry import FailureKind, TryAgainError
 from firmlake.api.throttle.window import read_wait
 from firmlake.core.errors import (
@@ -24,6 +24,7 @@ from firmlake.core.errors import (
     UnavailableError,
     UnusableAnswerError,
 )
+from firmlake.core.settings import ApiSettings
 from firmlake.core.text import one_line
 
 Check = Callable[[bytes], object]
@@ -40,6 +41,8 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
         "Get a token that may use it",
     ),
 }
+_HURRIED = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
+"""Words for requests that come too fast, in messages of any status."""
 NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path that does not exist at the service."""
 REFUSALS = (400, 413, 422)
@@ -49,20 +52,20 @@ _KINDS: dict[str, FailureKind] = {"unreachable": "unreachable", "body": "unusabl
 """Kinds of failures by `Answer.failure`; all others are `failed`."""
 
 
-def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
+def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     """Return if the answer is usable, and raise otherwise.
 
     Args:
         answer: An answer of any status.
         check: Raises UnusableAnswerError for a useless body; None accepts any body of status 200.
-        wait_max_seconds: Longest wait that the service may ask for.
+        api: The longest wait that the service may ask for, and the header that tells what credits are left.
 
     Raises:
         TryAgainError: A retry may succeed.
         RequestRefusedError: The service refuses this request; do not repeat it.
-        OutOfCreditsError: Status 402.
-        PausedByServiceError: The service asks for a wait longer than `wait_max_seconds`; an EndpointPausedError if it
-            does so with status 403.
+        OutOfCreditsError: Status 402, or a refusal that names no time although too few credits are left.
+        PausedByServiceError: The service asks for a wait longer than `api.retry_wait_max_seconds`; an
+            EndpointPausedError if it does so with status 403.
         AuthorizationError: Status 401.
         ForbiddenError: Status 403 without `Retry-After`.
         UnavailableError: The service has no such endpoint (status 404, 405 or 410 without a message).
@@ -75,8 +78,12 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         return _check(answer, check)
     message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
-    if answer.is_throttled or status in _PASSING or status >= 500:
-        raise _passing(answer, f"status {said}", wait_max_seconds)
+    if _is_out_of_credits(answer, api):
+        status = 402
+    elif answer.is_throttled or status in _PASSING or status >= 500:
+        raise _passing(answer, f"status {said}", api.retry_wait_max_seconds)
+    elif status == 403 and _HURRIED.search(message):
+        raise TryAgainError("throttled", answer, f"status {said}")
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
         if status == 403 and answer.request.endpoint in DATASETS:
@@ -94,6 +101,13 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
     refused.answer, refused.said = answer, message
     raise refused
+
+
+def _is_out_of_credits(answer: Answer, api: ApiSettings) -> bool:
+    """Return whether a service without status 402 refuses a request for want of credits, as its headers show."""
+    left = read_credits(answer.headers.get(api.names.credits_remaining_header.lower(), ""))
+    says_when = read_wait(answer.headers, answer.fetched_at) is not None
+    return answer.status in (403, 429) and not says_when and left is not None and left < len(answer.request.companies)
 
 
 def _broken(answer: Answer) -> Exception:
@@ -130,6 +144,8 @@ def _check(answer: Answer, check: Check | None) -> None:
     try:
         check(answer.body)
     except UnusableAnswerError as error:
+        if _HURRIED.search(hurried := read_message(answer)):  # some services tell a rate limit with status 200
+            raise TryAgainError("throttled", answer, f"status {answer.status}: {hurried}") from None
         said = "" if answer.status == 200 else f"status {answer.status}, and "
         again = TryAgainError("unusable", answer, said + one_line(error.message, MESSAGE_LENGTH_MAX))
         again.code = error.code

@@ -300,7 +300,7 @@ def find_rate_limit(talk: Talk) -> Finding:
     """Find the rate limit in the headers, and adopt it if it is lower than ours."""
     row, ours = "rate limit", talk.api.requests_per_minute
     told = [read_allowance(answer.headers, datetime.now(UTC)).requests_per_minute for answer in talk.answers]
-    limit = next((pace for pace in told if pace), None)
+    limit = min(filter(None, told), default=None)
     known = f"{ours} a minute is assumed" if ours else "none is assumed"
     if limit is None:
         others = sorted({name for answer in talk.answers for name in answer.headers if _RATE_LIMIT.fullmatch(name)})

@@ -22,7 +22,7 @@ from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import Asking, apply_changes, changes_of, open_probes, open_talk, probe_of, read_by
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import carry_out, shortfall, start_or_resume
-from firmlake.landing.run import Run, remove_run
+from firmlake.landing.run import CHECK, Run, remove_run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.privacy.persons import answer_filter
 from firmlake.report.summary import find_doubts
@@ -186,7 +186,7 @@ def _planning(
     settings: Settings, companies: Sequence[Company], now: Callable[[], datetime]
 ) -> Callable[[], planning.Planned]:
     frame = pl.DataFrame(companies, schema=["country", "company_number"], orient="row")
-    return lambda: planning.plan_companies(_again(settings), frame, "firmlake check", now())
+    return lambda: planning.plan_companies(_again(settings), frame, CHECK, now())
 
 
 def _check_budget(planned: planning.Planned) -> None:

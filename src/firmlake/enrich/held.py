@@ -23,7 +23,7 @@ from firmlake.intake.company_list import CompanyList
 from firmlake.intake.key import company_key, names_of
 from firmlake.intake.lines import list_name_of
 from firmlake.landing.charged import with_refresh_off
-from firmlake.landing.run import Run, list_runs, unfinished_runs
+from firmlake.landing.run import CHECK, Run, list_runs, unfinished_runs
 from firmlake.report.bill import spent_by, spent_this_month
 from firmlake.tables.index import AHEAD, micros, open_index
 from firmlake.tables.stage import landed_tables
@@ -290,7 +290,7 @@ def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> tuple[pl.
 def find_others(
     settings: Settings, companies: CompanyList, targets: pl.DataFrame, unfinished: Run | None, held: Held, now: datetime
 ) -> tuple[tuple[Run, int], ...]:
-    """Find the other unfinished runs that have already bought some of the planned companies."""
+    """Find the other unfinished runs, apart from checks, that have already bought some of the planned companies."""
     asked = targets.lazy().select(company_key().alias("company")).unique()  # lazy: a million companies are not copied
     found = (
         (run, asked.join(held.bought[run.run_id].lazy(), on="company", how="semi").select(pl.len()).collect().item())
@@ -299,6 +299,7 @@ def find_others(
         and run.outcome() is None
         and run.plan.list_sha256 != companies.sha256
         and run != unfinished
+        and run.plan.list_name != CHECK  # a check may never end with this service
         and run.plan.started_at > _oldest(settings, now)
     )
     return tuple((run, count) for run, count in found if count)

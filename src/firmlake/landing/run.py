@@ -36,6 +36,8 @@ LOG = frozenset([BEGUN, ENDED, PRUNED, UNCHANGED])
 taken up or forgotten from begins again; a run that was refused may end again; the answers of a pruned run were removed;
 a later run over the same list had nothing to load."""
 
+CHECK = "firmlake check"
+"""The list name of a run of that command."""
 REDRIVE = "redrive"
 """The list name of a run that asks again for companies that failed."""
 

@@ -57,11 +57,12 @@ def test_nonsense_is_as_if_it_were_not_there(value):
     ("headers", "allowance"),
     [
         ({}, Allowance(None, None, None)),
-        ({"ratelimit-limit": "100", "ratelimit-remaining": "3", "ratelimit-reset": "12"}, Allowance(100, 3, 12)),
+        ({"ratelimit-limit": "100", "ratelimit-remaining": "3", "ratelimit-reset": "58"}, Allowance(100, 3, 58)),
+        ({"x-ratelimit-limit": "60", "x-ratelimit-remaining": "3", "x-ratelimit-reset": "9"}, Allowance(360, 3, 9)),
         ({"x-ratelimit-limit": "100", "x-ratelimit-remaining": "3"}, Allowance(100, 3, None)),
         ({"ratelimit-limit": "100, 100;w=60, 50;w=300, 600;w=3600"}, Allowance(10, None, None)),
         ({"ratelimit-limit": "10, 10;w=1, 1000;w=3600"}, Allowance(600, None, None)),
-        ({"ratelimit": "limit=100, remaining=3, reset=12"}, Allowance(100, 3, 12)),
+        ({"ratelimit": "limit=100, remaining=3, reset=42"}, Allowance(100, 3, 42)),
         (
             {"ratelimit-policy": '"burst";q=10;w=1,"steady";q=100;w=60', "ratelimit": '"steady";r=3;t=12'},
             Allowance(100, 3, 12),

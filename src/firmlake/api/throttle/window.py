@@ -187,6 +187,10 @@ _EPOCH_FROM = 1_000_000_000
 _WINDOW_MAX_SECONDS = 300
 """Ignore quotas over longer windows: they do not set a pace, because a run may use an hourly quota within minutes."""
 
+_WINDOWS = (10, 15, 30, 60)
+"""Usual windows, in seconds, of limits that name none. The shortest that reaches to the reset is taken; if it is too
+short, the remaining requests make us wait for the reset."""
+
 _LEADING = re.compile(r"\s*([0-9]{1,12})(?:\.[0-9]*)?\s*(?:[,;].*)?")
 _OTHER_UNIT = re.compile(r'\bqu\s*=\s*"?(?!requests\b)[a-z]', re.IGNORECASE)
 """A quota of something else than requests, such as bytes or connections (drafts from 08)."""
@@ -236,7 +240,7 @@ def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
         X-RateLimit-Limit / -Remaining / -Reset (seconds, or the time since 1970)         custom
 
     The values come from outside, so a value that cannot be parsed is ignored.
-    The tightest of several limits counts. A limit without a window is for a minute, unless its reset is later.
+    The tightest of several limits counts. A limit without a window and a reset is for a minute.
     """
     modern = _tightest(headers.get("ratelimit", ""))
     remaining = _first(modern.get("r"), modern.get("remaining"), _either(headers, "remaining"))
@@ -261,7 +265,8 @@ def _pace(policy: str, reset: int | None) -> int | None:
     parameters = dict(_PARAMETER.findall(policy))
     limit, window = _first(parameters.get("q"), policy), _first(parameters.get("w"))
     if window is None:
-        window = 60 if reset is None or reset <= 60 else _WINDOW_MAX_SECONDS + 1
+        reach = 60 if reset is None else reset
+        window = next((usual for usual in _WINDOWS if reach <= usual), _WINDOW_MAX_SECONDS + 1)
     return max(1, limit * 60 // max(1, window)) if limit and window <= _WINDOW_MAX_SECONDS else None
 
 
