@@ -121,6 +121,18 @@ def test_publish_judges_by_the_gates_as_they_are_now_and_keeps_the_verdict_witho
     assert companies(desk) == 2 * COUNT
 
 
+def test_a_release_that_was_killed_is_finished_by_the_same_command(desk, monkeypatch):
+    hold_second(desk)
+    monkeypatch.setattr(generations, "_swap_link", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        generations.release(desk.folders)
+    monkeypatch.undo()
+    assert companies(desk) == COUNT
+    assert desk.call("publish", "--anyway")[0] == 0
+    assert (companies(desk), files(desk)) == (2 * COUNT, ["gen_000001.duckdb", "gen_000002.duckdb"])
+    assert "No generation is held back" in desk.call("publish")[1]
+
+
 def test_a_first_generation_can_be_held_too(desk):
     silence(desk, 0, 10)
     assert desk.run()[0] == 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 from datetime import timedelta
 
 import pytest
@@ -191,7 +191,7 @@ def test_status_tells_how_work_failed_until_a_run_is_published(folders):
     assert failure.line == "The service refuses the token. Put a valid one"
     assert read_status(folders).next_step.startswith("Put a valid one. Then: Run list.csv again")
     (record,) = (folders.state / "failed_work").iterdir()
-    os.utime(record, (NOON.timestamp(), NOON.timestamp()))
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"at": NOON.isoformat()}))
     publish_landed(run, at=NOON + MINUTE)
     assert read_status(folders).failure is None
 

@@ -99,6 +99,19 @@ def test_rules_of_another_list_are_undone(desk, tmp_path):
     assert generations(desk)[-1] == "gen_000003.duckdb"
 
 
+def test_companies_that_the_same_budget_leaves_out_again_are_nothing_new(desk):
+    of_month, more = ("--set", "run.max_credits_per_month=2"), ("--set", "run.max_credits_per_month=3")
+    assert desk.run(*of_month)[0] == 4
+    code, _, err = desk.run(*of_month)
+    assert (code, generations(desk)) == (4, ["gen_000001.duckdb"])
+    assert f"leaves out {COUNT - 2} companies" in err, "the run still says what it did not fetch"
+    assert desk.status()["lists"][0]["last_run"]["outcome"] == "stopped"
+    desk.run(*more)
+    assert generations(desk)[-1] == "gen_000002.duckdb"
+    assert desk.run()[0] == 0
+    assert generations(desk)[-1] == "gen_000003.duckdb"
+
+
 def test_what_waits_to_be_loaded_is_loaded(desk):
     desk.run()
     desk.service.lost = {"healthIndicator"}

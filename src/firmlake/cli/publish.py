@@ -26,11 +26,9 @@ def publish(call: Call, anyway: bool) -> None:
 
     settings = call.settings()
     folders, gates = Folders.existing(settings), read_gates(settings.paths.gates)
-    if not find_held(folders):
-        call.answer({"released": None}, lambda: echo("No generation is held back"))
-        return
     with lock(folders, "firmlake publish"):
-        if not anyway and (error := judge_held(folders, gates, settings.run.duckdb_memory)):
+        if not anyway and find_held(folders) and (error := judge_held(folders, gates, settings.run.duckdb_memory)):
             raise error
         released = release(folders)
-    call.answer({"released": str(released)}, lambda: echo(f"{released} is the newest generation now"))
+    said = f"{released} is the newest generation now" if released else "No generation is held back"
+    call.answer({"released": released and str(released)}, lambda: echo(said))

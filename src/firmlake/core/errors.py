@@ -250,6 +250,10 @@ def from_system(error: OSError, path: object = "", before: str = "") -> Firmlake
     number = _number_of(error)
     if number in _CLOSED:
         return FirmlakeError(message, f"{before}Give access, or run as the owner of the data folder, then run again")
+    if number == errno.EFBIG:
+        return FirmlakeError(
+            message, f"{before}Raise the largest size of a file (`ulimit -f`, or the disk's), then run again"
+        )
     if number in _FULL:
         return FirmlakeError(message, f"{before}Make room on the disk, then run again")
     return FirmlakeError(message, f"{before}Check the disk and the path, then run again")

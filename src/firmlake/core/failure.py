@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, in_our_words
 from firmlake.core.files import read_json, write_json
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
@@ -47,6 +48,7 @@ class LastFailure(msgspec.Struct, frozen=True):
 
 class _Written(msgspec.Struct, frozen=True):
     what: str
+    at: datetime
     exit_code: int
     line: str
     next_step: str
@@ -146,20 +148,21 @@ def _record(folder: Path, subject: str) -> Path:
 
 
 def _write(path: Path, what: str, error: FirmlakeError, list_name: str = "") -> None:
-    """Write a record, whose modification time is the time of the failure. On a full disk nothing is recorded."""
+    """Write a record. On a full disk nothing is recorded."""
     with suppress(FirmlakeError):
-        exit_code = exit_code_of_signal() if was_interrupted() else error.exit_code
-        write_json(path, _Written(what, exit_code, str(error), error.next_step, error.key, error.run_id, list_name))
+        code = exit_code_of_signal() if was_interrupted() else error.exit_code
+        said = str(error), error.next_step, error.key, error.run_id, list_name
+        write_json(path, _Written(what, utc_now(), code, *said))
 
 
 def _read(path: Path, key: str = "") -> LastFailure | None:
     try:
-        written, at = read_json(path, _Written), datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        written = read_json(path, _Written)
     except (OSError, DamagedError):
         return None
     is_mended = bool(key and written.key) and key != written.key
     rest = written.exit_code, written.line, written.next_step, is_mended, written.run_id, written.list_name
-    return LastFailure(written.what, at, *rest)
+    return LastFailure(written.what, written.at, *rest)
 
 
 def _remove(path: Path) -> None:

@@ -33,7 +33,7 @@ from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
-from firmlake.enrich.finish import decide_outcome, publish_run, scan_staged
+from firmlake.enrich.finish import decide_outcome, join_causes, left_out, publish_run, scan_staged
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned
@@ -253,14 +253,23 @@ def _end_unchanged(settings: Settings, run: Run, now: Callable[[], datetime]) ->
     last = find_same_run(run)
     if last is None:
         return None
-    unchanged = Unchanged(run.run_id, run.plan.started_at, now())
+    count = count_companies(run.scan_targets().collect())
+    causes = [left_out(settings, run.plan, count)] if count else []
+    kind = "stopped" if causes else "done"
+    unchanged = Unchanged(run.run_id, run.plan.started_at, now(), kind, *join_causes(causes), count)
     last.note(UNCHANGED, unchanged, unchanged.finished_at)
     remove_run(run)
     log("unchanged", run=run.run_id, same=last.run_id)
     with open_warehouse(run.folders, with_held=True) as connection:
         summary = summarise_unchanged(connection, last.run_id, unchanged, newest_link(run.folders))
     plan = msgspec.structs.replace(last.plan, resume=run.plan.resume, credits_before=run.plan.credits_before)
-    outcome = Outcome(run_id=run.run_id, finished_at=unchanged.finished_at, outcome="done")
+    outcome = Outcome(
+        run_id=run.run_id,
+        finished_at=unchanged.finished_at,
+        outcome=kind,
+        reason=unchanged.reason,
+        next_step=unchanged.next_step,
+    )
     return Published(Run(last.folders, plan), outcome, summary, [], settings)
 
 

@@ -37,7 +37,7 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     yield from _families_of_lists(status)
     yield "failed_deliveries", "Exports and loads whose last attempt failed", [({}, len(status.undelivered))]
     if status.last_run:
-        yield "generation", "Number of the newest generation", [({}, status.last_run.generation)]
+        yield "generation", "Number of the newest generation, also one held back", [({}, status.last_run.generation)]
     counts = [
         ({"dataset": dataset, "status": state}, float(count))
         for dataset, states in status.companies.items()

@@ -148,8 +148,9 @@ class ListRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return the run after this one that had nothing to load; this one if there is none."""
         if unchanged is None:
             return self
-        nothing = dict.fromkeys(_COUNTS, 0)
-        return structs.replace(self, **structs.asdict(unchanged), outcome="done", reason="", next_step="", **nothing)
+        ended = structs.asdict(unchanged)
+        ended["target_count"] = ended.pop("waiting_count")
+        return structs.replace(self, **dict.fromkeys(_COUNTS, 0) | ended)
 
 
 _COUNTS = (

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, get_origin
 
 import duckdb
 import msgspec
-from msgspec import structs
 
 from firmlake.api.contract import DATASETS, FieldKind
 from firmlake.core.company import ADJECTIVES
@@ -172,13 +171,15 @@ def summarise_unchanged(
     """
     last = summarise(connection, last_id, warehouse)
     assert last
-    fresh = {name: {"fresh": last.company_count} for name in last.datasets}
+    counts = {"fresh": last.company_count - unchanged.waiting_count, "waiting": unchanged.waiting_count}
+    of_all = {status: count for status, count in counts.items() if count}
     ((generation,),) = connection.execute("SELECT max(generation) FROM loads").fetchall()
     return RunSummary(
-        **structs.asdict(unchanged), outcome="done", is_unchanged=True, list_name=last.list_name,
+        run_id=unchanged.run_id, started_at=unchanged.started_at, finished_at=unchanged.finished_at,
+        outcome=unchanged.outcome, is_unchanged=True, list_name=last.list_name,
         line_count=last.line_count, company_count=last.company_count, refused_count=last.refused_count,
-        repeated_count=last.repeated_count, fresh_count=last.company_count, target_count=0, request_count=0,
-        credit_count=0, expected_credit_count=0, datasets=fresh,
+        repeated_count=last.repeated_count, fresh_count=counts["fresh"], target_count=counts["waiting"],
+        request_count=0, credit_count=0, expected_credit_count=0, datasets=dict.fromkeys(last.datasets, of_all),
         rows=dict.fromkeys(last.rows, 0), changed_company_count=0, reject_count=0, discard_count=0, drift=[],
         alerts=count_alerts(connection, unchanged.run_id), generation=generation, warehouse=warehouse,
     )  # fmt: skip

@@ -308,14 +308,12 @@ def publish(
 
 
 def release(folders: Folders) -> Path | None:
-    """Publish the generation that is held back; None if there is none.
-
-    A crash leaves the newest generation as it was: the next run then loads the answers again, without a request.
-    """
-    held = find_held(folders)
-    if held is None:
+    """Publish the generation that is held back, or one that a crash left without the link; None if there is neither."""
+    if held := find_held(folders):
+        held.rename(folders.generation(generation_number(held)))
+    path, link = max(folders.warehouse.glob(PATTERN), key=generation_number, default=None), folders.warehouse / LINK
+    if path is None or (link.exists() and link.resolve().name in (LINK, path.name)):
         return None
-    path = held.rename(folders.generation(generation_number(held)))
     _swap_link(folders.warehouse, path)
     return path
 

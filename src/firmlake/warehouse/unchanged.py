@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.folders import Folders
@@ -29,26 +30,40 @@ _OF_THE_ATTEMPT: Final[dict[str, Any]] = {
 
 
 class Unchanged(msgspec.Struct, frozen=True):
-    """A run that had nothing to load: its name, and when it was planned and ended (UTC)."""
+    """A run that had nothing to load: its name, when it was planned and ended (UTC), and how, see `Outcome`.
+
+    Attributes:
+        waiting_count: Companies that a budget left out, as it did before.
+    """
 
     run_id: str
     started_at: datetime
     finished_at: datetime
+    outcome: str = "done"
+    reason: str = ""
+    next_step: str = ""
+    waiting_count: int = 0
 
 
 def find_same_run(run: Run) -> Run | None:
     """Find the last published run of the same list if it left the warehouse as this run would; None if there is none.
 
     Args:
-        run: A run. One that asks for anything, or has answers, is never the same.
+        run: A run. One that asks for anything, or has answers, is never the same. One whose budget leaves out companies
+            is, if a budget left out the same ones before.
     """
-    if run.shards() or run.has_landed or run.outcome() or newest_of_all(run.folders) is None:
+    if run.plan.shard_count or run.has_landed or run.outcome() or newest_of_all(run.folders) is None:
         return None
     with open_warehouse(run.folders, with_held=True) as connection:
         name = held_name(run)
         query, subject = (_OF_LIST, name) if run.plan.company_list else (_WITHOUT_LIST, run.plan.list_name)
         found = connection.execute(query, [subject]).fetchall()
         loaded = loaded_runs(connection)
+        left_out = run.scan_targets().select(_KEY).collect()
+        if left_out.height:
+            waiting = pl.DataFrame(connection.sql(_WAITING).to_arrow_table()).cast(pl.Schema(left_out.schema))
+            if left_out.join(waiting, on=_KEY, how="anti").height:
+                return None
     if not found:
         return None
     try:
@@ -68,6 +83,10 @@ def read_unchanged(folders: Folders, run_id: str) -> Unchanged | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+_KEY = ["country", "company_number", "dataset"]
+
+_WAITING = f"SELECT {', '.join(_KEY)} FROM company_state WHERE status = 'waiting'"  # noqa: S608 - our own names
 
 _OF_LIST = "SELECT run_id FROM company_lists WHERE lower(list_name) = lower(?)"
 _WITHOUT_LIST = "SELECT run_id FROM runs WHERE list_name = ? ORDER BY started_at DESC LIMIT 1"
