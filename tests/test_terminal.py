@@ -108,7 +108,7 @@ def test_one_place_prints():
     """Everything else goes through it; a table of rich's is cleaned where it is filled."""
     allowed = {
         "terminal/echo.py": {"echo", "secho", "stdout.write"},
-        "intake/query.py": {"stderr.write"},  # to the process that started it
+        "intake/source.py": {"stderr.write"},  # to the process that started it
         "enrich/shards.py": {"stderr.write"},  # a text of our own, just before it ends a process that hangs
     }
     found = []

@@ -11,7 +11,7 @@ from xlsxwriter import Workbook
 
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.entries import read_entries
-from firmlake.intake.forms import EMPTY
+from firmlake.intake.identifiers import EMPTY
 from firmlake.intake.table import BLANK, KINDS, field, unique_names
 from intake.test_binary_formats import parquet, workbook
 from intake.test_people import ods

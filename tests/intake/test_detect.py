@@ -13,8 +13,7 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COMPANY_COLUMNS
 from firmlake.intake.company_list import read_company_list
-from firmlake.intake.sheets import SheetDamagedError
-from firmlake.intake.workbook import open_workbook
+from firmlake.intake.workbook import SheetDamagedError, open_workbook
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
 

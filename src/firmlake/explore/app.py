@@ -15,9 +15,10 @@ def _():
 
     from firmlake.core.company import Company
     from firmlake.core.errors import FirmlakeError
-    from firmlake.explore import current, questions, shown
+    from firmlake.explore import questions, shown
+    from firmlake.explore.holding import newest_holding
 
-    return Company, FirmlakeError, current, mo, questions, shown
+    return Company, FirmlakeError, mo, newest_holding, questions, shown
 
 
 @app.cell
@@ -31,17 +32,17 @@ def _(mo):
 
 
 @app.cell
-def _(current, get_number, set_number, tick):
+def _(get_number, newest_holding, set_number, tick):
     tick.value
-    if current.holding().number != get_number():
-        set_number(current.holding().number)
+    if newest_holding().number != get_number():
+        set_number(newest_holding().number)
     return
 
 
 @app.cell
-def _(current, get_number, mo, questions):
+def _(get_number, mo, newest_holding, questions):
     get_number()
-    holding = current.holding()
+    holding = newest_holding()
     known = questions.generation(holding)
     names = questions.lists(holding)
     of_list = mo.ui.dropdown(options=names, value=names[0], label="List")

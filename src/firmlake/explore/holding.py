@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,8 +20,6 @@ from firmlake.report.feed import Alert, read_alerts
 from firmlake.report.page import make_company_page
 from firmlake.report.sections import SectionTables, read_frame
 from firmlake.warehouse.generations import connect_to, explain_rejected, generation_number, newest
-
-__all__ = ["Holding", "Newest"]
 
 PREPARED: Final = ("newest_measures", "findings")
 """Views that become temporary tables of the same name, from which `benchmark` and the list of findings then read."""
@@ -151,3 +150,22 @@ class Newest:
             self._before.close()  # the one after it stays open, since a session may be about to ask it
         self._before, self._held = self._held, opened
         self._tell(f"Generation {self._held.number} is open")
+
+
+_shown: list[Newest] = []
+
+
+def show_folder(folders: Folders, tell: Callable[[str], object] = lambda line: None) -> None:
+    """Show this data folder in this process from now on; the notebook finds it, whoever runs it."""
+    _shown[:] = [Newest(folders, tell)]
+
+
+def newest_holding() -> Holding:
+    """Return the newest generation. Without `show_folder`, that of FIRMLAKE_PATHS__DATA, or else of `firmlake demo`.
+
+    Raises:
+        UsageError: Nothing was published yet.
+    """
+    if not _shown:
+        show_folder(Folders(Path(os.environ.get("FIRMLAKE_PATHS__DATA", "data/sandbox"))))
+    return _shown[0].holding()

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firmlake.core.errors import EXIT_DONE, FirmlakeError, UsageError
 from firmlake.core.folders import Folders
-from firmlake.explore import current
+from firmlake.explore.holding import newest_holding, show_folder
 
 __all__ = ["HOST", "guarded", "serve"]
 
@@ -66,8 +66,8 @@ def serve(
         UsageError: The port is taken, or the extra `explore` is not installed.
     """
     with _listen(port) as listening:
-        current.use(folders, tell)
-        tell(f"Opening generation {current.holding().number}")
+        show_folder(folders, tell)
+        tell(f"Opening generation {newest_holding().number}")
         token = secrets.token_urlsafe(16)
         port = listening.getsockname()[1]
         config = uvicorn.Config(make_application(token, port), log_level="warning", timeout_graceful_shutdown=1)

@@ -32,10 +32,9 @@ from firmlake.intake.columns import (
     quoted_names,
     read_name,
 )
-from firmlake.intake.countries import country_codes
-from firmlake.intake.numbers import identify_column
+from firmlake.intake.identifiers import identify_column
 from firmlake.intake.table import TextTable
-from firmlake.intake.words import ERROR
+from firmlake.intake.words import ERROR, country_codes
 
 Choice = dict[str, tuple[int, ...]]
 """Positions of columns from 0, by role; empty if the file has no such column."""

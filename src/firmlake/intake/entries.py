@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
-from firmlake.core.company import COUNTRIES
+from firmlake.core.company import ADJECTIVES, COUNTRIES
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import Choice, choose_columns
-from firmlake.intake.columns import COLUMN_COUNTRY, COMPANY_COLUMNS, COUNTRY, FALLBACK_COUNTRY, NUMBER_ROLES, Synonyms
-from firmlake.intake.countries import OTHER_COUNTRY, country_codes
-from firmlake.intake.forms import EMPTY
-from firmlake.intake.identifiers import CONTRADICTION, REPAIRS, SURPLUS
-from firmlake.intake.numbers import header_country, identify_column
+from firmlake.intake.columns import (
+    COLUMN_COUNTRY,
+    COMPANY_COLUMNS,
+    COUNTRY,
+    FALLBACK_COUNTRY,
+    NUMBER_ROLES,
+    Synonyms,
+    read_name,
+)
+from firmlake.intake.identifiers import (
+    CONTRADICTION,
+    EMPTY,
+    REPAIRS,
+    SPELLINGS,
+    SURPLUS,
+    header_country,
+    identify,
+    identify_column,
+)
 from firmlake.intake.readers import open_table
-from firmlake.intake.repair import SPELLINGS
 from firmlake.intake.table import KINDS, TAIL, TextTable, field
+from firmlake.intake.words import OTHER_COUNTRY, country_codes
 
 _ABROAD: Final = "another country, or not a country: the service knows only BE, NL and FR"
 _DISAGREEING: Final = "two columns disagree: they name different companies or countries; correct one of them"
@@ -28,6 +42,21 @@ _VAT_PREFIX: Final = rf"^\W*({'|'.join(COUNTRIES)})[\W_]*[0-9]"
 _LONGEST_GIVEN: Final = 200
 _REAL: Final = pl.lit(0xFFFF_FFFF ^ SPELLINGS, pl.UInt32)
 """Bits of the repairs that are reported."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """A list while it is read.
+
+    Attributes:
+        table: The list as a table of texts.
+        batches: Results of `firmlake.intake.entries.resolve_lines`, batch by batch.
+        guesses: One sentence for each guess about the list, with the way to override it.
+    """
+
+    table: TextTable
+    batches: Iterator[pl.DataFrame]
+    guesses: tuple[str, ...]
 
 
 def resolve_lines(
@@ -75,6 +104,86 @@ def resolve_lines(
     sure = read.filter(pl.col("problem").is_null() & ~differs).select(lines.columns)
     sure = sure.with_columns(repairs=pl.col("repairs") | (1 << REPAIRS.index(SURPLUS)))
     return pl.concat([lines.join(sure, on="line", how="anti"), sure.cast(lines.schema)]).sort("line")
+
+
+def read_entries(
+    path: Path,
+    options: IntakeSettings,
+    synonyms: Synonyms = COMPANY_COLUMNS,
+    mapping: Mapping[str, str] | None = None,
+    *,
+    with_cells: bool = False,
+) -> Entries:
+    """Read the lines of a list of any format, with the company of each line.
+
+    Args:
+        path: The file.
+        options: How to read the file.
+        synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
+        mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1.
+        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), the whole
+            line in `text` if it cannot be split into fields, and `KINDS` if the table has them.
+
+    Raises:
+        CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
+    """
+    table = open_table(path, options, synonyms)
+    choice, guesses = choose_columns(path, table, options, synonyms, mapping or {})
+    positions = sorted({position for positions in choice.values() for position in positions})
+    kept = ("text", *map(field, range(table.width)), *([KINDS] * table.has_kinds)) if with_cells else ()
+    resolve = partial(resolve_lines, choice=choice, default_country=options.default_country or None, kept=kept)
+    batches = table.batches(range(table.width) if with_cells else positions)
+    return Entries(table, map(resolve, batches), (*table.guesses, *guesses))
+
+
+def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
+    """Count the numbers whose country follows only from the name of their column.
+
+    Args:
+        lines: Lines that name a company, from `firmlake.intake.entries.resolve_lines`.
+
+    Returns:
+        One row per column and country: header (position of the column), country, count, example, and other_count and
+        other_example for numbers that had to be repaired, but are valid numbers of another country unchanged.
+    """
+    assumed = lines.filter(pl.col("header").is_not_null()).select("line", "header", "country", "given", "repairs")
+    was_repaired = pl.col("repairs") > 0
+    parts = [assumed.filter(~was_repaired).with_columns(other=False), _compare(assumed.filter(was_repaired))]
+    return (
+        pl.concat(parts)
+        .sort("line")
+        .group_by("header", "country", maintain_order=True)
+        .agg(
+            count=pl.len(),
+            example=pl.col("given").first().str.strip_chars(),
+            other_count=pl.col("other").sum(),
+            other_example=pl.col("given").filter("other").first(),
+        )
+    )
+
+
+def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple[str, ...]:
+    """Describe the assumed countries in one sentence, with the way to override them; empty if there are none.
+
+    A column that was recognised by its check digits is left out: the sentence about that guess says so.
+
+    Args:
+        parts: Results of `count_assumed` for the batches of a list, in order.
+        columns: The names of its columns.
+    """
+    counted = [*parts]
+    if not counted:
+        return ()
+    found = pl.concat(counted).group_by("header", "country", maintain_order=True)
+    total = found.agg(pl.col("count", "other_count").sum(), pl.col("example", "other_example").drop_nulls().first())
+    named = [(columns[row["header"]], row) for row in total.iter_rows(named=True)]
+    said = " and ".join(_describe(column, row) for column, row in named if _names_register(column))
+    if not said:
+        return ()
+    return (
+        f"Numbers without a country are read {said}, because of the column name; "
+        "to give a country: --map country=COLUMN",
+    )
 
 
 def _resolve(
@@ -168,49 +277,22 @@ def _first_number(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     return both.select(**taken)
 
 
-__all__ = ["read_entries"]
+def _names_register(column: str) -> bool:
+    return read_name(column).role in COLUMN_COUNTRY | FALLBACK_COUNTRY
 
 
-@dataclass(frozen=True)
-class Entries:
-    """A list while it is read.
-
-    Attributes:
-        table: The list as a table of texts.
-        batches: Results of `firmlake.intake.entries.resolve_lines`, batch by batch.
-        guesses: One sentence for each guess about the list, with the way to override it.
-    """
-
-    table: TextTable
-    batches: Iterator[pl.DataFrame]
-    guesses: tuple[str, ...]
+def _describe(column: str, row: Mapping[str, Any]) -> str:
+    also = ""
+    if row["other_count"]:
+        also = f"; {row['other_count']:,} of them may be of another country, such as {row['other_example']}"
+    return f"as {ADJECTIVES[row['country']]} in column {column!r} ({row['count']:,}, such as {row['example']}{also})"
 
 
-def read_entries(
-    path: Path,
-    options: IntakeSettings,
-    synonyms: Synonyms = COMPANY_COLUMNS,
-    mapping: Mapping[str, str] | None = None,
-    *,
-    with_cells: bool = False,
-) -> Entries:
-    """Read the lines of a list of any format, with the company of each line.
-
-    Args:
-        path: The file.
-        options: How to read the file.
-        synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
-        mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1.
-        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), the whole
-            line in `text` if it cannot be split into fields, and `KINDS` if the table has them.
-
-    Raises:
-        CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
-    """
-    table = open_table(path, options, synonyms)
-    choice, guesses = choose_columns(path, table, options, synonyms, mapping or {})
-    positions = sorted({position for positions in choice.values() for position in positions})
-    kept = ("text", *map(field, range(table.width)), *([KINDS] * table.has_kinds)) if with_cells else ()
-    resolve = partial(resolve_lines, choice=choice, default_country=options.default_country or None, kept=kept)
-    batches = table.batches(range(table.width) if with_cells else positions)
-    return Entries(table, map(resolve, batches), (*table.guesses, *guesses))
+def _compare(repaired: pl.DataFrame) -> pl.DataFrame:
+    """Add to each number whether it is valid in another country without a repair."""
+    is_other = pl.repeat(value=False, n=repaired.height, dtype=pl.Boolean, eager=True)
+    for country in COUNTRIES:
+        found = identify(repaired["given"], pl.repeat(country, repaired.height, dtype=pl.String, eager=True))
+        is_sound = found["problem"].is_null() & (found["repairs"] & ~pl.Series([SPELLINGS], dtype=pl.UInt32) == 0)
+        is_other |= is_sound & (found["country"] != repaired["country"]).fill_null(value=False)
+    return repaired.with_columns(other=is_other)

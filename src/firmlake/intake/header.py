@@ -10,10 +10,8 @@ from typing import Final, NamedTuple
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms, quoted_names, role_of
-from firmlake.intake.countries import is_country
 from firmlake.intake.table import SAMPLE_ROWS
-
-__all__ = ["describe_header", "find_header", "first_data_line", "known_names"]
+from firmlake.intake.words import is_country
 
 _MOST_ROWS: Final = 31
 """Search the header in this many rows; rows above it are titles."""

@@ -3,28 +3,280 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from functools import reduce
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from firmlake.core.company import COUNTRIES, NUMBER_LENGTH, Company
 from firmlake.core.errors import UsageError
-from firmlake.intake.checks import CHECKS, REFUSED
-from firmlake.intake.forms import FORMS, Form
-from firmlake.intake.repair import CLEANING_REPAIRS, clean_numbers
+from firmlake.intake.columns import COLUMN_COUNTRY, FALLBACK_COUNTRY, SEVERAL
 
-__all__ = ["CONTRADICTION", "REPAIRS", "SURPLUS", "identify", "read_company", "read_named_company"]
+
+class _Step(NamedTuple):
+    """Text that `pattern` matches becomes `replacement`; None means that the number cannot be recovered."""
+
+    reason: str
+    pattern: str
+    replacement: str | None = ""
+
+
+_SEPARATORS: Final = "spaces and punctuation removed"
+_SCIENTIFIC: Final = "scientific notation written out"
+_PREFIX: Final = "prefix removed"
+_COURT: Final = r"\b(RPR|RPM|RCS|R\.C\.S)\b[^0-9]*"
+"""A register and its court, with which companies in Belgium and France end or begin the number on their letters."""
+
+_WIDENED: Final = "full-width characters replaced"
+_DATE: Final = "this is a date, not a company number: map the column that holds the numbers"
+_LOSSLESS: Final = "|".join(rf"([0-9]{{{n}}})E\+?0?{n}" for n in range(6, 14))
+"""The exponent is the number of digits after the first; if all of them are shown, no digit was lost."""
+
+_STEPS: Final = (
+    _Step("invisible characters removed", r"\p{Cf}|_X000D_"),  # Excel's spelling of a line end
+    _Step(_SEPARATORS, r"^\s+|\s+$"),
+    _Step("text mark of a spreadsheet removed", r"""^=?["'`\u00b4\u2018\u2019]+|^=|["'`\u00b4\u2018\u2019]+$"""),
+    _Step("decimal zero of a spreadsheet removed", r"^([0-9]{7,14})[.,]0+$", "$1"),
+    _Step(_SCIENTIFIC, rf"^([0-9])[.,](?:{_LOSSLESS})$", "$1$2$3$4$5$6$7$8$9"),
+    _Step(
+        "scientific notation has lost some digits of the number: "
+        "format the column as text in the source and export the list again",
+        r"^[0-9]+([.,][0-9]+)?E[+-]?[0-9]{1,2}$",
+        None,
+    ),
+    _Step(_DATE, r"^(19|20)[0-9]{2}[./-][0-9]{1,2}[./-][0-9]{1,2}([T ].*)?$", None),
+    _Step(_DATE, r"^[0-9]{1,2}[./-][0-9]{1,2}[./-](19|20)[0-9]{2}$", None),
+    # After the only point or comma, 3 or 4 digits are a group of a number; 1, 2 or many digits are decimals.
+    _Step(
+        "this is a decimal number, not a company number: map the column that holds the numbers",
+        r"^-?[0-9]*[.,]([0-9]{1,2}|[0-9]{5,})$",
+        None,
+    ),
+    _Step(_PREFIX, rf"^{_COURT}", "$1 "),
+    _Step(_PREFIX, rf"^(.*[0-9][^\p{{L}}0-9]*){_COURT}$", "$2 $1"),
+    _Step(_PREFIX, r"\bN\s?[°º]"),
+    _Step(_SEPARATORS, r"[\s.,:;#/_()°º\p{Pd}]"),
+)
+
+_LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL",
+                  "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
+                  "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None}  # fmt: skip
+"""Words written before a number, with the country whose numbers they denote."""
+
+_ANY_LABEL: Final = "|".join(_LABELS)
+_WIDE: Final = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
+"""Full-width letters, digits and marks of East Asian keyboards, and the ASCII characters that they stand for."""
+
+CLEANING_REPAIRS: Final = tuple(
+    dict.fromkeys((_WIDENED, *(step.reason for step in _STEPS if step.replacement is not None), _PREFIX))
+)
+"""All repairs of `clean_numbers`; bit n of `repairs` stands for entry n."""
+
+SPELLINGS: Final = sum(1 << CLEANING_REPAIRS.index(reason) for reason in (_SEPARATORS, _PREFIX))
+"""Bits of repairs that correct no mistake: people write numbers with dots, spaces and a prefix."""
+
+REFUSED: Final = "refused"
+"""The check of forms that never identify a company."""
+
+NO_CHECK: Final = "no check digit"
+_KEY_CHARACTERS: Final = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+"""Characters of a French VAT key; I and O are missing because they look like 1 and 0."""
+
+
+def _key_value(key: str) -> int:
+    """Return the numeric value of a French VAT key with letters."""
+    first, second = map(_KEY_CHARACTERS.index, key)
+    return first * 24 + second - 10 if key[0].isdigit() else first * 34 + second - 100
+
+
+_KEY_VALUES: Final = {
+    a + b: _key_value(a + b) for a in _KEY_CHARACTERS for b in _KEY_CHARACTERS if not (a + b).isdigit()
+}
+
+_DIGIT_SUM: Final = pl.Series([tens + ones for tens in range(10) for ones in range(10)])
+_LUHN_SUM: Final = pl.Series([tens * 2 - (tens > 4) * 9 + ones for tens in range(10) for ones in range(10)])
+"""ISO/IEC 7812-1: every second digit from the right is doubled, and 9 is subtracted from values above 9."""
+
+
+def _sum_of_pairs(number: pl.Expr, pairs: int, table: pl.Series) -> pl.Expr:
+    """Add up the values of a table of 100 for each pair of digits, from the right."""
+    values = (pl.lit(table).gather(number // int(100**n) % 100) for n in range(pairs))
+    return pl.sum_horizontal(*values, ignore_nulls=False)
+
+
+def _enterprise_number(number: pl.Expr) -> pl.Expr:
+    """Check that the last two digits are 97 minus the first eight modulo 97."""
+    return 97 - number // 100 % 97 == number % 100
+
+
+def _siren(number: pl.Expr) -> pl.Expr:
+    return _sum_of_pairs(number, 5, _LUHN_SUM) % 10 == 0
+
+
+def _siret(number: pl.Expr) -> pl.Expr:
+    """Check a SIREN and five digits. For branches of La Poste (not its head office), the digit sum must divide by 5."""
+    siren = number // 100_000
+    is_multiple_of_5 = _sum_of_pairs(number, 7, _DIGIT_SUM) % 5 == 0
+    holds = _sum_of_pairs(number, 7, _LUHN_SUM) % 10 == 0
+    is_branch_of_la_poste = (siren == 356_000_000) & (number != 35_600_000_000_048)
+    return _siren(siren) & pl.when(is_branch_of_la_poste).then(is_multiple_of_5).otherwise(holds)
+
+
+def _vat(number: pl.Expr) -> pl.Expr:
+    """Check a SIREN after a key of two digits: (12 + 3 x (SIREN mod 97)) mod 97."""
+    siren = number % 1_000_000_000
+    return _siren(siren) & ((12 + 3 * (siren % 97)) % 97 == number // 1_000_000_000)
+
+
+def _vat_with_letters(text: pl.Expr) -> pl.Expr:
+    """Check a SIREN after a key with letters: the key's value, split by 11, follows from the SIREN modulo 11."""
+    key = text.str.head(2).replace_strict(_KEY_VALUES, default=None, return_dtype=pl.Int64)
+    siren = text.str.slice(2).cast(pl.Int64, strict=False)
+    return _siren(siren) & ((siren + 1 + key // 11) % 11 == key % 11)
+
+
+CHECKS: Final = {
+    NO_CHECK: pl.lit(value=True),
+    "enterprise number": _enterprise_number(pl.col("value")),
+    "SIREN": _siren(pl.col("value")),
+    "SIRET": _siret(pl.col("value")),
+    "VAT": _vat(pl.col("value")),
+    "VAT with letters": _vat_with_letters(pl.col("digits")),
+}
+"""Checks by name, as expressions over `digits` (the number as text) and `value` (the number as an integer)."""
+
+EMPTY: Final = "no company number: fill it in, or remove the line"
+_MOD97: Final = "wrong check digits (mod 97): the last two do not fit the first eight; look for a typing mistake"
+_LUHN: Final = "wrong check digit (Luhn): look for a typing mistake or swapped digits"
+_VAT: Final = "wrong VAT number: its key or its SIREN is not valid; look for a typing mistake"
+_ABROAD: Final = "a number of another country: the service knows BE, NL and FR only"
+_BE_LENGTH: Final = "wrong form: a Belgian enterprise number has 10 digits and begins with 0 or 1"
+_NL_LENGTH: Final = "wrong length: a Dutch KVK number has 8 digits"
+_FR_LENGTH: Final = "wrong length: a French SIREN has 9 digits (a SIRET 14, a VAT number 11 after FR)"
+_FR_SHORT: Final = f"{_FR_LENGTH}; with a leading zero, its check digit is wrong"
+_ZERO: Final = "leading zero restored"
+_SIRET_TO_SIREN: Final = "SIRET shortened to its SIREN"
+_VAT_TO_SIREN: Final = "VAT number shortened to its SIREN"
+
+
+class Form(NamedTuple):
+    """One way to write a number.
+
+    Attributes:
+        pattern: Regular expression of the bare number (upper case, no separators, no country).
+        check: The check that must hold: a key of `firmlake.intake.identifiers.CHECKS`.
+        problem: What is wrong if the check fails.
+        repair: The repair made to the number; None if there is none.
+        lost_zero: Whether a leading zero is missing.
+        start: Position in the number at which the company number begins.
+    """
+
+    pattern: str
+    check: str
+    problem: str
+    repair: str | None = None
+    lost_zero: bool = False
+    start: int = 0
+
+
+_NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE|(DIV0|NAME|NULL|NUM|REF|VALUE)[!?])?$", REFUSED, EMPTY)  # or `words.ERROR`
+_FOREIGN: Final = Form(r"^[A-Z]{2}[0-9]{6}", REFUSED, _ABROAD)
+_MISTYPED: Final = Form(
+    r"^([0-9]+[OIL]|[OIL]+[0-9])[0-9OIL]*$",
+    REFUSED,
+    "a letter O, I or L instead of a digit: write 0 for O, and 1 for I or L",
+)
+
+FORMS: Final = {
+    "BE": (
+        _NOTHING,
+        Form(r"^[01][0-9]{9}$", "enterprise number", _MOD97),
+        Form(r"^[0-9]{9}$", "enterprise number", f"{_BE_LENGTH}; with a leading zero, its check digits are wrong",
+             _ZERO, lost_zero=True),
+        Form(r"^[2-8][0-9]{9}$", REFUSED,
+             "a Belgian establishment unit, not a company: give the number of the enterprise it belongs to"),
+        _FOREIGN,
+        _MISTYPED,
+        Form(r"", REFUSED, _BE_LENGTH),
+    ),
+    "NL": (
+        _NOTHING,
+        Form(r"^0{7,8}$", REFUSED, "all zeros: not a KVK number"),
+        Form(r"^[0-9]{8}$", NO_CHECK, ""),
+        Form(r"^[0-9]{7}$", NO_CHECK, "", _ZERO, lost_zero=True),
+        Form(r"^[0-9]{8,9}B[0-9]{2}$", REFUSED,
+             "a Dutch VAT number, which does not identify a company to the service: give the KVK number (8 digits), "
+             "or find it with `firmlake match`"),
+        Form(r"^[0-9]{9}$", REFUSED,
+             f"{_NL_LENGTH}; 9 digits are an RSIN, which does not identify a company to the service"),
+        Form(r"^[0-9]{12}$", REFUSED,
+             "a Dutch branch number (vestigingsnummer), not a company: give the KVK number (8 digits)"),
+        _FOREIGN,
+        _MISTYPED,
+        Form(r"", REFUSED, _NL_LENGTH),
+    ),
+    "FR": (
+        _NOTHING,
+        Form(r"^0{8,9}$", REFUSED, "all zeros: not a SIREN"),
+        Form(r"^[0-9]{9}$", "SIREN", _LUHN),
+        Form(r"^[0-9]{8}$", "SIREN", _FR_SHORT, _ZERO, lost_zero=True),
+        Form(r"^[0-9]{14}$", "SIRET", f"not a SIRET: {_LUHN}", _SIRET_TO_SIREN),
+        Form(r"^[0-9]{13}$", "SIRET", _FR_SHORT, f"{_ZERO}; {_SIRET_TO_SIREN}", lost_zero=True),
+        Form(r"^[0-9A-Z]{2}000[0-9]{6}$", REFUSED, "a VAT number of Monaco, which does not identify a French company"),
+        Form(r"^[0-9]{11}$", "VAT", _VAT, _VAT_TO_SIREN, start=2),
+        Form(r"^[0-9A-HJ-NP-Z]{2}[0-9]{9}$", "VAT with letters", _VAT, _VAT_TO_SIREN, start=2),
+        _FOREIGN,
+        _MISTYPED,
+        Form(r"", REFUSED, _FR_LENGTH),
+    ),
+    None: (
+        _NOTHING,
+        Form(r"^[0-9]{7,14}$", REFUSED,
+             "nothing names its country: write BE, NL or FR before the number, add a country column, or use "
+             "--set intake.default_country=BE (NL, FR)"),
+        _FOREIGN,
+        _MISTYPED,
+        Form(r"", REFUSED, "not a company number: check that the right column is read"),
+    ),
+}  # fmt: skip
+"""Forms by country; None is for numbers without a country. The first form whose pattern matches decides."""
 
 CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
-
 SURPLUS: Final = "fields beyond the last column left out"
-
 REPAIRS: Final = (
     *CLEANING_REPAIRS,
     *dict.fromkeys(form.repair for forms in FORMS.values() for form in forms if form.repair),
     SURPLUS,
 )
 """All repairs; bit n of `repairs` stands for entry n."""
+
+_AMBIGUOUS: Final = "a number that is valid in several countries: add a country column or a prefix"
+
+
+def clean_numbers(text: pl.Series) -> pl.DataFrame:
+    """Extract the bare number from each text, with the repairs made.
+
+    Args:
+        text: Company numbers as in the file, null if empty.
+
+    Returns:
+        One row per text, in the same order:
+
+        - `body`: upper-case letters and digits without separators, label and country prefix; may be empty.
+        - `own_country`: the country that a prefix or label names, or null.
+        - `repairs`: bits of `CLEANING_REPAIRS`.
+        - `problem`: why no number can be recovered (a date, lost digits), or null.
+    """
+    plain = text.str.contains(r"^[0-9]+$").fill_null(value=False)
+    rows = pl.DataFrame({"row": pl.int_range(len(text), eager=True), "body": text})
+    untouched = rows.filter(plain).with_columns(
+        own_country=pl.lit(None, pl.String), repairs=pl.lit(0, pl.UInt32), problem=pl.lit(None, pl.String)
+    )
+    if untouched.height == len(text):
+        return untouched.drop("row")
+    odd = rows.filter(~plain)
+    cleaned = odd.select("row").hstack(_clean(odd["body"].fill_null("")))
+    return pl.concat([untouched, cleaned.select(untouched.columns)]).sort("row").drop("row")
 
 
 def identify(text: pl.Series, country: pl.Series, column_country: str | None = None) -> pl.DataFrame:
@@ -89,6 +341,63 @@ def read_named_company(text: str) -> Company:
     return read_company(country, number)
 
 
+def header_country(role: str, default_country: str | None) -> str | None:
+    """Return the country that a column's name implies for numbers without one; None if it implies none."""
+    return COLUMN_COUNTRY.get(role) or (None if default_country else FALLBACK_COUNTRY.get(role))
+
+
+def identify_column(
+    numbers: pl.Series, country: pl.Series, role: str, default_country: str | None, *, is_register: bool = False
+) -> pl.DataFrame:
+    """Identify the company of each number in a column.
+
+    The country of a line takes precedence over the one that the column's name implies.
+
+    Args:
+        numbers: Texts of the column, null if empty.
+        country: Country of each line: `BE`, `NL`, `FR` or null.
+        role: Role of the column, one of `firmlake.intake.columns.NUMBER_ROLES`.
+        default_country: Country of numbers without another country; None if there is no default.
+        is_register: Whether the column holds only numbers of the register in its name, whatever the country of a line.
+            Numbers of other countries are then refused.
+
+    Returns:
+        The result of `identify`.
+    """
+    if role in SEVERAL and default_country is None:
+        return _of_several(numbers, country, SEVERAL[role])
+    default = header_country(role, default_country) or default_country
+    named = country if default is None else country.fill_null(default)
+    return identify(numbers, named, COLUMN_COUNTRY.get(role) if is_register else None)
+
+
+def _clean(text: pl.Series) -> pl.DataFrame:
+    """Clean texts that contain more than digits."""
+    body = pl.col("body")
+    label = body.str.extract(rf"^({_ANY_LABEL})").replace_strict(_LABELS, default=None, return_dtype=pl.String)
+    frame = pl.LazyFrame({"body": text}).with_columns(repairs=pl.lit(0, pl.UInt32), problem=pl.lit(None, pl.String))
+    frame = _replaced(frame, body.str.replace_many(_WIDE), _WIDENED).with_columns(body.str.to_uppercase())
+    frame = reduce(_take, _STEPS, frame).with_columns(own_country=label)
+    frame = _replaced(frame, body.str.replace(rf"^(?:{_ANY_LABEL})+", ""), _PREFIX)
+    frame = frame.with_columns(own_country=pl.coalesce(body.str.extract(r"^(BE|NL|FR)"), "own_country"))
+    return _replaced(frame, body.str.replace(r"^(?:(?:BE)+|(?:NL)+|(?:FR)+)", ""), _PREFIX).collect()
+
+
+def _take(frame: pl.LazyFrame, step: _Step) -> pl.LazyFrame:
+    body = pl.col("body")
+    if step.replacement is not None:
+        return _replaced(frame, body.str.replace_all(step.pattern, step.replacement), step.reason)
+    found = pl.when(body.str.contains(step.pattern)).then(pl.lit(step.reason))
+    return frame.with_columns(problem=pl.coalesce("problem", found))
+
+
+def _replaced(frame: pl.LazyFrame, new: pl.Expr, reason: str) -> pl.LazyFrame:
+    """Replace the text, and record the repair if it changed."""
+    bit = pl.lit(1 << CLEANING_REPAIRS.index(reason), pl.UInt32)
+    changed = (new != pl.col("body")).cast(pl.UInt32) * bit
+    return frame.with_columns(body=new, repairs=pl.col("repairs") | changed)
+
+
 def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form]) -> pl.LazyFrame:
     """Identify the numbers of one country by its forms."""
     body = pl.col("body")
@@ -122,4 +431,23 @@ def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form])
             problem="problem",
             own_country="own_country",
         )
+    )
+
+
+def _of_several(numbers: pl.Series, country: pl.Series, countries: tuple[str, ...]) -> pl.DataFrame:
+    """For numbers without a country, take the one among these countries in which the number is valid."""
+    tried = {code: identify(numbers, country.fill_null(code)) for code in countries}
+    holds = [found["problem"].is_null() for found in tried.values()]
+    count = pl.select(pl.sum_horizontal(*(pl.lit(each).cast(pl.Int8) for each in holds))).to_series()
+    found = tried[countries[0]]
+    for each, taken in zip(list(tried.values())[1:], holds[1:], strict=True):
+        found = pl.DataFrame([each[name].zip_with(taken, found[name]) for name in found.columns])
+    first = tried[countries[0]]
+    differ = (count > 1) & (country.is_null()) & (first["country"].is_null() | (found["country"] != first["country"]))
+    problem = pl.when(differ).then(pl.lit(_AMBIGUOUS)).otherwise("problem")
+    is_sure = problem.is_null()
+    return found.with_columns(
+        country=pl.when(is_sure).then("country"),
+        company_number=pl.when(is_sure).then("company_number"),
+        problem=problem,
     )

@@ -8,8 +8,6 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES, NUMBER_LENGTH
 
-__all__ = ["KEY_SQL", "company_key", "names_of"]
-
 _NUMBERS: Final = int(10 ** max(NUMBER_LENGTH.values()))
 
 KEY_SQL: Final = f"(list_position({list(COUNTRIES)}, country) - 1) * {_NUMBERS} + company_number::BIGINT"

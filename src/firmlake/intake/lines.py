@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from firmlake.core.files import make_folder, sha256_of, sync_folder, write_file
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.assumed import count_assumed, tell_assumed
-from firmlake.intake.entries import read_entries
+from firmlake.intake.entries import count_assumed, read_entries, tell_assumed
 from firmlake.intake.identifiers import REPAIRS
 from firmlake.intake.table import BLANK, KINDS, Formats, TextTable, field
 

@@ -8,6 +8,7 @@ environment; what it found is read from the Parquet file that it leaves.
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import tempfile
 import weakref
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -23,20 +25,21 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final
 
+import duckdb
 import msgspec
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firmlake.core.child import limit_process, run_guarded
-from firmlake.core.errors import CompanyListError
+from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import IntakeSettings
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.intake.columns import Synonyms
 from firmlake.intake.detect import GZIP, TooLargeError, check_archive, find_format, only_member, too_large
-from firmlake.intake.parquet import open_parquet
-from firmlake.intake.sheets import Limits, list_others, list_xlsx
 from firmlake.intake.table import BLANK, KINDS, SAMPLE_ROWS, TAIL, Formats, TextTable, field
 from firmlake.intake.text import TextFile, beginning, open_delimited, open_text, read_lines
-from firmlake.intake.workbook import open_workbook
+from firmlake.intake.workbook import Limits, list_others, list_xlsx, open_workbook
 
 _SMALL_BYTES: Final = 32 * 2**10
 """A file up to this size is first read in this process, up to the next limits; ZIP shrinks at most a thousandfold."""
@@ -69,6 +72,48 @@ class _Folder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
+class _Order(msgspec.Struct):
+    """What the guarded process is to read."""
+
+    path: str
+    folder: str
+    options: IntakeSettings
+    synonyms: dict[str, list[str]]
+    memory_bytes: int
+    seconds: int
+    lines: int
+
+
+class _Found(msgspec.Struct):
+    """What the guarded process says of a table, whose rows are in a file; the attributes are those of `TextTable`."""
+
+    names: tuple[str, ...] | None
+    width: int
+    header_count: int
+    guesses: tuple[str, ...]
+    unusable: dict[int, tuple[str, str]]
+    delimiter: str
+    has_kinds: bool
+    types: dict[int, str]
+    formats: dict[int, Formats]
+
+
+_BATCH_CHARACTERS: Final = 8 * 2**20
+_NO_OBJECT: Final = "not a JSON object: write one object on each line"
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+_BATCH_ROWS: Final = 16_384
+_MEMORY: Final = "800MB"
+_NUMBER: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)")
+_MOMENT: Final = re.compile(r"DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?")
+_NESTED: Final = re.compile(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", re.DOTALL)
+_MILLISECONDS: Final = "SELECT DISTINCT name FROM parquet_schema(?) WHERE converted_type = 'TIMESTAMP_MILLIS'"
+"""Columns that DuckDB reads in microseconds, and that come back as they were."""
+
+_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
+
+
 def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
     """Open a list of any format as a table.
 
@@ -93,6 +138,93 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
             limits = Limits(min(options.max_cells, _SMALL_CELLS), _SMALL_CHARACTERS)
             return _open(path, kind, options, synonyms, limits)
     return _open_guarded(path, options, synonyms)
+
+
+def main() -> int:
+    """Read a file as standard input says, within the limits; write its table to a file, and the rest to the output."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=_Order)
+    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
+    path, synonyms = Path(order.path), {role: frozenset(names) for role, names in order.synonyms.items()}
+    try:
+        kind = find_format(path, order.options)
+        table = _open(path, kind, order.options, synonyms, Limits(order.options.max_cells, sys.maxsize))
+        _store(Path(order.folder) / _TABLE, table, order)
+    except CompanyListError as error:
+        sys.stdout.buffer.write(msgspec.json.encode((error.message, error.next_step)))
+        return _REFUSED
+    except MemoryError:
+        return _OUT_OF_MEMORY
+    known: dict[str, Any] = {name: getattr(table, name) for name in _Found.__struct_fields__}
+    sys.stdout.buffer.write(msgspec.json.encode(_Found(**known)))
+    return 0
+
+
+def open_ndjson(file: TextFile, options: IntakeSettings) -> TextTable:
+    """Open NDJSON; the columns are the keys of the first objects.
+
+    Raises:
+        CompanyListError: None of the first lines is an object, or, while batches are read, the last line is truncated.
+    """
+    path, keys = file.path, dict[str, None]()
+    first = list(islice(read_lines(file), SAMPLE_ROWS))
+    objects = [_read_object(line) or {} for line in first]
+    for each in objects:
+        keys.update(dict.fromkeys(each))
+        if len(keys) > options.max_columns:
+            raise too_large(path, options.max_columns, "columns", "intake.max_columns")
+    if not keys:
+        raise CompanyListError(
+            f"{path} looks like JSON, but none of its first lines is an object",
+            "Write one object on each line (NDJSON)",
+        )
+    sample = pl.DataFrame({"fields": [[each.get(key) or "" for key in keys] for each in objects]})
+    return TextTable(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
+
+
+def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.maxsize) -> TextTable:
+    """Open a Parquet file, or the Parquet files below a folder as one list, in the order of their paths.
+
+    Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
+
+    Args:
+        path: The file or folder.
+        options: Limits.
+        max_characters: Refuse files that might hold more, if each cell held the longest text possible.
+
+    Raises:
+        CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
+    """
+    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    files = [file for file in files if file == path or not file.name.startswith((".", "_"))]
+    if not files:
+        raise CompanyListError(f"{path} is a folder without Parquet files (*.parquet)", "Name one file")
+    within = {part for file in files for part in file.relative_to(path).parts[:-1] if "=" in part}
+    rows = (
+        f"read_parquet([{', '.join(quote_text(str(file)) for file in files)}], union_by_name = true, "
+        f"hive_partitioning = {bool(within)}, hive_types_autocast = false)"
+    )
+    with _database(path) as connection:
+        _check_size(connection, path, files, options, max_characters)
+        described = connection.execute(f"DESCRIBE FROM {rows}").fetchall()
+        in_milliseconds = connection.execute(_MILLISECONDS, [[str(file) for file in files]]).fetchall()
+    above = {part.partition("=")[0] for part in path.parts if "=" in part} if within else set()
+    types = {name: kind for name, kind, *_ in described if name not in above}
+    types |= {name: "TIMESTAMP_MS" for (name,) in in_milliseconds if types.get(name) == "TIMESTAMP"}
+    if len(types) > options.max_columns:
+        raise too_large(path, options.max_columns, "columns", "intake.max_columns")
+    batches = partial(_parquet_batches, path, rows, types)
+    first = next(batches(range(len(types)), SAMPLE_ROWS), pl.DataFrame(schema={field(0): pl.String}))
+    texts = pl.concat_list(pl.col(r"^field_\d+$").fill_null(""))
+    return TextTable(
+        tuple(types),
+        len(types),
+        0,
+        first.select(fields=texts),
+        batches,
+        unusable={n: why for n, (name, kind) in enumerate(types.items()) if (why := _why_unusable(path, name, kind))},
+        has_kinds=True,
+        types={n: kind for n, kind in enumerate(types.values()) if _letter(kind) != "s" or kind == _WITH_ZONE},
+    )
 
 
 def _is_compressed(path: Path) -> bool:
@@ -192,35 +324,6 @@ def _open_member(path: Path, options: IntakeSettings, synonyms: Synonyms, limits
     return replace(table, batches=batches)
 
 
-# The guarded process
-
-
-class _Order(msgspec.Struct):
-    """What the guarded process is to read."""
-
-    path: str
-    folder: str
-    options: IntakeSettings
-    synonyms: dict[str, list[str]]
-    memory_bytes: int
-    seconds: int
-    lines: int
-
-
-class _Found(msgspec.Struct):
-    """What the guarded process says of a table, whose rows are in a file; the attributes are those of `TextTable`."""
-
-    names: tuple[str, ...] | None
-    width: int
-    header_count: int
-    guesses: tuple[str, ...]
-    unusable: dict[int, tuple[str, str]]
-    delimiter: str
-    has_kinds: bool
-    types: dict[int, str]
-    formats: dict[int, Formats]
-
-
 def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
     """Read a file in a process with limits, and open the Parquet file that it leaves.
 
@@ -280,25 +383,6 @@ def _stored_batches(folder: _Folder, positions: Sequence[int]) -> Iterator[pl.Da
             yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group, [*names, *map(field, positions)])))
 
 
-def main() -> int:
-    """Read a file as standard input says, within the limits; write its table to a file, and the rest to the output."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=_Order)
-    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
-    path, synonyms = Path(order.path), {role: frozenset(names) for role, names in order.synonyms.items()}
-    try:
-        kind = find_format(path, order.options)
-        table = _open(path, kind, order.options, synonyms, Limits(order.options.max_cells, sys.maxsize))
-        _store(Path(order.folder) / _TABLE, table, order)
-    except CompanyListError as error:
-        sys.stdout.buffer.write(msgspec.json.encode((error.message, error.next_step)))
-        return _REFUSED
-    except MemoryError:
-        return _OUT_OF_MEMORY
-    known: dict[str, Any] = {name: getattr(table, name) for name in _Found.__struct_fields__}
-    sys.stdout.buffer.write(msgspec.json.encode(_Found(**known)))
-    return 0
-
-
 def _store(path: Path, table: TextTable, order: _Order) -> None:
     writer: pq.ParquetWriter | None = None
     count = 0
@@ -319,38 +403,6 @@ def _store(path: Path, table: TextTable, order: _Order) -> None:
         pl.DataFrame(schema=nothing).write_parquet(path)
     else:
         writer.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
-
-_BATCH_CHARACTERS: Final = 8 * 2**20
-_NO_OBJECT: Final = "not a JSON object: write one object on each line"
-
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def open_ndjson(file: TextFile, options: IntakeSettings) -> TextTable:
-    """Open NDJSON; the columns are the keys of the first objects.
-
-    Raises:
-        CompanyListError: None of the first lines is an object, or, while batches are read, the last line is truncated.
-    """
-    path, keys = file.path, dict[str, None]()
-    first = list(islice(read_lines(file), SAMPLE_ROWS))
-    objects = [_read_object(line) or {} for line in first]
-    for each in objects:
-        keys.update(dict.fromkeys(each))
-        if len(keys) > options.max_columns:
-            raise too_large(path, options.max_columns, "columns", "intake.max_columns")
-    if not keys:
-        raise CompanyListError(
-            f"{path} looks like JSON, but none of its first lines is an object",
-            "Write one object on each line (NDJSON)",
-        )
-    sample = pl.DataFrame({"fields": [[each.get(key) or "" for key in keys] for each in objects]})
-    return TextTable(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
 
 
 def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> Iterator[pl.DataFrame]:
@@ -402,3 +454,91 @@ def _as_text(value: msgspec.Raw) -> str | None:
     if written == b"null":
         return None
     return msgspec.json.decode(written, type=str) if written.startswith(b'"') else written.decode()
+
+
+@contextmanager
+def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield an empty database in memory; errors of reading name the list."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": _MEMORY,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    try:
+        with duckdb.connect(config=config) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
+    except duckdb.OutOfMemoryException as error:
+        raise CompanyListError(
+            f"{path} takes more than {_MEMORY} of memory to read", "Check that it is a list; if it is, save it as CSV"
+        ) from error
+    except duckdb.Error as error:
+        raise CompanyListError(
+            f"{path} is a damaged Parquet file, or cannot be read: {first_line(error)}", "Copy or export it again"
+        ) from error
+
+
+def _check_size(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    files: Sequence[Path],
+    options: IntakeSettings,
+    max_characters: int,
+) -> None:
+    names = [str(file) for file in files]
+    counted = "SELECT sum(num_rows) FROM parquet_file_metadata(?)"
+    [row_count] = connection.execute(counted, [names]).fetchall()[0]
+    if (row_count or 0) > options.max_rows:
+        raise too_large(path, options.max_rows, "lines", "intake.max_rows")
+    measured = "SELECT sum(total_uncompressed_size) FROM parquet_metadata(?)"
+    [byte_count] = connection.execute(measured, [names]).fetchall()[0]
+    limit = options.max_inflated_megabytes
+    if (byte_count or 0) > limit << 20 or (row_count or 0) * (byte_count or 0) > max_characters:
+        raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
+
+
+def _parquet_batches(
+    path: Path, rows: str, types: dict[str, str], positions: Sequence[int], batch_rows: int = _BATCH_ROWS
+) -> Iterator[pl.DataFrame]:
+    names = list(types)
+    texts = [f"{_parquet_text(names[n], types[names[n]])} AS {field(n)}" for n in positions]
+    letters = quote_text("".join(map(_letter, types.values())))
+    query = f"SELECT {', '.join([*texts, f'{letters} AS {KINDS}'])} FROM {rows}"  # noqa: S608 - names are quoted
+    start = 1
+    with _database(path) as connection:
+        for batch in connection.sql(query).to_arrow_reader(batch_rows):
+            frame = pl.DataFrame(pl.from_arrow(pa.table(batch)))
+            nothing = pl.lit(None, pl.String)
+            yield frame.with_columns(line=pl.int_range(start, start + pl.len()), defect=nothing, text=nothing)
+            start += frame.height
+
+
+def _parquet_text(name: str, kind: str) -> str:
+    """Return the expression for a column as text: bytes in hexadecimal, nested values as JSON."""
+    column = quote_name(name)
+    if kind == "BLOB":
+        return f"lower(hex({column}))"
+    return f"to_json({column})::VARCHAR" if _NESTED.fullmatch(kind) else f"{column}::VARCHAR"
+
+
+def _letter(kind: str) -> str:
+    """Return the letter of a DuckDB type, as in `TextTable.has_kinds`."""
+    if kind == "BOOLEAN":
+        return "b"
+    return "n" if _NUMBER.fullmatch(kind) else "d" if _MOMENT.fullmatch(kind) else "s"
+
+
+def _why_unusable(path: Path, name: str, kind: str) -> tuple[str, str] | None:
+    """Return why a column cannot hold company numbers, with the next step; None if it can."""
+    if kind == "FLOAT":
+        return (
+            f"{path}: column {name!r} is a 32-bit float, which holds only 7 digits: the last digits are lost",
+            "Export the column as text",
+        )
+    if kind == "BLOB" or _NESTED.fullmatch(kind):
+        return f"{path}: column {name!r} is {kind}, not text", "Export the column as text"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

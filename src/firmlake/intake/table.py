@@ -9,8 +9,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["BATCH_ROWS", "BLANK", "KINDS", "SAMPLE_ROWS", "Formats", "TextTable", "field", "unique_names"]
-
 BATCH_ROWS: Final = 500_000
 SAMPLE_ROWS: Final = 1_000
 

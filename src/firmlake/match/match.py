@@ -19,10 +19,10 @@ from firmlake.core.guard import guard_texts
 from firmlake.core.open_workbook import open_workbook
 from firmlake.core.settings import Settings
 from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, find_columns, quoted_names, role_of
-from firmlake.intake.countries import country_codes
-from firmlake.intake.numbers import identify_column
+from firmlake.intake.identifiers import identify_column
 from firmlake.intake.readers import open_table
 from firmlake.intake.table import BLANK, TextTable, field, unique_names
+from firmlake.intake.words import country_codes
 from firmlake.match.names import normal_name, normal_place, postcode, vat_key
 from firmlake.match.register import NAME_WORDS, PLACE_WORDS, POSTCODE_WORDS, VAT_WORDS, find_column, load_register
 

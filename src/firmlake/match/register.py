@@ -13,11 +13,10 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES
-from firmlake.intake.countries import country_codes
-from firmlake.intake.numbers import identify_column
+from firmlake.intake.identifiers import identify_column
 from firmlake.intake.readers import open_table
 from firmlake.intake.table import TextTable, field
-from firmlake.intake.words import fold
+from firmlake.intake.words import country_codes, fold
 from firmlake.match.names import normal_name, normal_place, postcode, vat_key
 
 

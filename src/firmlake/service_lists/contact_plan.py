@@ -14,9 +14,8 @@ import polars as pl
 from firmlake.core.company import Company
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.assumed import count_assumed, tell_assumed
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms, header_names
-from firmlake.intake.entries import read_entries
+from firmlake.intake.entries import count_assumed, read_entries, tell_assumed
 from firmlake.intake.table import BLANK
 from firmlake.intake.words import ERROR
 
