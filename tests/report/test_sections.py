@@ -9,8 +9,7 @@ from statistics import median, quantiles
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.report.page import Figures as ReportFigures
-from firmlake.report.page import read_figures
+from firmlake.report.page import make_report
 from firmlake.report.sections import SectionTables, find_section
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.views import SEVERITIES
@@ -76,16 +75,19 @@ def world():
 
 
 def rows_of(world, name):
+    return read_section(world.connection, name)
+
+
+def read_section(connection, name):
     section = find_section(f"report/{name}")
-    SectionTables(world.connection, "report").prepare(section.sql)
-    relation = world.connection.sql(section.sql)
+    SectionTables(connection, "report").prepare(section.sql)
+    relation = connection.sql(section.sql)
     return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 
 def test_the_tiles_sum_and_count_the_newest_accounts_and_leave_doubtful_ones_out(world):
-    figures = read_figures(world.connection)
-    assert (figures.before, figures.run_at) == ({}, None)
-    now = figures.now
+    (now,) = rows_of(world, "figures")
+    assert (now["side"], now["compared_with"]) == ("now", None)
     assert (now["companies"], now["with_accounts"]) == (12, 12)
     assert now["revenue_amount"] == sum(accounts["revenue"] for accounts in COMPARED.values())
     assert now["employees"] == sum(accounts["employee_count"] for accounts in COMPARED.values())
@@ -93,7 +95,7 @@ def test_the_tiles_sum_and_count_the_newest_accounts_and_leave_doubtful_ones_out
     shares = [accounts["equity"] / accounts["total_assets"] for accounts in COMPARED.values()]
     assert now["equity_fraction"] == pytest.approx(median(shares), abs=1e-5)
     assert now["negative_equity"] == sum(accounts["equity"] < 0 for accounts in COMPARED.values())
-    notes = {tile.name: tile.note for tile in figures.tiles()}
+    notes = {tile.name: tile.note for tile in make_report(world.connection, NOON).tiles}
     counts = ("Companies", "With accounts")
     assert notes == {name: "" if name in counts else "of 11 companies, 1 doubtful left out" for name in notes}
 
@@ -207,10 +209,17 @@ def test_a_company_counts_once_in_a_year_in_which_several_of_its_accounts_end():
     assert [zone["companies"] for zone in rows_of(made, "altman_by_year")] == [1]
 
 
-def read_now(folders: Folders) -> ReportFigures:
+def read_now(folders: Folders):
+    """The figures by side, the tiles, and the portfolio as it is and as it was before the last run."""
     with_views(folders)
     with open_warehouse(folders) as connection:
-        return read_figures(connection)
+        sides = {row["side"]: row for row in read_section(connection, "figures")}
+        columns = "country, company_number, revenue_annual, equity, zone"
+        rows = [
+            connection.execute(f"SELECT {columns} FROM {name} ORDER BY ALL").fetchall()
+            for name in ("portfolio", "portfolio_before")
+        ]
+        return sides, make_report(connection, NOON).tiles, *rows
 
 
 def test_the_figures_before_the_last_run_are_those_that_were_read_then(folders):
@@ -228,10 +237,10 @@ def test_the_figures_before_the_last_run_are_those_that_were_read_then(folders):
         land(run, answer("financials", *elements, at=at, offset=0))
         publish_landed(run, at=at + MINUTE)
         read.append(read_now(folders))
-    assert read[0].before == {}
-    assert read[1].before == read[0].now
-    assert read[1].now["employees"] != read[0].now["employees"]
-    notes = {tile.name: tile.note for tile in read[1].tiles()}
+    (_, _, first, nothing), (_, tiles, second, before) = read
+    assert nothing == []
+    assert before == first != second
+    notes = {tile.name: tile.note for tile in tiles}
     assert notes["Companies"] == "1 of them unknown to the service, +1 since 05 Jan 2026"
 
 
@@ -263,9 +272,9 @@ def test_a_change_compares_the_companies_that_have_the_figure_both_times(folders
         elements = [found(company, "financials", *asked[company]) for company in asked]
         land(run, answer("financials", *elements, at=at, offset=0))
         publish_landed(run, at=at + MINUTE)
-    figures = read_now(folders)
-    assert (figures.now["doubtful"], figures.now["revenue_amount"]) == (1, 930_000)
-    tiles = {tile.name: (tile.shown, tile.note, tile.tone) for tile in figures.tiles()}
+    sides, tiles, *_ = read_now(folders)
+    assert (sides["now"]["doubtful"], sides["now"]["revenue_amount"]) == (1, 930_000)
+    tiles = {tile.name: (tile.shown, tile.note, tile.tone) for tile in tiles}
     of = "of 2 companies, 1 doubtful left out"
     minus = "\N{MINUS SIGN}"
     assert tiles["Annual revenue, newest accounts"] == ("930 k", f"{of}, {minus}30.0 k since 05 Jan 2026", "bad")

@@ -20,7 +20,6 @@ from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
-from firmlake.core.sql import quote_text
 from firmlake.core.text import count_of
 from firmlake.report.bill import Day
 from firmlake.report.feed import alert_row, count_alerts, read_alerts
@@ -29,7 +28,6 @@ from firmlake.report.sections import SectionTables, read_sections
 from firmlake.report.status import read_status
 from firmlake.report.summary import find_doubts
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.views import Definition, definitions
 
 _ALERTS = "The most severe and newest first; `firmlake alerts` lists all of them."
 _ALERTS_MAX = 12
@@ -106,9 +104,11 @@ def make_report(
         duckdb.Error: DuckDB cannot compute a figure.
     """
     tables = SectionTables(connection, "report", dues=dues)
+    first, *sections = read_sections("report")
     try:
         tables.prepare("FROM last_run")
-        figures = read_figures(connection).tiles()
+        tables.prepare(first.sql)
+        figures = _report_tiles({row["side"]: row for row in fetch_dicts(connection.execute(first.sql))})
     except (duckdb.CatalogException, duckdb.BinderException):
         raise _lacks_views() from None
     loads = connection.execute("SELECT generation, run_id FROM loads ORDER BY generation DESC LIMIT 1").fetchall()
@@ -123,7 +123,7 @@ def make_report(
             "Open alerts", f"{counts.open:,}", f"{counts.opened:,} opened on the day of the last run", tone
         )
     parts: list[Part] = []
-    for section in read_sections("report"):
+    for section in sections:
         if section.chapter != "Alerts":
             parts.append(draw_section(connection, tables, section))
         elif counts:
@@ -187,85 +187,28 @@ def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, n
     )  # fmt: skip
 
 
-class Figures(NamedTuple):
-    """The figures of a portfolio.
-
-    `companies`, `with_accounts` and `doubtful` count companies. The others are of the newest accounts and
-    leave out doubtful ones.
-
-    Attributes:
-        now: The figures by name, and under `NAME_companies` the number of companies that have the figure.
-        before: The same as they stood before the last run; empty if it was the first.
-        compared: What a change is measured between: each figure before and now, over the companies that have it both
-            times; the numbers of companies as they were and are.
-        run_at: When the run before the last ended, UTC; None if there is none.
-        not_found: The number of companies that the service does not know.
-    """
-
-    now: dict[str, Any]
-    before: dict[str, Any]
-    compared: dict[str, tuple[Any, Any]]
-    run_at: datetime | None
-    not_found: int
-
-    def tiles(self) -> list[Tile]:
-        """Write each figure as a tile: of how many companies it is, and its change since the run before."""
-        return [self._tile(name, label, better) for name, (label, better) in _LABELS.items()]
-
-    def _tile(self, name: str, label: str, better: int) -> Tile:
-        value = self.now[name]
-        shown = "-" if value is None else shown_number(name, value)
-        before, after = self.compared.get(name, (None, None))
-        change = shown_change(name, before, after)
-        since = [f"{change} since {self.run_at:%d %b %Y}"] if change and self.run_at else []
-        unchanged = ["unchanged"] if before is not None and not change else []
-        tone = ""
-        if change and better:
-            tone = "bad" if change.startswith(MINUS) == (better > 0) else "good"
-        return Tile(label, shown, ", ".join([*self._left_out(name), *since, *unchanged]), tone)
-
-    def _left_out(self, name: str) -> list[str]:
-        """Say which companies a figure is of."""
-        if name == "companies" and self.not_found:
-            return [f"{self.not_found:,} of them unknown to the service"]
-        if name not in _OF_ACCOUNTS:
-            return []
-        doubtful = self.now["doubtful"]
-        of = f"of {count_of(self.now[f'{name}_companies'], 'company')}"
-        return [of, f"{doubtful:,} doubtful left out"] if doubtful else [of]
+def _report_tiles(sides: dict[str, dict[str, Any]]) -> list[Tile]:
+    """Write each figure as a tile: of how many companies it is, and its change since the earlier run."""
+    now, before, after = (sides.get(side, {}) for side in ("now", "before", "after"))
+    tiles = []
+    for name, (label, better) in _LABELS.items():
+        notes, is_compared = _left_out(name, now), before.get(name) is not None and after.get(name) is not None
+        change = shown_change(name, before[name], after[name]) if is_compared else ""
+        if is_compared:
+            notes.append(f"{change} since {now['compared_with']:%d %b %Y}" if change else "unchanged")
+        tone = ("bad" if change.startswith(MINUS) == (better > 0) else "good") if change and better else ""
+        tiles.append(Tile(label, "-" if now[name] is None else shown_number(name, now[name]), ", ".join(notes), tone))
+    return tiles
 
 
-def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
-    """Read the figures of a generation.
-
-    The portfolio before the last run is that of now, except for the companies whose accounts the run changed: their
-    earlier accounts are taken from history, and pass through the same definitions.
-    """
-    SectionTables(connection, "report").prepare(_EARLIER)
-    ((count, not_found),) = connection.execute(_COMPANIES).fetchall()
-    now = {"companies": count} | _read_portfolio(connection, "portfolio")
-    earlier = connection.execute(_EARLIER).fetchall()
-    if not earlier:
-        return Figures(now, {}, {}, None, not_found)
-    run_id, run_at = earlier[0]
-    changed = connection.sql(_CHANGED, params={"run": run_id}).to_arrow_table()
-    with connection.cursor() as aside:
-        aside.register("changed", changed)
-        aside.execute(_FINANCIALS_THEN.replace("$run", quote_text(run_id)))
-        for table in _made_at_load("portfolio"):
-            aside.execute(f"CREATE TEMP TABLE {table.name} AS {table.sql}")
-        then = aside.sql(f"SELECT {_COLUMNS} FROM portfolio").to_arrow_table()
-    connection.register("changed", changed)
-    connection.register("shown_then", then)
-    ((count,),) = connection.execute("SELECT count(*) FROM companies_as_of(?)", [run_id]).fetchall()
-    before = {"companies": count} | _read_portfolio(connection, _BEFORE)
-    same_before, same_now = (
-        _ask(connection, _FIGURES.format(_SAME.format(of=of, other=other)))
-        for of, other in ((_BEFORE, "portfolio"), ("portfolio", _BEFORE))
-    )
-    compared = {name: (before[name], now[name]) for name in ("companies", "with_accounts")}
-    compared |= {name: (same_before[name], same_now[name]) for name in _OF_ACCOUNTS}
-    return Figures(now, before, compared, run_at, not_found)
+def _left_out(name: str, now: dict[str, Any]) -> list[str]:
+    """Say which companies a figure is of."""
+    if name == "companies" and now["not_found"]:
+        return [f"{now['not_found']:,} of them unknown to the service"]
+    if f"{name}_companies" not in now:
+        return []
+    of = f"of {count_of(now[f'{name}_companies'], 'company')}"
+    return [of, f"{now['doubtful']:,} doubtful left out"] if now["doubtful"] else [of]
 
 
 _LABELS = {
@@ -279,55 +222,6 @@ _LABELS = {
     "negative_equity": ("Negative equity", -1),
 }
 """Name of each figure, and whether more is better (1), worse (-1) or neither (0)."""
-_OF_ACCOUNTS = {
-    "revenue_amount": ("revenue_annual", "sum(revenue_annual)"),
-    "employees": ("employee_count", "sum(employee_count)"),
-    "growth": ("revenue_growth", "median(revenue_growth::DOUBLE)"),
-    "equity_fraction": ("equity_fraction", "median(equity_fraction::DOUBLE)"),
-    "distress": ("zone", "count(*) FILTER (zone = 'distress')"),
-    "negative_equity": ("equity", "count(*) FILTER (equity < 0)"),
-}
-"""For each figure of accounts, the column of the portfolio that a company needs to have it, and its SQL."""
-_MEASURES = [column for column, _ in _OF_ACCOUNTS.values()]
-_COLUMNS = f"country, company_number, is_comparable, {', '.join(_MEASURES)}"
-_COMPANIES = """
-    SELECT count(*), count(*) FILTER (status = 'not found')
-    FROM companies LEFT JOIN company_status USING (country, company_number)
-"""
-_COUNTS = "SELECT count(*) AS with_accounts, count(*) FILTER (NOT is_comparable) AS doubtful FROM {}"
-_FIGURES = f"""
-    SELECT {", ".join(f"{sql} AS {name}" for name, (_, sql) in _OF_ACCOUNTS.items())},
-        {", ".join(f"count({column}) AS {name}_companies" for name, (column, _) in _OF_ACCOUNTS.items())}
-    FROM {{}} WHERE is_comparable
-"""
-_SAME = f"""(
-    SELECT of.is_comparable, {", ".join(f"if(other.{one} IS NULL, NULL, of.{one}) AS {one}" for one in _MEASURES)}
-    FROM {{of}} of JOIN {{other}} other USING (country, company_number) WHERE other.is_comparable
-)"""
-"""One of two portfolios, with only those values that the other has too."""
-_BEFORE = f"""(
-    SELECT {_COLUMNS} FROM portfolio ANTI JOIN changed USING (country, company_number)
-    UNION ALL BY NAME FROM shown_then
-)"""
-_EARLIER = """
-    SELECT run_id, max(finished_at)
-    FROM loads JOIN runs USING (run_id)
-    WHERE generation < (SELECT min(generation) FROM loads JOIN last_fetch USING (run_id))
-    GROUP BY run_id ORDER BY max(generation) DESC LIMIT 1
-"""
-_CHANGED = """
-    SELECT DISTINCT country, company_number FROM (
-        SELECT country, company_number, valid_from_run AS run_id FROM financials
-        UNION ALL SELECT country, company_number, valid_to_run FROM financials_history
-    )
-    ANTI JOIN (SELECT run_id FROM runs_as_of($run)) USING (run_id)
-"""
-_FINANCIALS_THEN = """
-    CREATE TEMP TABLE financials AS
-    SELECT *, 0 AS position FROM financials_as_of($run) SEMI JOIN changed USING (country, company_number)
-"""
-
-
 _OF_COMPANY = "country = getvariable('country') AND company_number = getvariable('number')"
 _COMPANY = f"""
     SELECT name, place, country || ' ' || company_number AS number, status,
@@ -386,22 +280,3 @@ _COMPANY_TILES = {
     "health_indicator": "Health indicator",
     "z": "Altman's Z''",
 }
-
-
-def _made_at_load(name: str) -> list[Definition]:
-    """List the tables made at load that a table needs, itself the last; here they are made of other accounts."""
-    made = {definition.name: definition for definition in definitions()}
-    needed, left = set(), [name]
-    while left:
-        needed.add(one := left.pop())
-        left += [read for read in made[one].reads if read in made and read not in needed]
-    return [definition for definition in definitions() if definition.name in needed and definition.kind == "table"]
-
-
-def _read_portfolio(connection: duckdb.DuckDBPyConnection, portfolio: str) -> dict[str, Any]:
-    return _ask(connection, _COUNTS.format(portfolio)) | _ask(connection, _FIGURES.format(portfolio))
-
-
-def _ask(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    (values,) = fetch_dicts(connection.execute(sql))
-    return values

@@ -20,7 +20,7 @@ is made before the first section that reads it; it serves one page, or both if i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -31,8 +31,9 @@ import polars as pl
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
+from firmlake.core.sql import quote_text
 from firmlake.report.bill import Day
-from firmlake.warehouse.views import definitions
+from firmlake.warehouse.views import Definition, definitions
 
 TOO_LARGE = "Not computed, because it needs more memory than run.duckdb_memory allows."
 """Shown instead of a section or count that is too costly, for a very large ownership graph or warehouse."""
@@ -92,10 +93,9 @@ class SectionTables:
         for name in re.findall(r"\w+", sql):
             if name in self._ready:
                 continue
-            if name == "due":
-                self._fill_due()
-            elif name == "found":
-                self._count_findings()
+            make = _MADE_IN_STEPS.get(name)
+            if make:
+                make(self)
             elif name in self._definitions:
                 kind, definition = self._definitions[name]
                 self.prepare(definition)
@@ -123,6 +123,53 @@ class SectionTables:
                 except duckdb.OutOfMemoryException:
                     self._connection.execute("INSERT INTO found VALUES (?, ?, ?, NULL)", [*values, TOO_LARGE])
 
+    def _make_portfolio_before(self) -> None:
+        """Make the portfolio as it stood after the earlier run; empty if there is none.
+
+        It is that of now, except for the companies whose accounts changed since: their earlier accounts are taken from
+        history, and pass through the same definitions.
+        """
+        self.prepare("FROM earlier_run")
+        earlier = [run_id for (run_id,) in self._connection.execute("SELECT run_id FROM earlier_run").fetchall()]
+        if not earlier:
+            self._connection.execute("CREATE OR REPLACE TEMP TABLE portfolio_before AS FROM portfolio WHERE false")
+            return
+        changed = self._connection.sql(_CHANGED, params={"run": earlier[0]}).to_arrow_table()
+        with self._connection.cursor() as aside:
+            aside.register("changed", changed)
+            aside.execute(_FINANCIALS_BEFORE.format(run=quote_text(earlier[0])))
+            for table in _made_at_load("portfolio"):
+                aside.execute(f"CREATE TEMP TABLE {table.name} AS {table.sql}")
+            self._connection.register("changed_portfolio", aside.sql("FROM portfolio").to_arrow_table())
+        self._connection.register("changed", changed)
+        self._connection.execute(_PORTFOLIO_BEFORE)
+        for name in ("changed", "changed_portfolio"):
+            self._connection.unregister(name)
+
+
+_MADE_IN_STEPS: dict[str, Callable[[SectionTables], None]] = {
+    "due": SectionTables._fill_due,
+    "found": SectionTables._count_findings,
+    "portfolio_before": SectionTables._make_portfolio_before,
+}
+"""The tables that no single query makes."""
+_CHANGED = """
+    SELECT DISTINCT country, company_number FROM (
+        SELECT country, company_number, valid_from_run AS run_id FROM financials
+        UNION ALL SELECT country, company_number, valid_to_run FROM financials_history
+    )
+    ANTI JOIN (SELECT run_id FROM runs_as_of($run)) USING (run_id)
+"""
+_FINANCIALS_BEFORE = """
+    CREATE TEMP TABLE financials AS
+    SELECT *, 0 AS position FROM financials_as_of({run}) SEMI JOIN changed USING (country, company_number)
+"""
+_PORTFOLIO_BEFORE = """
+    CREATE OR REPLACE TEMP TABLE portfolio_before AS
+    FROM portfolio ANTI JOIN changed USING (country, company_number)
+    UNION ALL BY NAME FROM changed_portfolio
+"""
+
 
 @cache
 def read_sections(page: str) -> tuple[Section, ...]:
@@ -149,6 +196,16 @@ def read_frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     frame = pl.from_arrow(relation.to_arrow_table())
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def _made_at_load(name: str) -> list[Definition]:
+    """List the tables made at load that a table needs, itself the last; here they are made of other accounts."""
+    known = {definition.name: definition for definition in definitions()}
+    needed, left = set(), [name]
+    while left:
+        needed.add(one := left.pop())
+        left += [read for read in known[one].reads if read in known and read not in needed]
+    return [definition for definition in definitions() if definition.name in needed and definition.kind == "table"]
 
 
 @cache

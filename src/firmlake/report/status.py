@@ -47,78 +47,12 @@ from firmlake.warehouse.unchanged import Unchanged, read_unchanged
 
 UNLISTED = "waiting, on no list"
 """Companies that a budget left out, and that no list names any more: nothing waits for them."""
+
 REJECTED = (
     "the same answer is rejected again, so use `firmlake replay` after an update that reads it, or `firmlake redrive` "
     "once the service sends it right"
 )
 """What to do about records that are there but cannot be read."""
-
-
-def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
-    """Return what to do next: first what is open, then what failed, then what is left of the last run.
-
-    Args:
-        status: The state of the folder, without a next step.
-        unfinished: The runs that can go on, oldest first.
-        refused: The runs that were refused at publishing, oldest first, with how they ended.
-    """
-    failure, last = status.failure, status.last_run
-    if failure and failure.is_mended:
-        failure = None
-    if status.running:
-        return f"Wait for {status.running}"
-    if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
-        run, outcome = refused[-1]
-        return outcome.next_step or f"{_sentence(run.plan.again)}; within the paid window no company is charged twice"
-    first = _first_step(failure, bool(unfinished))
-    if unfinished:
-        return first + _resume(status, unfinished[-1])
-    if status.open_contacts:
-        plan, list_id, count = status.open_contacts
-        return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
-    if failure and failure.next_step:
-        return failure.next_step
-    if status.held:
-        return "`firmlake query --held SQL` shows what is held back; `firmlake publish --anyway` releases it"
-    if last is None:
-        return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
-    if last.next_step:
-        return last.next_step
-    of_lists = [(each.name, each.last_run.next_step) for each in status.lists if each.last_run]
-    steps = [
-        *(f"For {name}: {next_step}" for name, next_step in of_lists if next_step),
-        *_unpark({kind for kind, *_ in status.parked}),
-        *(next_step for *_, next_step in status.damaged),
-        *(each.next_step for each in status.undelivered),
-        *filter(None, [status.refresh_off]),
-    ]
-    return next(iter(steps), "Nothing to do")
-
-
-def _unpark(kinds: set[str]) -> list[str]:
-    """Return what gets the data of parked companies, in a list; an empty one if none are parked."""
-    kinds = kinds - {UNLISTED}
-    if kinds == {"rejected records"}:
-        return [f"rejects says what does not fit; {REJECTED}"]
-    if kinds - {"waiting"}:
-        return ["`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"]
-    return ["Run the list of the waiting companies again"] if kinds else []
-
-
-def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
-    """Return what the last failure asks for before anything else; an interruption asks only to resume."""
-    is_interruption = will_resume and failure and failure.exit_code in EXITS_OF_SIGNALS
-    return f"{failure.next_step}. Then: " if failure and failure.next_step and not is_interruption else ""
-
-
-def _resume(status: Status, run: Run) -> str:
-    damage = next((step for name, _, step in status.damaged if name == run.run_id), "")
-    return damage or f"{_sentence(run.plan.again)}: run {run.run_id} resumes where it stopped"
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
-
 
 _EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
 
@@ -254,8 +188,90 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 T = TypeVar("T")
-
 _REASONS_MAX = 10
+_STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
+_PARKED = f"""
+    SELECT if(s.status = 'waiting' AND m.country IS NULL, '{UNLISTED}', s.status), s.run_id,
+           coalesce(d.reason, ''), count(*)
+    FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
+    LEFT JOIN (SELECT DISTINCT country, company_number FROM list_members) m USING (country, company_number)
+    WHERE s.status IN ('failed', 'forbidden', 'unavailable', 'waiting') GROUP BY ALL
+    UNION ALL
+    SELECT 'rejected records', s.run_id, coalesce(r.reason, ''), count(*)
+    FROM company_state s LEFT JOIN (
+        SELECT run_id, country, company_number, dataset, min(concat_ws(': ', nullif(path, ''), reason)) AS reason
+        FROM rejects WHERE effect = 'record' GROUP BY ALL
+    ) r USING (run_id, country, company_number, dataset)
+    WHERE s.reject_count > 0 GROUP BY ALL
+"""  # noqa: S608 - a constant
+
+_AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
+_LIST_RUNS = """
+    SELECT coalesce(l.list_name, r.list_name) AS list_name, r.run_id, outcome, coalesce(reason, '') AS reason,
+           coalesce(next_step, '') AS next_step, started_at, finished_at, r.company_count, target_count,
+           refused_count, request_count, credit_count, expected_credit_count, free_refresh_count,
+           (SELECT coalesce(sum(record_count), 0)::BIGINT FROM drift d WHERE d.run_id = r.run_id) AS drift_count
+    FROM runs r LEFT JOIN company_lists l USING (run_id)
+    WHERE l.run_id IS NOT NULL OR r.run_id = ? ORDER BY finished_at
+"""
+
+_CREDITS = """
+    SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
+"""
+
+_NOTHING: dict[str, Any] = {
+    "last_run": None,
+    "list_runs": {},
+    "parked": [],
+    "incomplete": [],
+    "companies": {},
+    "oldest_answer_at": None,
+    "newest_answer_at": None,
+    "credits_remaining": None,
+    "credits_told_at": None,
+}
+"""What a data folder without a warehouse tells."""
+
+
+def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
+    """Return what to do next: first what is open, then what failed, then what is left of the last run.
+
+    Args:
+        status: The state of the folder, without a next step.
+        unfinished: The runs that can go on, oldest first.
+        refused: The runs that were refused at publishing, oldest first, with how they ended.
+    """
+    failure, last = status.failure, status.last_run
+    if failure and failure.is_mended:
+        failure = None
+    if status.running:
+        return f"Wait for {status.running}"
+    if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
+        run, outcome = refused[-1]
+        return outcome.next_step or f"{_sentence(run.plan.again)}; within the paid window no company is charged twice"
+    first = _first_step(failure, bool(unfinished))
+    if unfinished:
+        return first + _resume(status, unfinished[-1])
+    if status.open_contacts:
+        plan, list_id, count = status.open_contacts
+        return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
+    if failure and failure.next_step:
+        return failure.next_step
+    if status.held:
+        return "`firmlake query --held SQL` shows what is held back; `firmlake publish --anyway` releases it"
+    if last is None:
+        return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
+    if last.next_step:
+        return last.next_step
+    of_lists = [(each.name, each.last_run.next_step) for each in status.lists if each.last_run]
+    steps = [
+        *(f"For {name}: {next_step}" for name, next_step in of_lists if next_step),
+        *_unpark({kind for kind, *_ in status.parked}),
+        *(next_step for *_, next_step in status.damaged),
+        *(each.next_step for each in status.undelivered),
+        *filter(None, [status.refresh_off]),
+    ]
+    return next(iter(steps), "Nothing to do")
 
 
 def read_status(
@@ -312,47 +328,29 @@ def read_status(
     return replace(status, next_step=_next_step(status, folders, outdated, open_, refused))
 
 
-_STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
-_PARKED = f"""
-    SELECT if(s.status = 'waiting' AND m.country IS NULL, '{UNLISTED}', s.status), s.run_id,
-           coalesce(d.reason, ''), count(*)
-    FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
-    LEFT JOIN (SELECT DISTINCT country, company_number FROM list_members) m USING (country, company_number)
-    WHERE s.status IN ('failed', 'forbidden', 'unavailable', 'waiting') GROUP BY ALL
-    UNION ALL
-    SELECT 'rejected records', s.run_id, coalesce(r.reason, ''), count(*)
-    FROM company_state s LEFT JOIN (
-        SELECT run_id, country, company_number, dataset, min(concat_ws(': ', nullif(path, ''), reason)) AS reason
-        FROM rejects WHERE effect = 'record' GROUP BY ALL
-    ) r USING (run_id, country, company_number, dataset)
-    WHERE s.reject_count > 0 GROUP BY ALL
-"""  # noqa: S608 - a constant
-_AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
-_LIST_RUNS = """
-    SELECT coalesce(l.list_name, r.list_name) AS list_name, r.run_id, outcome, coalesce(reason, '') AS reason,
-           coalesce(next_step, '') AS next_step, started_at, finished_at, r.company_count, target_count,
-           refused_count, request_count, credit_count, expected_credit_count, free_refresh_count,
-           (SELECT coalesce(sum(record_count), 0)::BIGINT FROM drift d WHERE d.run_id = r.run_id) AS drift_count
-    FROM runs r LEFT JOIN company_lists l USING (run_id)
-    WHERE l.run_id IS NOT NULL OR r.run_id = ? ORDER BY finished_at
-"""
-_CREDITS = """
-    SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
-"""
+def _unpark(kinds: set[str]) -> list[str]:
+    """Return what gets the data of parked companies, in a list; an empty one if none are parked."""
+    kinds = kinds - {UNLISTED}
+    if kinds == {"rejected records"}:
+        return [f"rejects says what does not fit; {REJECTED}"]
+    if kinds - {"waiting"}:
+        return ["`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"]
+    return ["Run the list of the waiting companies again"] if kinds else []
 
 
-_NOTHING: dict[str, Any] = {
-    "last_run": None,
-    "list_runs": {},
-    "parked": [],
-    "incomplete": [],
-    "companies": {},
-    "oldest_answer_at": None,
-    "newest_answer_at": None,
-    "credits_remaining": None,
-    "credits_told_at": None,
-}
-"""What a data folder without a warehouse tells."""
+def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
+    """Return what the last failure asks for before anything else; an interruption asks only to resume."""
+    is_interruption = will_resume and failure and failure.exit_code in EXITS_OF_SIGNALS
+    return f"{failure.next_step}. Then: " if failure and failure.next_step and not is_interruption else ""
+
+
+def _resume(status: Status, run: Run) -> str:
+    damage = next((step for name, _, step in status.damaged if name == run.run_id), "")
+    return damage or f"{_sentence(run.plan.again)}: run {run.run_id} resumes where it stopped"
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _read_warehouse(

@@ -34,6 +34,7 @@ __all__ = [
 
 STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
 """The statuses of a company and dataset in a run. Fresh ones were not asked for."""
+
 _RARE = ("forbidden", "unavailable")
 _BOUGHT_BEFORE = (
     "Some were bought before by another data folder or user of these credits, or by answers that never arrived, "
@@ -52,12 +53,6 @@ class FailureGroup(NamedTuple):
     reason: str
     company_count: int
     examples: list[str]
-
-
-def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """List the statuses to show as columns of a table of counts. Rare statuses are listed only if they occur."""
-    occurring = {status for counts in datasets.values() for status, count in counts.items() if count}
-    return [status for status in STATUSES if status not in _RARE or status in occurring]
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +124,108 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_EMPTY: dict[Any, Callable[[], Any]] = {bool: bool, int: int, str: str, dict: dict, list: list}
+_RUN = """
+    SELECT r.run_id, outcome, coalesce(reason, '') AS reason, coalesce(next_step, '') AS next_step,
+           list_name, datasets, started_at, finished_at, line_count, company_count, refused_count,
+           repeated_count, fresh_count, target_count, request_count, credit_count, expected_credit_count,
+           free_refresh_count,
+           generation, row_counts,
+           changed_company_count
+    FROM runs r JOIN loads USING (run_id) WHERE run_id = ?
+"""
+
+_STATUSES = "SELECT dataset, status, count(*) FROM company_state WHERE run_id = ? GROUP BY ALL ORDER BY ALL"
+_REJECTS = (
+    "SELECT count(*) FILTER (effect = 'record'), count(*) FILTER (effect <> 'record') FROM rejects WHERE run_id = ?"
+)
+
+_DRIFT = "SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? ORDER BY ALL"
+_FAILURES = """
+    SELECT country, company_number, dataset, reason, attempt_count
+    FROM dead_letters WHERE run_id = ? ORDER BY ALL LIMIT ?
+"""
+
+_FAILURE_GROUPS = """
+    SELECT dataset, reason, count(*) AS company_count,
+           list_slice(list(country || ' ' || company_number ORDER BY country, company_number), 1, 3)
+    FROM dead_letters WHERE run_id = ? GROUP BY dataset, reason ORDER BY company_count DESC, dataset, reason LIMIT ?
+"""
+
+_FIELDS_MAX = 3
+_EXAMPLE_MAX = 40
+_UNKNOWN_MIN = 3
+"""So many companies of a country, all unknown, are no accident."""
+
+
+class Doubt(NamedTuple):
+    """A sign that the service means something else than firmlake reads.
+
+    Attributes:
+        text: What was seen.
+        next_step: What helps; empty if nothing does.
+        is_loss: Whether values were discarded.
+    """
+
+    text: str
+    next_step: str = ""
+    is_loss: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.text}. {self.next_step}" if self.next_step else self.text
+
+
+_SCALES = """
+    SELECT dataset, kind, path, record_count FROM drift
+    WHERE run_id = ? AND kind IN ('other_scale', 'withheld_value') ORDER BY ALL
+"""
+
+_FRACTIONS = """
+    SELECT dataset, path, count(*) FROM rejects
+    WHERE run_id = ? AND effect = 'value' AND reason_code = 'not_whole' GROUP BY ALL ORDER BY ALL
+"""
+
+_UNREAD = """
+    SELECT dataset, regexp_replace(path, '^.*\\[\\]\\.', '') AS field,
+           if(reason_code = 'ambiguous_number', reason_code, '') AS cause, count(*) AS value_count,
+           first(value ORDER BY country, company_number, position)
+    FROM rejects
+    WHERE run_id = ? AND effect = 'value' AND value IS NOT NULL
+        AND reason_code NOT IN ('not_whole', 'beyond_one', 'unknown_scale')
+    GROUP BY ALL ORDER BY value_count DESC, dataset, field
+"""
+
+_READ = """
+    SELECT {values} FROM {dataset}
+    SEMI JOIN (FROM company_state WHERE run_id = ? AND dataset = '{dataset}') s USING (country, company_number)
+"""
+
+_LEFT_OUT = """
+    SELECT dataset, sum(record_count)::BIGINT, min(example) FROM drift
+    WHERE run_id = ? AND kind = 'left_out' GROUP BY ALL ORDER BY ALL
+"""
+
+_DOUBTFUL = """
+    SELECT count(*), min(country || ' ' || company_number || ': ' || incomparable_because)
+    FROM portfolio SEMI JOIN (FROM company_state WHERE run_id = ?) USING (country, company_number)
+    WHERE NOT is_comparable HAVING count(*) > 0
+"""
+
+_NONE_FOUND = """
+    SELECT country, count(DISTINCT company_number) FROM company_state
+    WHERE country NOT IN (SELECT country FROM company_state WHERE status IN ('reported', 'empty')) AND run_id = ?
+    GROUP BY country HAVING count(DISTINCT company_number) FILTER (status = 'not_found') >= ?
+        AND count_if(status <> 'not_found') = 0
+    ORDER BY country
+"""
+
+
+def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """List the statuses to show as columns of a table of counts. Rare statuses are listed only if they occur."""
+    occurring = {status for counts in datasets.values() for status, count in counts.items() if count}
+    return [status for status in STATUSES if status not in _RARE or status in occurring]
+
+
 def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path) -> RunSummary | None:
     """Read the summary of a run from a generation; None if the generation does not hold the run."""
     found = fetch_dicts(connection.execute(_RUN, [run_id]))
@@ -192,13 +289,6 @@ def summary_of_nothing() -> dict[str, Any]:
     return {**empty, "outcome": "done"}
 
 
-_EMPTY: dict[Any, Callable[[], Any]] = {bool: bool, int: int, str: str, dict: dict, list: list}
-
-
-def _none() -> None:
-    return None
-
-
 def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[tuple[str, str, str, str, int]]:
     """List up to `most` failed companies of a run: country, company number, dataset, reason, attempts."""
     return connection.execute(_FAILURES, [run_id, most]).fetchall()
@@ -207,55 +297,6 @@ def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> l
 def failure_groups(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[FailureGroup]:
     """List up to `most` groups of failed companies of a run by dataset and reason, the largest first."""
     return [FailureGroup(*row) for row in connection.execute(_FAILURE_GROUPS, [run_id, most]).fetchall()]
-
-
-_RUN = """
-    SELECT r.run_id, outcome, coalesce(reason, '') AS reason, coalesce(next_step, '') AS next_step,
-           list_name, datasets, started_at, finished_at, line_count, company_count, refused_count,
-           repeated_count, fresh_count, target_count, request_count, credit_count, expected_credit_count,
-           free_refresh_count,
-           generation, row_counts,
-           changed_company_count
-    FROM runs r JOIN loads USING (run_id) WHERE run_id = ?
-"""
-_STATUSES = "SELECT dataset, status, count(*) FROM company_state WHERE run_id = ? GROUP BY ALL ORDER BY ALL"
-_REJECTS = (
-    "SELECT count(*) FILTER (effect = 'record'), count(*) FILTER (effect <> 'record') FROM rejects WHERE run_id = ?"
-)
-_DRIFT = "SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? ORDER BY ALL"
-_FAILURES = """
-    SELECT country, company_number, dataset, reason, attempt_count
-    FROM dead_letters WHERE run_id = ? ORDER BY ALL LIMIT ?
-"""
-_FAILURE_GROUPS = """
-    SELECT dataset, reason, count(*) AS company_count,
-           list_slice(list(country || ' ' || company_number ORDER BY country, company_number), 1, 3)
-    FROM dead_letters WHERE run_id = ? GROUP BY dataset, reason ORDER BY company_count DESC, dataset, reason LIMIT ?
-"""
-
-
-_FIELDS_MAX = 3
-_EXAMPLE_MAX = 40
-
-_UNKNOWN_MIN = 3
-"""So many companies of a country, all unknown, are no accident."""
-
-
-class Doubt(NamedTuple):
-    """A sign that the service means something else than firmlake reads.
-
-    Attributes:
-        text: What was seen.
-        next_step: What helps; empty if nothing does.
-        is_loss: Whether values were discarded.
-    """
-
-    text: str
-    next_step: str = ""
-    is_loss: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.text}. {self.next_step}" if self.next_step else self.text
 
 
 def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Doubt]:
@@ -291,6 +332,10 @@ def count_read(dataset: str, column: str, unread: int) -> str:
     A list of codes has a table of its own; each record counts as one value.
     """
     return f'count("{column}")' if column in polars_schema(TABLES[dataset]) else f"count(*) - {unread}"
+
+
+def _none() -> None:
+    return None
 
 
 def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
@@ -384,42 +429,3 @@ def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
     """Return the column and the kind of a field; of an object that is no field, an empty text."""
     fields = DATASETS[dataset].fields.items()
     return next(((name, field.kind) for name, field in fields if path == field.path), ("", "text"))
-
-
-_SCALES = """
-    SELECT dataset, kind, path, record_count FROM drift
-    WHERE run_id = ? AND kind IN ('other_scale', 'withheld_value') ORDER BY ALL
-"""
-_FRACTIONS = """
-    SELECT dataset, path, count(*) FROM rejects
-    WHERE run_id = ? AND effect = 'value' AND reason_code = 'not_whole' GROUP BY ALL ORDER BY ALL
-"""
-_UNREAD = """
-    SELECT dataset, regexp_replace(path, '^.*\\[\\]\\.', '') AS field,
-           if(reason_code = 'ambiguous_number', reason_code, '') AS cause, count(*) AS value_count,
-           first(value ORDER BY country, company_number, position)
-    FROM rejects
-    WHERE run_id = ? AND effect = 'value' AND value IS NOT NULL
-        AND reason_code NOT IN ('not_whole', 'beyond_one', 'unknown_scale')
-    GROUP BY ALL ORDER BY value_count DESC, dataset, field
-"""
-_READ = """
-    SELECT {values} FROM {dataset}
-    SEMI JOIN (FROM company_state WHERE run_id = ? AND dataset = '{dataset}') s USING (country, company_number)
-"""
-_LEFT_OUT = """
-    SELECT dataset, sum(record_count)::BIGINT, min(example) FROM drift
-    WHERE run_id = ? AND kind = 'left_out' GROUP BY ALL ORDER BY ALL
-"""
-_DOUBTFUL = """
-    SELECT count(*), min(country || ' ' || company_number || ': ' || incomparable_because)
-    FROM portfolio SEMI JOIN (FROM company_state WHERE run_id = ?) USING (country, company_number)
-    WHERE NOT is_comparable HAVING count(*) > 0
-"""
-_NONE_FOUND = """
-    SELECT country, count(DISTINCT company_number) FROM company_state
-    WHERE country NOT IN (SELECT country FROM company_state WHERE status IN ('reported', 'empty')) AND run_id = ?
-    GROUP BY country HAVING count(DISTINCT company_number) FILTER (status = 'not_found') >= ?
-        AND count_if(status <> 'not_found') = 0
-    ORDER BY country
-"""
