@@ -2,6 +2,7 @@
 
 Changes one operator, condition or number of src or flows at a time, and runs the tests that execute its line, the
 fastest first, until one fails. Adds a file to results/mutants. Takes hours; `--resume` continues an interrupted call.
+`--only src/firmlake/warehouse` draws from one package and runs only its own tests: minutes, and no file.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ def _git(*arguments: str) -> str:
 class Suite:
     """A checkout of one commit, the tests that execute each of its lines, and how long each test takes."""
 
-    def __init__(self, commit: str, folder: Path) -> None:
-        self.root, self._data = folder / "tree", folder / "coverage"
+    def __init__(self, commit: str, folder: Path, tests: str | None) -> None:
+        self.root, self._data, self._part = folder / "tree", folder / "coverage", tests
         if not self.root.exists():
             _git("clone", "-q", str(ROOT), str(self.root))
             _git("-C", str(self.root), "checkout", "-q", commit)
@@ -125,7 +126,8 @@ class Suite:
             settings = file.with_suffix(".ini")
             settings.write_text(f"[run]\nsource = src,flows\ndata_file = {self._data}\n")
             options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", "--timeout=900"]
-            self.pytest("-n", "2", *options, MUTANTS_SECONDS=str(file))
+            part = ["-n", "0", self._part] if self._part else ["-n", "2"]
+            self.pytest(*part, *options, MUTANTS_SECONDS=str(file))
         seconds: dict[str, float] = json.loads(file.read_text())
         return seconds
 
@@ -184,9 +186,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         Path(path).write_text(json.dumps(seconds))
 
 
-def choose_mutants(root: Path, count: int, seed: int) -> list[Mutant]:
-    """Draw mutants of all packages, each with the same chance; the same ones for the same commit and seed."""
+def choose_mutants(root: Path, count: int, seed: int, only: str | None = None) -> list[Mutant]:
+    """Draw mutants of all packages, or only one, each with the same chance; the same for the same commit and seed."""
     files = sorted([*(root / "src").rglob("*.py"), *(root / "flows").glob("*.py")])
+    if only:
+        files = [file for file in files if file.is_relative_to(root / only)]
     every = [mutant for file in files for mutant in find_mutants(file, root)]
     return random.Random(seed).sample(every, min(count, len(every)))  # noqa: S311
 
@@ -198,16 +202,17 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, help="keeps the checkout and its coverage; default: a temporary folder")
+    parser.add_argument("--only", help="a package or file of src or flows; its tests are the folder of the same name")
     parser.add_argument("--resume", action="store_true", help="go on with the results of an interrupted call")
     options = parser.parse_args()
     folder = options.work or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     name = _git("-C", str(ROOT), "rev-parse", "--short=8", options.commit)
-    suite = Suite(options.commit, folder.resolve())
-    file = RESULTS / f"{name}-{options.seed}.json"
+    suite = Suite(options.commit, folder.resolve(), options.only and f"tests/{Path(options.only).stem}")
+    file = (folder if options.only else RESULTS) / f"{name}-{options.seed}.json"
     results = json.loads(file.read_text())["mutants"] if options.resume and file.exists() else []
     file.parent.mkdir(parents=True, exist_ok=True)
-    for mutant in choose_mutants(suite.root, options.count, options.seed)[len(results) :]:
+    for mutant in choose_mutants(suite.root, options.count, options.seed, options.only)[len(results) :]:
         results.append({**mutant._asdict(), "noticed": suite.notices(mutant)})
         noticed = sum(result["noticed"] for result in results)
         sys.stdout.write(
