@@ -22,6 +22,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.rule import AlertRule
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import quote_text
+from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.enrich.held import Held, read_held
 from firmlake.intake.key import names_of
 from firmlake.intake.lines import LINES, ListColumns, store_lines
@@ -284,6 +285,66 @@ def _company(identifier: dict[str, str]) -> dict[str, str]:
     return {"country": identifier["country"], "company_number": identifier["companyNumber"].zfill(length)}
 
 
+FAILED, WAITING = "failed", "waiting"
+"""What a company gets in place of an answer: the service gave up on it, or it was not asked."""
+
+
+def run_name(day: float) -> str:
+    """Name the run that begins so many days after NOON."""
+    return f"{NOON + day * DAY:%Y%m%dT%H%M%SZ}-0001"
+
+
+def land_run(
+    folders: Folders, day: float, answers: dict[Company, Any], datasets: Sequence[str] = (), **plan: Any
+) -> Run:
+    """Land a run that begins so many days after NOON.
+
+    Args:
+        answers: For each company its records by dataset (none: an empty answer), None where the service does not know
+            it, FAILED or WAITING; the same may stand in place of the records of one dataset. A mapping in place of
+            records is the whole element.
+        datasets: Default: those that the answers name.
+        plan: What differs in the run's plan.
+    """
+    at = NOON + day * DAY
+    named = {dataset for one in answers.values() if isinstance(one, dict) for dataset in one}
+    datasets = datasets or [dataset for dataset in DATASETS if dataset in named]
+    run = make_run(folders, list(answers), datasets, run_id=plan.pop("run_id", run_name(day)), at=at)
+    run = Run(folders, msgspec.structs.replace(run.plan, **plan))
+    for dataset in datasets:
+        elements = []
+        for company, one in answers.items():
+            records = one.get(dataset, []) if isinstance(one, dict) else one
+            if records == FAILED:
+                given_up = header(
+                    dataset, [company], kind="given_up", status=None, error="refused: 422", at=at, offset=0
+                )
+                land(run, (given_up, b""))
+            elif records != WAITING:
+                element = records if isinstance(records, dict) else found(company, dataset, *(records or ()))
+                elements.append(not_found(company, dataset) if records is None else element)
+        if elements:
+            land(run, answer(dataset, *elements, at=at, offset=0))
+    return run
+
+
+def run_of(
+    folders: Folders,
+    day: float,
+    answers: dict[Company, Any],
+    datasets: Sequence[str] = (),
+    *,
+    outcome: str = "done",
+    published: float | None = None,
+    keep: int = 5,
+    **plan: Any,
+) -> Run:
+    """Land a run as `land_run` does, and publish it a minute later, or so many days after NOON."""
+    run = land_run(folders, day, answers, datasets, **plan)
+    publish_landed(run, outcome, at=NOON + (day if published is None else published) * DAY + MINUTE, keep=keep)
+    return run
+
+
 def publish_list(
     folders: Folders,
     companies: Sequence[Company | None],
@@ -339,6 +400,15 @@ def publish_landed(
     manifest = stage(run)
     ended = run.finish(outcome, "", at)
     return publish_staged(run, manifest, ended, at=at, keep=keep, first=first)
+
+
+def publish_by_rules(run: Run, settings: Settings, at: datetime) -> str:
+    """Publish a landed run as `firmlake run` does, unless the settings refuse it; gives its outcome."""
+    run = run.read_by(settings.contract)
+    manifest = stage(run)
+    outcome = decide_outcome(settings, run, manifest, "", at)
+    publish_run(settings, run, manifest, outcome, at)
+    return outcome.outcome
 
 
 def publish_staged(

@@ -10,11 +10,6 @@ import duckdb
 import pytest
 
 from firmlake.core.rule import AlertRule
-from firmlake.core.settings_layers import load_settings
-from firmlake.forget.forget import forget
-from firmlake.privacy.tombstones import Subject
-from firmlake.rebuild.replay import replay
-from firmlake.rebuild.verify import verify
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.loads import Load, add_load
@@ -24,15 +19,7 @@ from support import (
     BOLT,
     CIRC,
     DAY,
-    MINUTE,
     NOON,
-    answer,
-    found,
-    land,
-    make_run,
-    period,
-    publish_landed,
-    query,
 )
 
 WEEK = timedelta(days=7)
@@ -239,42 +226,3 @@ def test_a_rule_may_read_another_view_with_one_row_for_each_company(weeks):
         rules=losses,
     )
     assert weeks.alerts("country, evidence") == [("BE", '{"loss_period_count":"2"}')]
-
-
-# --- through the whole pipeline --------------------------------------------------------------------------------------
-
-
-def publish_accounts(folders, number, **equities):
-    """Publish a run that is answered with accounts of 2024 with these equities, by country."""
-    companies = [one for one in (ACME, BOLT) if one.country in equities]
-    at = NOON + number * WEEK
-    run = make_run(folders, companies, ["financials"], run_id=RUNS[number], at=at, alert_rules=POOR)
-    periods = [found(one, "financials", period(solvency__equity=equities[one.country])) for one in companies]
-    land(run, answer("financials", *periods, at=at))
-    publish_landed(run, at=at + MINUTE)
-
-
-@pytest.mark.slow
-def test_a_replay_raises_the_same_alerts_and_verify_agrees(folders):
-    publish_accounts(folders, 0, BE=-1, NL=1)
-    publish_accounts(folders, 1, BE=1, NL=-1)
-    told = [f"FROM {table} ORDER BY ALL" for table in ("alerts", "alerts_history", "alert_rules")]
-    held = [query(folders, sql) for sql in told]
-    later = NOON + 99 * DAY
-    checks = verify(folders, lambda: later, memory_limit="256MB")
-    assert [check for check in checks if not check.agrees] == []
-    replay(folders, lambda: later, memory_limit="256MB", keep=5)
-    assert [query(folders, sql) for sql in told] == held
-    as_of = "SELECT rule, country, closed_run FROM alerts_as_of('{}') ORDER BY ALL"
-    assert query(folders, as_of.format(RUNS[0])) == [("poor", "BE", None)]
-    assert query(folders, as_of.format(RUNS[1])) == [("poor", "BE", RUNS[1]), ("poor", "NL", None)]
-
-
-@pytest.mark.slow
-def test_a_company_that_is_forgotten_has_no_alert(folders):
-    publish_accounts(folders, 0, BE=-1, NL=-1)
-    publish_accounts(folders, 1, BE=-1, NL=1)
-    settings = load_settings(flags={"paths.data": str(folders.data)}, environment={})[0]
-    forget(settings, [Subject("company", "", BOLT)], lambda: NOON + 20 * DAY)
-    assert query(folders, "SELECT country, state FROM alerts") == [("BE", "still open")]
-    assert query(folders, "SELECT count(*) FROM alerts_history WHERE country = 'NL'") == [(0,)]

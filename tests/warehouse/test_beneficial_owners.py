@@ -52,12 +52,6 @@ def test_a_chain_of_majorities_is_control_and_a_company_without_owners_is_told()
     ]
 
 
-def test_an_owner_of_a_quarter_of_a_controller_is_one_art_54_b():
-    """Ann holds 30 % of 2, which holds 60 % of 1: 18 % by multiplication."""
-    made = world((1, 2, 0.6), (2, "Ann", 0.3), (2, "Bob", 0.24), listed=(1,))
-    assert listed(made) == [("Ann", 0.18, "ownership of a controller")]
-
-
 def test_companies_under_one_control_are_added_up_art_54_a():
     """Ann controls 2 and 3, which directly hold 13 % and 12 %; Bob only 3, and 12 % himself: 24 %."""
     made = world((1, 2, 0.13), (1, 3, 0.12), (2, "Ann", 0.51), (3, 4, 0.51), (4, "Bob", 0.51), (1, "Bob", 0.12),
@@ -65,11 +59,6 @@ def test_companies_under_one_control_are_added_up_art_54_a():
     assert listed(made) == []
     made = world((1, 2, 0.13), (1, 3, 0.12), (2, 6, 0.51), (3, 6, 0.51), (6, "Ann", 0.51), listed=(1,))
     assert listed(made) == [("Ann", 0.065025, "control of owners")]
-
-
-def test_capital_is_not_explained_by_companies():
-    made = world((1, 2, 0.6), listed=(1,))
-    assert listed(made, "owner_name, capital_explained::DOUBLE") == [("company 2", 0.0)]
 
 
 def test_an_own_share_makes_the_stakes_of_the_others_larger():

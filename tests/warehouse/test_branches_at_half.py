@@ -9,24 +9,9 @@ from hypothesis import strategies as st
 from firmlake.rebuild.replay import replay
 from firmlake.report.sections import SectionTables
 from firmlake.warehouse.views import create_view, definitions
-from support import (
-    ACME,
-    BOLT,
-    CIRC,
-    DAY,
-    MINUTE,
-    NOON,
-    answer,
-    found,
-    land,
-    make_run,
-    party,
-    publish_landed,
-    query,
-    with_views,
-)
+from support import ACME, BOLT, CIRC, DAY, NOON, party, query, run_of, with_views
 
-from .test_groups import Owners, find_tops, key, number
+from .test_groups import Owners, key, number
 
 COMPANIES = range(1, 15)
 NAMES = {company: f"Company {company % 4}" for company in COMPANIES if company % 3}
@@ -83,8 +68,25 @@ def followed(graph, threshold):
 
 
 def search_groups(edges):
-    involved = {one for edge in edges for one in edge}
-    return {(top, one) for one in involved for top in find_tops(edges, one)}
+    """Pairs of top and member: a top has nobody above but those that it is above of; a ring's is its first company."""
+    above = {one: _climb(edges, one) for edge in edges for one in edge}
+    return {
+        (min({top, *above[top]}), one)
+        for one in above
+        for top in above[one] | {one}
+        if all(top in above[other] for other in above[top])
+    }
+
+
+def _climb(edges, company):
+    """All owners of a company, by search."""
+    found, open_ends = set(), [company]
+    while open_ends:
+        child = open_ends.pop()
+        for parent in (parent for parent, other in edges if other == child and parent not in found):
+            found.add(parent)
+            open_ends.append(parent)
+    return found
 
 
 def named(one):
@@ -141,19 +143,17 @@ def test_the_report_counts_the_members_of_each_group(world, graph):
 
 
 def test_a_load_of_a_few_companies_makes_the_owners_that_a_replay_makes(folders):
-    def publish_owner(run_id, at, companies, owner):
-        run = make_run(folders, companies, ["relationships"], run_id=run_id, at=at)
-        owned = [found(company, "relationships", party(owner, percentage=0.5)) for company in companies]
-        land(run, answer("relationships", *owned, at=at))
-        publish_landed(run, at=at + MINUTE)
+    def publish_owner(day, companies, owner):
+        owned = {"relationships": [party(owner, percentage=0.5)]}
+        run_of(folders, day, dict.fromkeys(companies, owned))
         with_views(folders)
 
     owners = "SELECT id, ultimate_parent_company FROM ultimate_owners ORDER BY id"
     acme, bolt, circ = ("".join(company) for company in (ACME, BOLT, CIRC))
-    publish_owner("20260105T120000Z-0001", NOON, [ACME, BOLT], CIRC)
+    publish_owner(0, [ACME, BOLT], CIRC)
     assert query(folders, owners) == sorted((one, " ".join(CIRC)) for one in (acme, bolt))
-    publish_owner("20260106T120000Z-0002", NOON + DAY, [BOLT], ACME)
-    publish_owner("20260107T120000Z-0003", NOON + 2 * DAY, [CIRC], None)
+    publish_owner(1, [BOLT], ACME)
+    publish_owner(2, [CIRC], None)
     held = query(folders, owners)
     assert held == sorted((one, None) for one in (acme, bolt, circ))
     branches = query(folders, "FROM branches_at_half ORDER BY ALL")

@@ -4,48 +4,27 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
-from firmlake.landing.run import Run
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.changes import KINDS
 from support import (
     ACME,
     BOLT,
     CIRC,
-    DAY,
-    MINUTE,
-    NOON,
-    answer,
+    FAILED,
     found,
-    header,
-    land,
     lookalike,
-    make_run,
-    not_found,
     party,
     period,
-    publish_landed,
     query,
+    run_name,
+    run_of,
 )
 
-FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260112T120000Z-0002", "20260119T120000Z-0003"
-
-
-def run_of(folders, run_id, at, dataset, *elements, failed=()):
-    companies = [*dict.fromkeys(company for company, _ in elements), *failed]
-    run = make_run(folders, companies, [dataset], run_id=run_id, at=at)
-    answers = [
-        not_found(company, dataset) if records is None else found(company, dataset, *records)
-        for company, records in elements
-    ]
-    land(run, answer(dataset, *answers, at=at, offset=0))
-    for company in failed:
-        land(run, (header(dataset, [company], kind="given_up", status=None, error="x", at=at, offset=0), b""))
-    publish_landed(run, at=at + MINUTE)
+FIRST, SECOND, THIRD = (run_name(7 * week) for week in range(3))
 
 
 def events(folders, run_id, columns="kind, old_value, new_value", company=None):
@@ -242,9 +221,9 @@ def told(tmp_path_factory):
     made = {dataset: Folders(tmp_path_factory.mktemp(dataset)) for dataset in ("financials", "relationships")}
     for dataset, folders in made.items():
         of_dataset = [(company, answers) for of, company, answers, *_ in STORIES.values() if of == dataset]
-        for week, run_id in enumerate((FIRST, SECOND, THIRD)):
-            elements = [(company, answers[min(week, len(answers) - 1)]) for company, answers in of_dataset]
-            run_of(folders, run_id, NOON + week * 7 * DAY, dataset, *elements)
+        for week in range(3):
+            shown = {company: {dataset: answers[min(week, len(answers) - 1)]} for company, answers in of_dataset}
+            run_of(folders, 7 * week, shown)
     return made
 
 
@@ -255,35 +234,24 @@ def test_of_a_company(told, name):
         assert events(told[dataset], run_id, columns, company) == expected
 
 
-# --- companies -------------------------------------------------------------------------------------------------------
+# --- what two weeks of one company differ by -------------------------------------------------------------------------
 
 
-def test_the_first_sight_of_a_company_is_one_event(folders):
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024), period(2023)]), (BOLT, None))
+def test_the_first_sight_of_a_company_is_one_event_and_a_failure_none(folders):
+    run_of(folders, 0, {ACME: {"financials": [period(2024), period(2023)]}, BOLT: None, CIRC: FAILED})
     assert events(folders, FIRST, "company_number, kind, position") == [(ACME.company_number, "company_appeared", 0)]
-
-
-def test_a_dataset_that_is_asked_for_the_first_time_is_no_news(folders):
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024)]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "lookalikes", (ACME, [lookalike(BOLT)]))
-    assert events(folders, SECOND) == []
-
-
-def test_neither_the_same_answer_nor_a_failure_is_an_event(folders):
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024)]), (BOLT, [period(2024)]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [period(2024)]), failed=[BOLT])
-    assert events(folders, SECOND) == []
+    run_of(folders, 7, {ACME: FAILED, BOLT: {"lookalikes": [lookalike(CIRC)]}})  # of another dataset
+    assert [kind for kind, *_ in events(folders, SECOND)] == ["company_appeared"]
+    run_of(folders, 14, {ACME: {"lookalikes": [lookalike(BOLT)]}})
+    assert events(folders, THIRD) == []
 
 
 def test_another_name_or_place_is_told_and_another_language_is_not(folders):
     def week(number, language, **names):
-        run_id, at = f"2026020{number}T120000Z-0001", NOON + number * 7 * DAY
-        run = make_run(folders, [ACME], ["lookalikes"], run_id=run_id, at=at)
         element = found(ACME, "lookalikes")
         element["identifier"] |= names
-        land(run, answer("lookalikes", element, at=at))
-        publish_landed(Run(folders, msgspec.structs.replace(run.plan, language=language)), at=at + MINUTE)
-        return events(folders, run_id)
+        run = run_of(folders, 7 * number, {ACME: {"lookalikes": element}}, language=language)
+        return events(folders, run.run_id)
 
     assert [kind for kind, *_ in week(1, "EN", name="Old", place="Ghent")] == ["company_appeared"]
     assert week(2, "NL", name="Oud", place="Gent") == []
@@ -292,49 +260,34 @@ def test_another_name_or_place_is_told_and_another_language_is_not(folders):
     ]  # fmt: skip
 
 
-# --- accounts --------------------------------------------------------------------------------------------------------
-
-
 def test_a_filing_beside_another_is_new_and_the_other_is_as_it_was(folders):
     older, newer = period(2024), period(2024, dateReceived="2025-09-01", profitability__revenue=2)
-    run_of(folders, FIRST, NOON, "financials", (ACME, [older]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [newer, older]))
+    for week, filings in enumerate(([older], [newer, older], [newer])):
+        run_of(folders, 7 * week, {ACME: {"financials": filings}})
+        if week == 1:
+            about = "changes JOIN financials USING (country, company_number, start_date, end_date, dup_no)"
+            assert query(folders, f"SELECT revenue::INT FROM {about}") == [(2,)]
     assert events(folders, SECOND, "kind, dup_no") == [("new_accounts", 1)]
-    about = "changes JOIN financials USING (country, company_number, start_date, end_date, dup_no)"
-    assert query(folders, f"SELECT revenue::INT FROM {about}") == [(2,)]
-    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, [newer]))
-    assert events(folders, "third", "kind, dup_no") == [("period_removed", 0)]
-
-
-# --- relationships ---------------------------------------------------------------------------------------------------
+    assert events(folders, THIRD, "kind, dup_no") == [("period_removed", 0)]
 
 
 def test_children_are_told_apart_from_parents(folders):
-    elements = [found(ACME, "relationships", party(BOLT)) for _ in range(2)]
-    elements[1]["data"] = {"parents": [], "children": [party(BOLT)]}
-    for run_id, at, element in zip((FIRST, SECOND), (NOON, NOON + 7 * DAY), elements, strict=True):
-        run = make_run(folders, [ACME], ["relationships"], run_id=run_id, at=at)
-        land(run, answer("relationships", element, at=at, offset=0))
-        publish_landed(run, at=at + MINUTE)
+    for week, data in enumerate(
+        ({"parents": [party(BOLT)], "children": []}, {"parents": [], "children": [party(BOLT)]})
+    ):
+        run_of(folders, 7 * week, {ACME: {"relationships": found(ACME, "relationships") | {"data": data}}})
     assert [kind for kind, *_ in events(folders, SECOND)] == ["parent_out", "child_in"]
-
-
-# --- lookalikes ------------------------------------------------------------------------------------------------------
 
 
 def test_only_the_first_lookalikes_are_watched(folders):
     """How many is part of the run's plan, so that a replay gives the same events."""
     others = [Company("BE", f"040000000{number}") for number in range(4)]
-    for run_id, at, order in ((FIRST, NOON, "0123"), (SECOND, NOON + 7 * DAY, "1302")):
-        run = make_run(folders, [ACME], ["lookalikes"], run_id=run_id, at=at)
-        land(run, answer("lookalikes", found(ACME, "lookalikes", *(lookalike(others[int(n)]) for n in order)), at=at))
-        publish_landed(Run(folders, msgspec.structs.replace(run.plan, lookalikes_watched=2)), at=at + MINUTE)
+    for week, order in enumerate(("0123", "1302")):
+        similar = [lookalike(others[int(number)]) for number in order]
+        run_of(folders, 7 * week, {ACME: {"lookalikes": similar}}, lookalikes_watched=2)
     assert events(folders, SECOND, "kind, related_company_number, old_value, new_value") == [
         ("lookalike_in", others[3].company_number, "4", "2"), ("lookalike_out", others[0].company_number, "1", "3"),
     ]  # fmt: skip
-
-
-# --- the kinds themselves --------------------------------------------------------------------------------------------
 
 
 def test_the_schema_names_every_kind():
@@ -344,9 +297,8 @@ def test_the_schema_names_every_kind():
 
 
 def test_a_change_says_when_it_was_found_and_the_name_that_the_company_has_today(folders):
-    for week, (run_id, revenue) in enumerate(((FIRST, 1), (SECOND, 2), (THIRD, 3))):
-        at = NOON + 7 * week * DAY
-        run_of(folders, run_id, at, "financials", (ACME, [period(profitability__revenue=revenue)]), (BOLT, None))
+    for week in range(3):
+        run_of(folders, 7 * week, {ACME: {"financials": [period(profitability__revenue=week)]}, BOLT: None})
     asked = query(
         folders, "SELECT found_at::VARCHAR, name, kind FROM changes WHERE found_at >= DATE '2026-01-12' ORDER BY 1"
     )

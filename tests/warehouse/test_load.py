@@ -1,14 +1,18 @@
-"""Loading: only what changed is written, what failed retires nothing, and the ledger row says that it happened."""
+"""Loading: only what changed is written, a late answer replaces no newer one, and the ledger says what happened.
+
+What answers, failures and silences do to rows and states is in test_versions.py.
+"""
 
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 
 import duckdb
 import pytest
 
+from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
+from firmlake.rebuild.replay import replay
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest
@@ -18,109 +22,79 @@ from support import (
     BOLT,
     CIRC,
     DAY,
+    FAILED,
     MINUTE,
     NOON,
+    WAITING,
     answer,
+    edit_warehouse,
     found,
     header,
     land,
+    land_run,
     lookalike,
     make_run,
-    not_found,
     party,
     period,
     publish_landed,
     query,
+    run_name,
+    run_of,
     slow,
 )
 
-FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260106T120000Z-0002", "20260107T120000Z-0003"
-LATER = NOON + DAY
+
+def similar(*scores):
+    return {"lookalikes": [lookalike(score=score) for score in scores]}
 
 
-def run_of(
-    folders, *landed, run_id=FIRST, at=NOON, companies=(ACME, BOLT), outcome="done", datasets=("lookalikes",),
-    published_at=None,
-):  # fmt: skip
-    """A run over companies from start to publish; a company nothing landed of waits."""
-    run = make_run(folders, companies, datasets, run_id=run_id, at=at)
-    land(run, *landed)
-    publish_landed(run, outcome, at=(published_at or at) + MINUTE)
-    return run
+def naive(day):
+    return (NOON + day * DAY).replace(tzinfo=None)
 
 
-def similar(company, *scores, at=NOON):
-    return answer("lookalikes", found(company, "lookalikes", *(lookalike(score=score) for score in scores)), at=at)
+def scores(folders):
+    return query(folders, "SELECT country, score, run_id FROM lookalikes ORDER BY ALL")
 
 
-def gone(company, at=NOON):
-    return answer("lookalikes", not_found(company, "lookalikes"), at=at)
-
-
-def failed(company, at=NOON, dataset="lookalikes"):
-    return header(dataset, [company], kind="given_up", status=None, error="refused: 422", at=at), b""
-
-
-def naive(moment):
-    return moment.replace(tzinfo=None)
-
-
-def scores(folders, company):
-    where = f"WHERE company_number = '{company.company_number}' ORDER BY rank"
-    return query(folders, f"SELECT score, run_id, fetched_at FROM lookalikes {where}")
-
-
-def state(folders, company, columns="status, record_count, fetched_at, run_id"):
-    return query(folders, f"SELECT {columns} FROM company_state WHERE company_number = '{company.company_number}'")[0]
-
-
-def answered(folders, dataset, *records, run_id=FIRST, at=NOON):
-    landed = answer(dataset, found(ACME, dataset, *records), at=at)
-    run_of(folders, landed, run_id=run_id, at=at, companies=[ACME], datasets=[dataset])
+def states(folders):
+    return query(folders, "SELECT country, status, fetched_at, run_id FROM company_state ORDER BY ALL")
 
 
 @pytest.mark.parametrize("every", [3, *slow(2, 8)])
 def test_each_company_has_one_state_after_every_load_also_where_rows_are_compacted(folders, monkeypatch, every):
     monkeypatch.setattr("firmlake.warehouse.generations._TIDIED_EVERY", every)
     companies, latest = [ACME, BOLT, CIRC], {}
-    for number in range(9):
-        at = NOON + number * DAY
-        asked = companies if number % 3 == 2 else companies[number % 2 :][:2]
-        latest |= dict.fromkeys(asked, at)
-        landed = [similar(company, 0.1 + number / 100, at=at) for company in asked]
-        run_of(folders, *landed, run_id=f"202601{number + 10}T120000Z-0001", at=at, companies=asked)
-        states = query(folders, "SELECT country, company_number, fetched_at FROM company_state ORDER BY ALL")
-        assert states == [(*company, naive(fetched)) for company, fetched in sorted(latest.items())]
+    for day in range(9):
+        asked = companies if day % 3 == 2 else companies[day % 2 :][:2]
+        latest |= dict.fromkeys(asked, naive(day))
+        run_of(folders, day, {company: similar(0.1 + day / 100) for company in asked})
+        held = query(folders, "SELECT country, company_number, fetched_at FROM company_state ORDER BY ALL")
+        assert held == [(*company, fetched) for company, fetched in sorted(latest.items())]
         assert query(folders, "SELECT country, company_number FROM companies ORDER BY ALL") == sorted(latest)
 
 
-# --- what a company's answers do -------------------------------------------------------------------------------------
+def test_the_ledger_counts_companies_that_changed_and_rows_that_were_written(folders):
+    run_of(folders, 0, {ACME: similar(0.9), BOLT: similar(0.5)})
+    run_of(folders, 1, {ACME: similar(0.9), BOLT: similar(0.6)})
+    assert scores(folders) == [("BE", 0.9, run_name(0)), ("NL", 0.6, run_name(1))]
+    with duckdb.connect(newest(folders), read_only=True) as connection:
+        assert loaded_runs(connection) == [run_name(0), run_name(1)]
+    ledger = "SELECT generation, run_id, published_at, schema_version, changed_company_count, row_counts FROM loads"
+    rows = query(folders, f"{ledger} ORDER BY generation")
+    minute = MINUTE
+    assert [row[:5] for row in rows] == [
+        (1, run_name(0), naive(0) + minute, SCHEMA_VERSION, 2),
+        (2, run_name(1), naive(1) + minute, SCHEMA_VERSION, 1),
+    ]
+    assert [json.loads(row[5])["lookalikes"] for row in rows] == [2, 1]
 
 
-def test_a_first_run_writes_every_answer(folders):
-    run_of(folders, similar(ACME, 0.9, 0.8), gone(BOLT))
-    assert [row[0] for row in scores(folders, ACME)] == [0.9, 0.8]
-    assert state(folders, ACME)[:2] == ("reported", 2)
-    assert state(folders, BOLT)[:2] == ("not_found", 0)
-
-
-def test_only_companies_that_changed_are_written_anew(folders):
-    run_of(folders, similar(ACME, 0.9), similar(BOLT, 0.5))
-    run_of(folders, similar(ACME, 0.9, at=LATER), similar(BOLT, 0.6, at=LATER), run_id=SECOND, at=LATER)
-    assert scores(folders, ACME) == [(0.9, FIRST, naive(NOON))]
-    assert scores(folders, BOLT) == [(0.6, SECOND, naive(LATER))]
-    assert state(folders, ACME) == ("reported", 1, naive(LATER), SECOND)
-    changed = query(folders, "SELECT changed_company_count, row_counts::VARCHAR FROM loads ORDER BY generation")
-    assert [row[0] for row in changed] == [2, 1]
-    assert json.loads(changed[1][1])["lookalikes"] == 1
-
-
-def test_a_failed_answer_retires_nothing(folders):
-    run_of(folders, similar(ACME, 0.9), similar(BOLT, 0.5))
-    run_of(folders, failed(ACME, LATER), similar(BOLT, 0.5, at=LATER), run_id=SECOND, at=LATER, outcome="some_failed")
-    assert scores(folders, ACME) == [(0.9, FIRST, naive(NOON))]
-    assert state(folders, ACME) == ("failed", 1, naive(NOON), SECOND)
-    assert query(folders, "SELECT reason, run_id FROM dead_letters") == [("refused: 422", SECOND)]
+def test_a_failure_is_kept_with_its_reason_and_the_name_stays(folders):
+    run_of(folders, 0, {ACME: similar(0.9)})
+    run_of(folders, 1, {ACME: FAILED}, ["lookalikes"], outcome="some_failed")
+    assert query(folders, "SELECT reason, run_id FROM dead_letters") == [("refused: 422", run_name(1))]
+    named = query(folders, "SELECT name, place, fetched_at, run_id FROM companies")
+    assert named == [("BE name", "Gent", naive(0), run_name(1))]
 
 
 def accounts(year, revenue):
@@ -143,224 +117,132 @@ UNREAD = {
 }
 
 
-@pytest.mark.parametrize("dataset", ["financials", *slow(*(name for name in UNREAD if name != "financials"))])
+@pytest.mark.parametrize("dataset", ["financials", *slow("lookalikes")])
 def test_a_record_that_cannot_be_read_retires_nothing_that_it_may_have_been(folders, dataset):
     sql, before, after, held = UNREAD[dataset]
-    answered(folders, dataset, *before)
-    answered(folders, dataset, *after, run_id=SECOND, at=LATER)
+    run_of(folders, 0, {ACME: {dataset: before}})
+    run_of(folders, 1, {ACME: {dataset: after}})
     assert query(folders, sql) == held
-    assert {"period_removed", "parent_out", "child_out", "lookalike_out"}.isdisjoint(
+    assert {"period_removed", "lookalike_out"}.isdisjoint(
         kind for (kind,) in query(folders, "SELECT kind FROM changes")
     )
     keys = ", ".join(TABLES[dataset].key)
     assert not query(folders, f"SELECT {keys} FROM {dataset} GROUP BY ALL HAVING count(*) > 1")
-    answered(folders, dataset, *after[:1], run_id=THIRD, at=LATER + DAY)
-    assert query(folders, f"SELECT count(*) FROM {dataset}") == [(1,)]
 
 
-@pytest.mark.slow
 def test_codes_stay_with_a_period_that_cannot_be_read_and_follow_one_that_can(folders):
     both = [period(year, jointCommitteeCodes=["100", "200"]) for year in (2023, 2024)]
-    answered(folders, "financials", *both)
+    run_of(folders, 0, {ACME: {"financials": both}})
     unread = period(2023, jointCommitteeCodes=["100"], endDate="x")
-    answered(folders, "financials", unread, period(2024, jointCommitteeCodes=["300"]), run_id=SECOND, at=LATER)
+    run_of(folders, 1, {ACME: {"financials": [unread, period(2024, jointCommitteeCodes=["300"])]}})
     codes = query(folders, "SELECT year(end_date), code FROM financial_joint_committees ORDER BY ALL")
     assert codes == [(2023, "100"), (2023, "200"), (2024, "300")]
 
 
-@pytest.mark.slow
-def test_who_waits_in_a_run_that_ends_late_is_not_waiting_where_another_asked_since(folders):
-    run_of(folders, similar(ACME, 0.9, at=LATER), gone(BOLT, LATER), run_id=SECOND, at=LATER)
-    run_of(folders, similar(CIRC, 0.3), companies=[ACME, BOLT, CIRC], outcome="stopped", published_at=LATER)
-    assert [state(folders, company)[0] for company in (ACME, BOLT, CIRC)] == ["reported", "not_found", "reported"]
-
-
-def test_what_was_not_asked_retires_nothing(folders):
-    run_of(folders, similar(ACME, 0.9), similar(BOLT, 0.5))
-    run_of(folders, similar(BOLT, 0.5, at=LATER), run_id=SECOND, at=LATER, outcome="stopped")
-    assert scores(folders, ACME) == [(0.9, FIRST, naive(NOON))]
-    assert state(folders, ACME) == ("waiting", 1, naive(NOON), SECOND)
-
-
-@pytest.mark.parametrize(("later", "status"), [(gone, "not_found"), *slow((similar, "empty"))])
-def test_rows_go_when_the_service_no_longer_has_them(folders, later, status):
-    run_of(folders, similar(ACME, 0.9), similar(BOLT, 0.5))
-    run_of(folders, later(ACME, at=LATER), similar(BOLT, 0.5, at=LATER), run_id=SECOND, at=LATER)
-    assert scores(folders, ACME) == []
-    assert len(scores(folders, BOLT)) == 1
-    assert state(folders, ACME) == (status, 0, naive(LATER), SECOND)
-
-
 def test_an_answer_that_is_published_late_replaces_no_newer_one(folders):
     """A run was killed before its publish, and goes on after another one has asked for the same companies."""
-    run_of(folders, similar(ACME, 0.9, at=LATER), gone(BOLT, LATER), run_id=SECOND, at=LATER)
-    late = [*similar(ACME, 0.1), *similar(BOLT, 0.2), *similar(CIRC, 0.3)]
-    run_of(folders, *zip(late[::2], late[1::2], strict=True), companies=[ACME, BOLT, CIRC], published_at=LATER)
-    assert [row[:2] for row in scores(folders, ACME)] == [(0.9, SECOND)]
-    assert scores(folders, BOLT) == []
-    assert [row[:2] for row in scores(folders, CIRC)] == [(0.3, FIRST)]
-    assert state(folders, ACME) == ("reported", 1, naive(LATER), SECOND)
-    assert state(folders, BOLT)[0] == "not_found"
-    assert query(folders, f"SELECT fetched_at FROM companies WHERE country = '{ACME.country}'") == [(naive(LATER),)]
-
-
-@pytest.mark.slow
-def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other(folders):
-    """A clock that was once a year ahead must not keep new answers out for a year."""
-    ahead = NOON + 365 * DAY
-    run_of(folders, similar(ACME, 0.9, at=ahead), gone(BOLT, ahead), at=ahead, companies=[ACME, BOLT])
-    run_of(folders, similar(ACME, 0.1), similar(BOLT, 0.2), run_id=SECOND, companies=[ACME, BOLT])
-    assert [row[:2] for row in scores(folders, ACME)] == [(0.1, SECOND)]
-    assert state(folders, ACME) == ("reported", 1, naive(NOON), SECOND)
-    assert query(folders, "SELECT DISTINCT fetched_at, paid_at FROM companies") == [(naive(NOON), naive(NOON))]
-
-
-def test_an_answer_whose_time_is_in_the_future_replaces_none_of_now(folders):
-    ahead = NOON + 365 * DAY
-    run_of(folders, similar(ACME, 0.1), companies=[ACME])
-    run_of(folders, similar(ACME, 0.9, at=ahead), run_id=SECOND, at=ahead, companies=[ACME], published_at=NOON)
-    assert [row[:2] for row in scores(folders, ACME)] == [(0.1, FIRST)]
-    assert query(folders, "SELECT DISTINCT fetched_at FROM companies") == [(naive(NOON),)]
-
-
-@pytest.mark.slow
-def test_a_company_found_again_has_its_rows_again(folders):
-    for number, (run_id, landed) in enumerate([(FIRST, similar), (SECOND, gone), (THIRD, similar)]):
-        at = NOON + number * DAY
-        run_of(
-            folders, landed(ACME, *[0.9] if landed is similar else [], at=at), run_id=run_id, at=at, companies=[ACME]
-        )
-    assert [row[:2] for row in scores(folders, ACME)] == [(0.9, THIRD)]
-
-
-@pytest.mark.slow
-def test_after_a_failure_the_same_answer_is_no_change(folders):
-    run_of(folders, similar(ACME, 0.9), companies=[ACME])
-    run_of(folders, failed(ACME), run_id=SECOND, at=LATER, companies=[ACME])
-    run_of(folders, similar(ACME, 0.9, at=LATER + DAY), run_id=THIRD, at=LATER + DAY, companies=[ACME])
-    assert scores(folders, ACME) == [(0.9, FIRST, naive(NOON))]
-    assert state(folders, ACME)[0] == "reported"
-
-
-def test_empty_not_found_failed_and_waiting_are_told_apart(folders):
-    four = (ACME, BOLT, CIRC, ACME._replace(company_number="0770493071"))
-    run_of(folders, similar(ACME), gone(BOLT), failed(CIRC), companies=four)
-    rows = [state(folders, company, "status, record_count, reject_count, payload_hash IS NULL") for company in four]
-    assert rows == [
-        ("empty", 0, 0, False), ("not_found", 0, 0, False), ("failed", None, None, True), ("waiting", None, None, True),
-    ]  # fmt: skip
-
-
-def test_a_dataset_left_out_of_a_run_is_left_alone(folders):
-    both = ("lookalikes", "relationships")
-    parents = answer("relationships", found(ACME, "relationships", party()))
-    run_of(folders, similar(ACME, 0.9), parents, companies=[ACME], datasets=both)
-    run_of(folders, similar(ACME, 0.8, at=LATER), run_id=SECOND, at=LATER, companies=[ACME])
-    assert query(folders, "SELECT run_id FROM relationships") == [(FIRST,)]
-    assert query(folders, "SELECT dataset, run_id FROM company_state ORDER BY ALL") == [
-        ("lookalikes", SECOND), ("relationships", FIRST),
-    ]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_codes_of_a_company_change_with_its_periods(folders):
-    for run_id, at, codes in ((FIRST, NOON, ["1", "2"]), (SECOND, LATER, ["3"])):
-        periods = found(ACME, "financials", period(jointCommitteeCodes=codes))
-        run_of(
-            folders, answer("financials", periods, offset=0, at=at), run_id=run_id, at=at, companies=[ACME],
-            datasets=["financials"],
-        )  # fmt: skip
-    assert query(folders, "SELECT code, run_id FROM financial_joint_committees") == [("3", SECOND)]
-
-
-@pytest.mark.slow
-def test_companies_of_other_runs_are_left_alone(folders):
-    run_of(folders, similar(ACME, 0.9), companies=[ACME])
-    run_of(folders, similar(BOLT, 0.5), run_id=SECOND, at=LATER, companies=[BOLT])
-    assert len(scores(folders, ACME)) == len(scores(folders, BOLT)) == 1
-    assert query(folders, "SELECT count(*) FROM companies") == [(2,)]
-
-
-@pytest.mark.slow
-def test_names_stay_when_a_later_run_fails(folders):
-    run_of(folders, similar(ACME, 0.9), companies=[ACME])
-    run_of(folders, failed(ACME, LATER), run_id=SECOND, at=LATER, companies=[ACME])
-    assert query(folders, "SELECT name, place, fetched_at, run_id FROM companies") == [
-        ("BE name", "Gent", naive(NOON), SECOND)
+    run_of(folders, 1, {ACME: similar(0.9), BOLT: None}, ["lookalikes"])
+    run_of(folders, 0, {ACME: similar(0.1), BOLT: WAITING, CIRC: similar(0.3)}, outcome="stopped", published=1)
+    assert scores(folders) == [("BE", 0.9, run_name(1)), ("FR", 0.3, run_name(0))]
+    assert states(folders) == [
+        ("BE", "reported", naive(1), run_name(1)),
+        ("FR", "reported", naive(0), run_name(0)),
+        ("NL", "not_found", naive(1), run_name(1)),
     ]
+    assert query(folders, "SELECT fetched_at FROM companies WHERE country = 'BE'") == [(naive(1),)]
 
 
-# --- what was paid ---------------------------------------------------------------------------------------------------
+def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other_and_replaces_none_of_now(folders):
+    """A clock that was once a year ahead must not keep new answers out for a year."""
+    run_of(folders, 365, {ACME: similar(0.9), BOLT: None}, ["lookalikes"])
+    run_of(folders, 0, {ACME: similar(0.1), BOLT: similar(0.2), CIRC: similar(0.3)})
+    run_of(folders, 364, {CIRC: similar(0.9)}, published=0)
+    assert scores(folders) == [("BE", 0.1, run_name(0)), ("FR", 0.3, run_name(0)), ("NL", 0.2, run_name(0))]
+    assert {state[1:] for state in states(folders)} == {("reported", naive(0), run_name(0))}
+    assert query(folders, "SELECT DISTINCT fetched_at FROM companies") == [(naive(0),)]
+    assert query(folders, "SELECT DISTINCT paid_at FROM companies WHERE country <> 'FR'") == [(naive(0),)]
 
 
-@pytest.mark.parametrize(
-    ("days", "paid_after"),
-    [*slow((1, 0)), (29.9, 0), (30, 30), *slow((31, 31))],
-    ids=["next day", "inside", "at the end", "after"],
-)
-def test_a_window_begins_with_the_first_answer_after_the_last_one_ended(folders, days, paid_after):
-    at = NOON + timedelta(days=days)
-    run_of(folders, similar(ACME, 0.9), companies=[ACME])
-    run_of(folders, similar(ACME, 0.9, at=at), run_id=SECOND, at=at, companies=[ACME])
-    assert query(folders, "SELECT paid_at FROM companies") == [(naive(NOON + timedelta(days=paid_after)),)]
+def test_states_say_what_is_known_of_each_answer_and_a_dataset_left_out_is_left_alone(folders):
+    four = (ACME, BOLT, CIRC, ACME._replace(company_number="0770493071"))
+    answers = zip(four, ({"lookalikes": [], "relationships": [party()]}, None, FAILED, WAITING), strict=True)
+    run_of(folders, 0, dict(answers))
+    run_of(folders, 1, {ACME: similar(0.8)})
+    rows = query(folders, "SELECT dataset, status, reject_count, payload_hash IS NULL, run_id FROM company_state")
+    told = {"not_found": (0, False), "failed": (None, True), "waiting": (None, True)}
+    assert sorted(rows) == sorted([
+        *((dataset, status, *rest, run_name(0)) for dataset in ("lookalikes", "relationships")
+          for status, rest in told.items()),
+        ("lookalikes", "reported", 0, False, run_name(1)), ("relationships", "reported", 0, False, run_name(0)),
+    ])  # fmt: skip
 
 
-def test_a_failure_neither_begins_nor_ends_a_window(folders):
-    run_of(folders, failed(ACME), companies=[ACME])
-    assert query(folders, "SELECT paid_at FROM companies") == [(None,)]
-    run_of(folders, similar(ACME, 0.9, at=LATER), run_id=SECOND, at=LATER, companies=[ACME])
-    run_of(folders, failed(ACME, LATER + 40 * DAY), run_id=THIRD, at=LATER + 40 * DAY, companies=[ACME])
-    assert query(folders, "SELECT paid_at FROM companies") == [(naive(LATER),)]
+def test_a_credit_window_begins_with_the_first_answer_after_the_last_one_ended_and_never_with_a_failure(folders):
+    companies, began = [ACME, BOLT, CIRC], []
+    for day, answers in (
+        (0, (similar(0.9), similar(0.9), FAILED)),
+        (1, (FAILED, WAITING, similar(0.9))),
+        (29.9, (similar(0.9), FAILED, FAILED)),
+        (30, (WAITING, similar(0.9), FAILED)),
+        (31, (similar(0.9), FAILED, FAILED)),
+    ):
+        run_of(folders, day, dict(zip(companies, answers, strict=True)), keep=1)
+        began.append([paid for (paid,) in query(folders, "SELECT paid_at FROM companies ORDER BY country = 'FR', 1")])
+    first = naive(0)
+    assert began == [
+        [first, first, None],
+        [first, first, naive(1)],
+        [first, first, naive(1)],
+        [first, naive(30), naive(1)],
+        [naive(30), naive(31), naive(1)],
+    ]
 
 
 # --- what concerns the run -------------------------------------------------------------------------------------------
 
 
-def test_the_ledger_row_is_the_mark_of_a_loaded_run(folders):
-    run_of(folders, similar(ACME, 0.9))
-    run_of(folders, similar(ACME, 0.9, at=LATER), run_id=SECOND, at=LATER)
-    with duckdb.connect(newest(folders), read_only=True) as connection:
-        assert loaded_runs(connection) == [FIRST, SECOND]
-    rows = query(folders, "SELECT generation, run_id, published_at, schema_version FROM loads ORDER BY ALL")
-    assert rows == [
-        (1, FIRST, naive(NOON + MINUTE), SCHEMA_VERSION),
-        (2, SECOND, naive(LATER + MINUTE), SCHEMA_VERSION),
-    ]
-
-
 def test_a_run_is_described_by_what_it_set_out_to_do_and_how_it_ended(folders):
-    headers = {"x-credits-charged": "2"}
-    run_of(folders, similar(ACME, 0.9), failed(BOLT), (header("lookalikes", [BOLT], status=500, headers=headers), b""))
-    assert query(
-        folders,
-        "SELECT list_name, service, started_at, finished_at, outcome, company_count, target_count, request_count, "
-        "credit_count, expected_credit_count FROM runs",
-    ) == [("list.csv", "this machine", naive(NOON), naive(NOON + MINUTE), "done", 2, 2, 2, 2, 1)]
-
-
-def test_the_same_drift_in_two_shards_is_one_row(folders):
-    run = make_run(folders, [ACME, BOLT], ["lookalikes"], shard_companies=1)
-    for shard, company, at in ((1, ACME, LATER), (2, BOLT, NOON)):
-        element = {**found(company, "lookalikes", {**lookalike(), "unheardOf": shard}), "more": 1}
-        land(run, answer("lookalikes", element, at=at), shard=shard)
+    run = land_run(folders, 0, {ACME: similar(0.9), BOLT: FAILED})
+    land(run, (header("lookalikes", [BOLT], status=500, headers={"x-credits-charged": "2"}), b""))
     publish_landed(run)
-    assert query(folders, "SELECT path, example, record_count, first_seen_at FROM drift ORDER BY ALL") == [
-        ("[].more", None, 2, naive(NOON)),
-        ("unheardOf", "2", 2, naive(NOON)),
+    columns = "list_name, service, started_at, finished_at, outcome, company_count, target_count, request_count"
+    assert query(folders, f"SELECT {columns}, credit_count, expected_credit_count FROM runs") == [
+        ("list.csv", "this machine", naive(0), naive(0) + MINUTE, "done", 2, 2, 2, 2, 1)
     ]
-
-
-def test_loading_a_run_again_changes_nothing_but_the_ledger(folders):
-    """And what it is expected to cost, which is nothing the second time."""
-    run = run_of(folders, similar(ACME, 0.9), failed(BOLT), companies=[ACME, BOLT])
-    others = WAREHOUSE_TABLES.keys() - {"loads", "runs"}
+    others = WAREHOUSE_TABLES.keys() - {"loads", "runs"}  # a run that is loaded again changes nothing else
     before = {name: query(folders, f"SELECT * FROM {name} ORDER BY ALL") for name in others}
     publish_landed(run)
     assert {name: query(folders, f"SELECT * FROM {name} ORDER BY ALL") for name in before} == before
 
 
+def test_the_same_drift_in_two_shards_is_one_row(folders):
+    run = make_run(folders, [ACME, BOLT], ["lookalikes"], shard_companies=1)
+    for shard, company, at in ((1, ACME, NOON + DAY), (2, BOLT, NOON)):
+        element = {**found(company, "lookalikes", {**lookalike(), "unheardOf": shard}), "more": 1}
+        land(run, answer("lookalikes", element, at=at), shard=shard)
+    publish_landed(run)
+    assert query(folders, "SELECT path, example, record_count, first_seen_at FROM drift ORDER BY ALL") == [
+        ("[].more", None, 2, naive(0)),
+        ("unheardOf", "2", 2, naive(0)),
+    ]
+
+
+@pytest.mark.parametrize("table", ["company_state", *slow("companies")])
+def test_a_row_that_occurs_twice_stops_publishing_until_a_replay(folders, table):
+    answers = {ACME: similar(0.9), BOLT: similar(0.9)}
+    run_of(folders, 0, answers)
+    edit_warehouse(folders, f"INSERT INTO {table}_versions FROM {table}_versions WHERE country = 'BE'")
+    before = newest(folders)
+    with pytest.raises(DamagedError, match=f"{table} .* such as BE") as error:
+        run_of(folders, 1, answers)
+    assert "firmlake replay" in error.value.next_step
+    assert newest(folders) == before
+    replay(folders, lambda: NOON + 2 * DAY, memory_limit="100MB", keep=5)
+    assert query(folders, "SELECT count(*), count(DISTINCT company_number) FROM company_state") == [(2, 2)]
+
+
 @pytest.mark.parametrize("name", ["it's", *slow("a b", "br[1]*", "\u00fc")])
 def test_a_data_folder_may_have_any_name(tmp_path, name):
     folders = Folders(tmp_path / name)
-    run_of(folders, similar(ACME, 0.9))
-    assert len(scores(folders, ACME)) == 1
+    run_of(folders, 0, {ACME: similar(0.9)})
+    assert len(scores(folders)) == 1

@@ -9,10 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-import firmlake
-from firmlake.core.errors import FirmlakeError
-from firmlake.warehouse import generations
-from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed
+from support import ACME, BOLT, lookalike, run_of
 
 # Reads the newest generation again and again, and one that it opened at the start; says when it sees a new one.
 _READER = """
@@ -51,11 +48,8 @@ with firmlake.open_warehouse(data) as first:
 def test_readers_and_loads_never_meet(folders, tmp_path, publishes, readers):
     def load(number):
         """Both companies get other lookalikes in each run, one more each time."""
-        run_id, at = f"run-{number:04}", NOON + number * DAY
-        run = make_run(folders, [ACME, BOLT], ["lookalikes"], run_id=run_id, at=at)
-        records = [lookalike(score=number + rank / 1000) for rank in range(number)]
-        land(run, answer("lookalikes", *(found(each, "lookalikes", *records) for each in (ACME, BOLT)), at=at))
-        publish_landed(run, at=at + MINUTE, keep=2)
+        similar = {"lookalikes": [lookalike(score=number + rank / 1000) for rank in range(number)]}
+        run_of(folders, number, {ACME: similar, BOLT: similar}, keep=2)
 
     load(1)
     stop = tmp_path / "stop"
@@ -82,21 +76,6 @@ def _reads_until(reader, generation):
         assert line, "the reader died"
         seen, reads = json.loads(line)
     return reads
-
-
-def test_a_generation_that_is_removed_before_it_is_opened_is_no_failure(folders):
-    """A reader that was slow to open what the link named gets what it names now."""
-    run = make_run(folders, [ACME], ["lookalikes"])
-    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
-    publish_landed(run)
-    named = [folders.warehouse / "gen_000000.duckdb", generations.newest(folders)]
-    with generations._connect(folders, lambda folders: named.pop(0) if len(named) > 1 else named[0]) as warehouse:
-        assert warehouse.execute("SELECT count(*) FROM lookalikes").fetchall() == [(1,)]
-
-
-def test_before_the_first_publish_there_is_nothing_to_open(tmp_path):
-    with pytest.raises(FirmlakeError, match="does not exist yet"), firmlake.open_warehouse(tmp_path):
-        pass
 
 
 def test_to_import_firmlake_takes_nothing_with_it():

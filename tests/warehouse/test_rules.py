@@ -9,9 +9,7 @@ import pytest
 from firmlake.core.errors import SettingsError
 from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.warehouse.rules import (
-    column_kinds,
     compared_columns,
-    countable,
     read_gates,
     read_rules,
     to_sql,
@@ -113,13 +111,6 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path):
         read_rules(str(tmp_path / "nowhere.toml"))
 
 
-@pytest.mark.parametrize("view", watchable())
-def test_every_column_that_a_rule_may_name_has_a_kind(view):
-    kinds = column_kinds(view)
-    assert {"country", "company_number"} <= kinds.keys()
-    assert set(kinds.values()) <= {"number", "text", "day", "boolean"}
-
-
 def test_the_gates_that_are_shipped_are_read_and_the_one_in_their_comment_too(tmp_path):
     text = CONFIG.with_name("gates.toml").read_text("utf-8")
     file = tmp_path / "gates.toml"
@@ -160,8 +151,3 @@ def test_a_wrong_gate_is_refused_with_the_remedy(tmp_path, text, said):
         read_gates(str(file))
     assert f"{file}" in error.value.message
     assert said in str(error.value)
-
-
-@pytest.mark.parametrize("view", countable())
-def test_every_relation_that_a_gate_may_read_has_columns(view):
-    assert column_kinds(view)

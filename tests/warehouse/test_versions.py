@@ -1,13 +1,13 @@
 """Random weeks of a tiny world: each table as of each week is that week's table, and plain Python knows every version.
 
-Companies answer, are not found, fail or are not asked. Rows occur several times, move and come back, and a part of an
-answer may be unreadable. Then the rows that the unreadable ones may stand for stay.
+Companies answer, are not found, fail, wait or are not asked. Rows occur several times, move and come back, and a part
+of an answer may be unreadable. Then the rows that the unreadable ones may stand for stay.
 """
 
 from __future__ import annotations
 
 import random
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import duckdb
@@ -15,33 +15,39 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
-from firmlake.tables.schemas import TABLES
-from firmlake.warehouse.generations import list_generations
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.warehouse.generations import list_generations, open_warehouse
+from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.versions import MACROS, create_macros
 from support import (
+    ACME,
+    BOLT,
     DAY,
+    FAILED,
     MINUTE,
     NOON,
-    answer,
-    found,
-    header,
-    land,
-    make_run,
-    not_found,
+    WAITING,
+    lookalike,
     party,
-    publish_landed,
     query,
+    run_name,
+    run_of,
     slow,
 )
 from support import period as record
 
 WEEKS, COMPANIES = 5, [Company("BE", f"04032275{number:02}") for number in range(1, 21)]
-RUNS = [f"{NOON + week * 7 * DAY:%Y%m%dT%H%M%SZ}-0000" for week in range(WEEKS)]
-FATES = ("not asked", "failed", "not found", "unreadable in part", *["whole"] * 5)
-COLUMNS = {"relationships": "related_name, stake_fraction::DOUBLE", "financials": "start_date::VARCHAR, equity::DOUBLE"}
+DATASETS = ("financials", "relationships", "lookalikes")
+FATES = ("not asked", WAITING, FAILED, None, "unreadable in part", *["whole"] * 5)
+VALUES = {
+    "financials": ("start_date::VARCHAR, equity::DOUBLE", "position"),
+    "relationships": ("related_name, stake_fraction::DOUBLE", "position"),
+    "lookalikes": ("rank, lookalike_company_number, score", "rank"),
+}
 
 
 class Version(NamedTuple):
-    """A row that a company has or had: its place in the answer, its values, and the runs that opened and closed it."""
+    """A row that a company has or had: its values, and the runs that opened and closed it."""
 
     company: str
     values: tuple[Any, ...]
@@ -50,10 +56,10 @@ class Version(NamedTuple):
 
 
 class Model:
-    """What the warehouse should hold of one dataset: the rows of each company in their order, and the closed ones."""
+    """What the warehouse holds of one dataset: each company's rows in order and its state, and the closed rows."""
 
     def __init__(self):
-        self.rows, self.closed = {company: [] for company in COMPANIES}, []
+        self.rows, self.states, self.closed = {company: [] for company in COMPANIES}, {}, []
 
     def replace(self, company, run_id, answered, is_partial):
         left, now = list(self.rows[company]), []
@@ -69,44 +75,57 @@ class Model:
                 self.closed.append(row._replace(closed=run_id))
         self.rows[company] = now
 
+    def says(self, company, run_id, status, at, count):
+        """Note what came of asking; a failure or a wait keeps the count and time of the last real answer."""
+        held = self.states.get(company, (None, None, None))
+        self.states[company] = (status, *((count, at) if at else held[1:3]), run_id)
+
     def all_rows(self):
         return [(row.company, *row.values, row.opened) for rows in self.rows.values() for row in rows]
+
+    def all_states(self):
+        return [(company.company_number, *state) for company, state in sorted(self.states.items())]
 
 
 @pytest.fixture(scope="module", params=[1, *slow(2, 3, 4, 5)])
 def weeks(request, tmp_path_factory):
     """Publish the weeks: the data folder, the models after all weeks, and each model's rows after each week."""
     folders, chance = Folders(tmp_path_factory.mktemp("versions")), random.Random(request.param)
-    models, shown = {dataset: Model() for dataset in COLUMNS}, []
-    for week, run_id in enumerate(RUNS):
-        at = NOON + week * 7 * DAY
+    models, shown = {dataset: Model() for dataset in DATASETS}, []
+    for week in range(WEEKS):
         fates = {company: chance.choice(FATES) for company in COMPANIES}
-        asked = [company for company in COMPANIES if fates[company] != "not asked"]
-        run = make_run(folders, asked, list(COLUMNS), run_id=run_id, at=at)
-        land(run, *(
-            _answer(dataset, company, fates[company], model, run_id, at, chance)
-            for dataset, model in models.items() for company in asked
-        ))  # fmt: skip
-        publish_landed(run, at=at + MINUTE, keep=WEEKS)
-        shown.append({dataset: model.all_rows() for dataset, model in models.items()})
+        answers = {
+            company: {
+                dataset: _answer(dataset, company, fate, model, week, chance) for dataset, model in models.items()
+            }
+            for company, fate in fates.items()
+            if fate != "not asked"
+        }
+        run_of(folders, 7 * week, answers, keep=WEEKS)
+        shown.append({dataset: (model.all_rows(), model.all_states()) for dataset, model in models.items()})
     return folders, models, shown
 
 
-def _answer(dataset, company, fate, model, run_id, at, chance):
+def _answer(dataset, company, fate, model, week, chance):
     """Draw the answer of a company, and tell the model."""
-    if fate == "failed":
-        return header(dataset, [company], kind="given_up", status=None, error="refused: 422", at=at), b""
-    if fate == "not found":
+    run_id, at = run_name(7 * week), (NOON + 7 * week * DAY).replace(tzinfo=None)
+    if fate in (FAILED, WAITING):
+        model.says(company, run_id, fate, None, None)
+        return fate
+    if fate is None:
         model.replace(company, run_id, [], is_partial=False)
-        return answer(dataset, not_found(company, dataset), at=at)
+        model.says(company, run_id, "not_found", at, 0)
+        return None
     values, records = _draw(dataset, chance)
-    if fate != "whole":
+    is_partial = fate != "whole" and dataset != "lookalikes"
+    if is_partial:
         place = chance.randint(0, len(records))
         records.insert(place, _UNREADABLE[dataset])
         if dataset == "relationships":  # the owner is there, but nothing is known of it
             values.insert(place, (None, None))
-    model.replace(company, run_id, values, is_partial=fate != "whole" and dataset == "financials")
-    return answer(dataset, found(company, dataset, *records), at=at, offset=0)
+    model.replace(company, run_id, values, is_partial=is_partial and dataset == "financials")
+    model.says(company, run_id, "reported" if records else "empty", at, len(values))
+    return records
 
 
 _UNREADABLE = {"relationships": "no record", "financials": record(2024, startDate="never")}
@@ -117,55 +136,203 @@ def _draw(dataset, chance):
     if dataset == "financials":
         values = [(f"{year}-01-01", chance.choice((1.0, 2.5))) for year in (2024, 2023, 2022) if chance.random() < 0.7]
         return values, [record(int(start[:4]), solvency__equity=equity) for start, equity in values]
+    if dataset == "lookalikes":
+        alike = [(one, chance.choice((0.5, 0.75))) for one in chance.sample((ACME, BOLT), chance.randint(0, 2))]
+        values = [(rank, one.company_number, score) for rank, (one, score) in enumerate(alike, 1)]
+        return values, [lookalike(*one) for one in alike]
     drawn = [(chance.choice("ABC"), chance.choice((0.25, 0.5, None))) for _ in range(chance.randint(0, 4))]
     return drawn, [party(None, name=name, percentage=stake) for name, stake in drawn]
 
 
-@pytest.mark.parametrize("dataset", COLUMNS)
-def test_each_generation_holds_the_rows_of_its_week_in_their_order(weeks, dataset):
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_each_generation_holds_the_rows_and_states_of_its_week(weeks, dataset):
     folders, _, shown = weeks
-    query = (
-        f"SELECT company_number, {COLUMNS[dataset]}, valid_from_run FROM {dataset} ORDER BY company_number, position"
-    )
+    columns, order = VALUES[dataset]
+    rows = f"SELECT company_number, {columns}, valid_from_run FROM {dataset} ORDER BY company_number, {order}"
+    kept = "company_number, status, record_count, fetched_at, run_id"
+    states = f"SELECT {kept} FROM company_state WHERE dataset = '{dataset}' ORDER BY 1"
     for path, now in zip(list_generations(folders), shown, strict=True):
         with duckdb.connect(path, read_only=True) as connection:
-            assert connection.execute(query).fetchall() == now[dataset]
+            held = (connection.execute(rows).fetchall(), connection.execute(states).fetchall())
+        assert held == now[dataset]
 
 
-@pytest.mark.parametrize("dataset", COLUMNS)
-def test_each_week_can_be_asked_for(weeks, dataset):
-    folders, _, shown = weeks
-    for run_id, now in zip(RUNS, shown, strict=True):
-        columns = f"company_number, {COLUMNS[dataset]}, valid_from_run"
-        rows = query(folders, f"SELECT {columns} FROM {dataset}_as_of('{run_id}')")
-        assert sorted(rows, key=repr) == sorted(now[dataset], key=repr)
-
-
-@pytest.mark.parametrize("dataset", COLUMNS)
-def test_history_has_every_closed_version_once(weeks, dataset):
-    folders, models, _ = weeks
-    columns = f"company_number, {COLUMNS[dataset]}, valid_from_run, valid_to_run"
-    rows = query(folders, f"SELECT {columns} FROM {dataset}_history")
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_each_week_can_be_asked_for_and_history_has_every_closed_version_once(weeks, dataset):
+    folders, models, shown = weeks
+    columns = f"company_number, {VALUES[dataset][0]}, valid_from_run"
+    for week, now in enumerate(shown):
+        rows = query(folders, f"SELECT {columns} FROM {dataset}_as_of('{run_name(7 * week)}')")
+        assert sorted(rows, key=repr) == sorted(now[dataset][0], key=repr)
+    rows = query(folders, f"SELECT {columns}, valid_to_run FROM {dataset}_history")
     expected = [(row.company, *row.values, row.opened, row.closed) for row in models[dataset].closed]
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
     assert expected
 
 
-def test_every_table_as_of_a_week_is_the_table_of_its_generation(weeks):
+def test_every_table_as_of_a_week_or_of_a_time_in_it_is_the_table_of_its_generation(weeks):
     folders, _, _ = weeks
-    for run_id, path in zip(RUNS, list_generations(folders), strict=True):
+    for week, path in enumerate(list_generations(folders)):
+        ended = (NOON + 7 * week * DAY + MINUTE).replace(tzinfo=None)
         with duckdb.connect(path, read_only=True) as connection:
             for table in (table for table in TABLES.values() if table.volatile is not None):
                 columns = ", ".join(column.name for column in table.columns if column.name not in table.volatile)
                 rows = f"SELECT {columns}, valid_from_run FROM {table.name}{{}} ORDER BY ALL"
                 then = connection.execute(rows.format("")).fetchall()
-                assert query(folders, rows.format(f"_as_of('{run_id}')")) == then
+                assert query(folders, rows.format(f"_as_of('{run_name(7 * week)}')")) == then
+                assert query(folders, rows.format(f"_as_of(TIMESTAMP '{ended + 6 * DAY}')")) == then
+
+
+def test_a_time_is_the_moment_that_it_names_in_any_spelling_and_zone(weeks):
+    folders, _, shown = weeks
+    assert query(folders, "FROM financials_as_of(DATE '2026-01-05')") == []
+    ended = (NOON + MINUTE + timedelta(hours=1)).replace(tzinfo=None)
+    with open_warehouse(folders) as connection:
+        for zone in ("UTC", "Europe/Brussels"):
+            connection.execute(f"SET TimeZone = '{zone}'")
+            for spelt in ("'{}+01'", "'{} +01:00'", "TIMESTAMPTZ '{}+01'", "'{} Europe/Brussels'", "'{} CET'"):
+                for moment, count in ((ended, len(shown[0]["financials"][0])), (ended - MINUTE, 0)):
+                    asked = f"SELECT count(*) FROM financials_as_of({spelt.format(moment)})"
+                    assert connection.execute(asked).fetchall() == [(count,)], asked
+
+
+def test_an_unknown_run_is_an_error_not_an_empty_table(weeks):
+    with pytest.raises(duckdb.Error, match=r"ffff is neither a run .+ Use a run_id"):
+        query(weeks[0], "FROM financials_as_of('20260105T120000Z-ffff')")
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "expected"),
+    [
+        # A clock was wrong, or that of the reader is: now is the newest generation.
+        (
+            "UPDATE runs SET finished_at = finished_at + INTERVAL 1000 YEAR",
+            "SELECT generation_at(now()), generation_at(TIMESTAMP '2999-01-01')",
+            (WEEKS, WEEKS),
+        ),
+        # A load that is no run has the time of its name.
+        (
+            "INSERT INTO loads SELECT * REPLACE (9 AS generation, '20260301T000000Z-0' AS run_id) FROM loads LIMIT 1",
+            "SELECT generation_at(TIMESTAMP '2026-02-28 23:59:59'), generation_at(TIMESTAMP '2026-03-01')",
+            (WEEKS, 9),
+        ),
+    ],
+)
+def test_the_generation_of_a_time_is_that_of_the_last_load_before_it(weeks, tmp_path, change, asked, expected):
+    copy = tmp_path / "copy.duckdb"
+    copy.write_bytes(list_generations(weeks[0])[-1].read_bytes())
+    with duckdb.connect(copy) as connection:
+        connection.execute(change)
+        assert connection.execute(asked).fetchall() == [expected]
+
+
+def test_a_run_that_was_loaded_late_is_not_known_before_those_before_it(folders):
+    """It ended earlier than the one loaded before it, so at its own end none of both was in the warehouse."""
+    run_of(folders, 7, {ACME: {"financials": [record(2024)]}})
+    run_of(folders, 0, {BOLT: {"financials": [record(2024)]}})
+    between = (NOON + 6 * DAY).replace(tzinfo=None)
+    assert query(folders, f"FROM financials_as_of(TIMESTAMP '{between}')") == []
+    assert query(folders, f"SELECT country FROM financials_as_of('{run_name(7)}')") == [("BE",)]
+    assert query(folders, f"SELECT country FROM financials_as_of('{run_name(0)}') ORDER BY 1") == [("BE",), ("NL",)]
+
+
+def test_every_macro_of_the_past_has_its_comment():
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        create_macros(connection)
+        made = dict(
+            connection.execute("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall()
+        )
+    assert made == {each.name: each.meaning for each in MACROS}
+    assert {f"{name}_as_of" for name in WAREHOUSE_TABLES if f"{name}_history" in WAREHOUSE_TABLES} <= made.keys()
+
+
+# --- what was known on a day -----------------------------------------------------------------------------------------
 
 
 def test_a_period_is_known_from_the_day_on_which_it_was_received(weeks):
     folders, _, shown = weeks
-    seen = {row[:2] for now in shown for row in now["financials"]}
+    seen = {row[:2] for now in shown for row in now["financials"][0]}
     for year in (2022, 2023, 2024):
         day = date(year + 1, 7, 1)
         rows = query(folders, f"SELECT company_number, start_date::VARCHAR FROM financials_known_on(DATE '{day}')")
         assert sorted(rows) == sorted(one for one in seen if int(one[1][:4]) <= year)
+
+
+def filed(revenue, end="2024-12-31", received="2025-06-30"):
+    return record(2024, endDate=end, dateReceived=received, profitability__revenue=revenue)
+
+
+# The accounts of three weeks, of which the last stays (None: not found), and by day the revenues known on it.
+KNOWN = {
+    "a period without a day counts from nothing": (
+        [[filed(1), record(2023, dateReceived=None)]],
+        {"2025-06-29": [], "2025-06-30": [1]},
+    ),
+    "of two filings the one received last by then": (
+        [[filed(8, received="2025-08-01"), filed(1, received="2025-06-01")]],
+        {"2025-07-31": [1], "2025-08-01": [8]},
+    ),
+    "of two filings of one day the later one, also after it was corrected": (
+        [[filed(8), filed(1)], [filed(9), filed(1)]],
+        {"2025-06-29": [], "2025-06-30": [8], "2026-01-11": [8], "2026-01-12": [9], "2030-01-01": [9]},
+    ),
+    "who had vanished on a day is not known then, though it came back": (
+        [[filed(1)], None, [filed(1)]],
+        {"2026-01-11": [1], "2026-01-12": [], "2026-01-18": [], "2026-01-19": [1]},
+    ),
+    "a restatement shows from when it was received": (
+        [[filed(1)], [filed(9, received="2026-01-10")]],
+        {"2025-07-01": [1], "2026-01-09": [1], "2026-01-10": [9], "2026-01-12": [9]},
+    ),
+    "figures corrected without a new day show from the run that saw them": (
+        [[filed(1)], [filed(2)], [filed(3)]],
+        {"2025-07-01": [1], "2026-01-11": [1], "2026-01-12": [2], "2026-01-19": [3], "2030-01-01": [3]},
+    ),
+    "what the service withdrew is known until it did": (
+        [[filed(2), record(2023, profitability__revenue=1)], [filed(2)]],
+        {"2026-01-11": [1, 2], "2026-01-12": [2]},
+    ),
+    "a period whose end was corrected counts once": (
+        [[filed(1)], [filed(2, end="2025-03-31")]],
+        {"2025-06-29": [], "2025-06-30": [1], "2026-01-11": [1], "2026-01-12": [2]},
+    ),
+    "a period whose end was corrected and received anew counts from that day": (
+        [[filed(1)], [filed(2, end="2025-03-31", received="2026-01-10")]],
+        {"2026-01-09": [1], "2026-01-11": [2], "2026-01-12": [2]},
+    ),
+    "a correction that was corrected counts once": (
+        [[filed(0)], [filed(1, end="2025-03-31")], [filed(2, end="2024-12-30")]],
+        {"2025-07-01": [0], "2026-01-05": [0], "2026-01-12": [1], "2026-01-19": [2]},
+    ),
+    "periods side by side both count though they overlap": (
+        [[filed(1), filed(3, end="2024-06-30")], [filed(3, end="2024-06-30"), filed(2)]],
+        {"2025-07-01": [1, 3], "2026-01-12": [2, 3]},
+    ),
+    "a newer filing leaves the older one as it was": (
+        [[filed(1)], [filed(2, received="2026-01-10"), filed(1)]],
+        {"2026-01-09": [1], "2026-01-10": [2]},
+    ),
+}
+FILERS = {name: Company("NL", f"{number:08}") for number, name in enumerate(KNOWN, 10_000_001)}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """Three weeks in which a company lives through each story."""
+    folders = Folders(tmp_path_factory.mktemp("known"))
+    for week in range(3):
+        answers = {}
+        for name, (accounts, _) in KNOWN.items():
+            now = accounts[min(week, len(accounts) - 1)]
+            answers[FILERS[name]] = None if now is None else {"financials": now}
+        run_of(folders, 7 * week, answers, ["financials"])
+    return folders
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_on_a_day_nothing_is_known_that_was_said_later(told, name):
+    of_company = f"WHERE company_number = '{FILERS[name].company_number}' ORDER BY 1"
+    for day, revenues in KNOWN[name][1].items():
+        rows = query(told, f"SELECT revenue::DOUBLE FROM financials_known_on(DATE '{day}') {of_company}")
+        assert [revenue for (revenue,) in rows] == revenues, day

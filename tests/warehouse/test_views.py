@@ -153,11 +153,6 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
         assert older.execute(names).fetchall() == empty.execute(names).fetchall()
 
 
-def test_a_check_of_an_unknown_severity_is_an_error_that_names_its_file():
-    with pytest.raises(AssertionError, match=r"balance\.sql: no severity 'grave'"):
-        views._read("-- check balance, grave\n-- Odd.\nSELECT 1")
-
-
 @pytest.fixture
 def made():
     with duckdb.connect() as connection:
@@ -203,11 +198,3 @@ def test_what_widens_a_column_has_the_views_made_again(made):
     outdate_views(made)
     create_views(made)
     assert made.execute("SELECT employee_count FROM latest_accounts").fetchall() == []
-
-
-def test_what_an_earlier_version_had_as_a_view_becomes_a_table_and_the_other_way_round(made):
-    made.execute("DROP TABLE period_order; CREATE VIEW period_order AS SELECT 1 AS a")
-    made.execute("DROP VIEW trend; CREATE TABLE trend AS SELECT 1 AS a")
-    outdate_views(made)
-    create_views(made)
-    assert made.execute("SELECT revenue_growth, previous_start_date FROM trend, period_order").fetchall() == []
