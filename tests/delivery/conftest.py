@@ -32,19 +32,17 @@ from support import (
     DAY,
     MINUTE,
     NOON,
-    answer,
-    found,
-    land,
+    land_run,
     lookalike,
-    make_run,
     party,
     period,
     publish_landed,
+    run_name,
+    run_of,
 )
-from support import publish_landed as publish
 
 AZURE_KEY = base64.b64encode(b"a key for loopback").decode()
-RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
+RUNS = [run_name(day) for day in range(3)]
 ODD = ["=1+1", "+31 6", "-x", "@y", "'z", "\ttab", 'plain, "quoted"', "é\nline"]
 _STORY = [
     {
@@ -61,12 +59,8 @@ _STORY = [
 
 def add_week(folders: Folders, week: int, keep: int = 5, first: Path | None = None) -> None:
     """Fetch and publish a week of the story; the first generation is a copy of `first`."""
-    at = NOON + week * DAY
-    run = make_run(folders, list(_STORY[week]), run_id=RUNS[week], at=at)
-    for place, dataset in enumerate(DATASETS):
-        elements = [found(company, dataset, *records[place]) for company, records in _STORY[week].items()]
-        land(run, answer(dataset, *elements, at=at, offset=0))
-    publish(run, at=at + MINUTE, keep=keep, first=first)
+    answers = {company: dict(zip(DATASETS, records, strict=True)) for company, records in _STORY[week].items()}
+    publish_landed(land_run(folders, week, answers), at=NOON + week * DAY + MINUTE, keep=keep, first=first)
 
 
 @pytest.fixture(scope="session")
@@ -191,7 +185,5 @@ def weeks(weekly: list[Path], tmp_path: Path) -> Callable[[int], Folders]:
 def other(tmp_path: Path) -> Folders:
     """A data folder with a run of its own."""
     folders = Folders(tmp_path / "other")
-    run = make_run(folders, [ACME], ["lookalikes"], run_id="20260105T120000Z-ffff", at=NOON)
-    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike()), at=NOON))
-    publish_landed(run, at=NOON + MINUTE)
+    run_of(folders, 0, {ACME: {"lookalikes": [lookalike()]}}, run_id="20260105T120000Z-ffff")
     return folders

@@ -19,7 +19,7 @@ from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import list_generations
-from support import ACME
+from support import ACME, slow
 
 from .reading import rows, warehouse_rows
 from .test_load import assert_same, now
@@ -130,8 +130,8 @@ def applied(state, delivered, table):
     return sorted(by_key.values(), key=lambda row: [(value is None, value) for value in row])
 
 
-FILES = ["folder", "bucket", "delta", pytest.param("iceberg", marks=pytest.mark.slow)]
-DATABASES = ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)]
+FILES = ["folder", "bucket", "delta", *slow("container", "iceberg")]
+DATABASES = ["duckdb", *slow("postgres")]
 
 
 @pytest.fixture
@@ -142,7 +142,8 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Loaded | Exported:
     if kind == "duckdb":
         return Loaded(request.getfixturevalue("place_in_file"))
     # Names of buckets are those of folders of tests, which are used again.
-    address = f"{request.getfixturevalue('bucket')}/{uuid4().hex}" if kind == "bucket" else str(tmp_path / "out")
+    is_store = kind in ("bucket", "container")
+    address = f"{request.getfixturevalue(kind)}/{uuid4().hex}" if is_store else str(tmp_path / "out")
     if kind in ("delta", "iceberg"):
         pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[kind])
     return Exported(address, tmp_path / "read", kind if kind in ("delta", "iceberg") else "parquet")
@@ -168,7 +169,7 @@ def test_the_first_delivery_is_whole_later_ones_are_changes_and_a_repeated_one_w
 
 @every_target
 @pytest.mark.parametrize("killed_at", ["put", "publish"])
-@pytest.mark.parametrize("week", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.parametrize("week", [*slow(0), 1])
 def test_a_killed_delivery_shows_what_was_there_and_the_next_one_completes_it(
     weeks, target, monkeypatch, killed_at, week
 ):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
 import subprocess
-from decimal import Decimal
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -19,7 +16,7 @@ from firmlake.delivery.deliver import Request, export
 from firmlake.delivery.destination import Folder
 from support import query, slow
 from warehouse.figures import Figures
-from warehouse.test_unit_errors import Companies, planted_figures
+from warehouse.test_unit_errors import figures_of, make_world
 
 from .dbt_models import PACKAGE, create_models
 from .test_load import deliver
@@ -35,7 +32,7 @@ GROWTH = "country || ' ' || company_number AS company, revenue_growth FROM portf
 
 @pytest.mark.parametrize("seed", [1, *slow(2, 3)])
 def test_accounts_in_another_unit_and_growth_are_those_of_our_warehouse(seed):
-    figures = planted_figures(Companies(seed))
+    figures = figures_of(make_world(seed)[0])
     figures.connection.execute("CREATE SCHEMA marts")
     for statement in create_models("marts", "main"):
         figures.connection.execute(statement)
@@ -59,7 +56,7 @@ def test_the_greatest_figures_that_tables_hold_have_a_growth():
 def test_postgresql_finds_the_same_accounts_in_another_unit(weeks, server, place_on_server, tmp_path):
     import psycopg
 
-    place, figures = place_on_server, planted_figures(Companies(1))
+    place, figures = place_on_server, figures_of(make_world(1)[0])
     deliver(weeks(0), place)  # which makes the tables
     with psycopg.connect(server.url, autocommit=True) as connection:
         for table in ("companies", "financials", "relationships"):
@@ -117,38 +114,6 @@ def test_the_package_runs_on_what_was_loaded(weeks, place, tmp_path):
         """,
     )
     assert theirs == ours
-    if (metricflow := Path(program).with_name("mf")).exists() and place.address.startswith("duckdb:"):
-        assert_metrics_are_those_of_the_mart(metricflow, project, place, mart)
-
-
-def assert_metrics_are_those_of_the_mart(program, project, place, mart):
-    """Query the metrics with MetricFlow, if it is installed beside dbt."""
-    command = [
-        program,
-        "query",
-        "--metrics",
-        "total_revenue,net_margin,company_count",
-        "--group-by",
-        "company__country",
-    ]
-    command += ["--order", "company__country", "--csv", project / "metrics.csv"]
-    environment = {**os.environ, "DBT_PROFILES_DIR": str(project)}
-    done = subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, timeout=110, check=False
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    with (project / "metrics.csv").open() as file:
-        theirs = [
-            (each["company__country"], Decimal(each["total_revenue"]), round(float(each["net_margin"]), 9))
-            for each in csv.DictReader(file)
-            if each["net_margin"]
-        ]
-    ours = place.ask(f"""
-        SELECT country, sum(revenue), round(sum(net_profit)::double / sum(revenue)::double, 9)
-        FROM {mart} GROUP BY country HAVING sum(revenue) <> 0 ORDER BY country
-    """)
-    assert theirs == ours
-    assert ours
 
 
 def test_the_sources_file_says_what_the_export_holds(lake, tmp_path):

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from decimal import Decimal
-from pathlib import Path
 
 import duckdb
-import msgspec
-import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request, export
-from firmlake.delivery.destination import Folder, open_destination
+from firmlake.delivery.destination import Folder
 from firmlake.delivery.files import folder_of
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
-from support import query
 
 from .conftest import RUNS
 from .reading import check, exported_rows, follow, rows, warehouse_rows
@@ -44,17 +38,6 @@ def test_a_whole_table_comes_back_row_for_row(lake, whole, table):
     expected = warehouse_rows(lake, table)
     assert exported_rows(folder, table) == expected
     assert next(each.row_count for each in manifest.tables if each.name == table) == len(expected)
-
-
-def test_polars_and_pyarrow_read_the_same_exact_amounts(lake, whole):
-    folder, _ = whole
-    expected = query(lake, "SELECT country, revenue FROM financials ORDER BY ALL")
-    assert ("NL", Decimal("12345678901234.56")) in expected
-    columns = ["country", "revenue"]
-    read = pl.read_parquet(folder / "financials/**/*.parquet", hive_partitioning=True).select(columns)
-    assert sorted(read.rows()) == expected
-    table = ds.dataset(folder / "financials", partitioning="hive").to_table(columns)
-    assert sorted(zip(*(column.to_pylist() for column in table.columns), strict=True)) == expected
 
 
 def test_parquet_files_are_plain_and_say_what_they_hold(whole):
@@ -98,64 +81,6 @@ def test_an_export_of_changes_counts_them_by_kind_and_names_the_export_before(we
     assert changed["financials"] == {"delete": 1, "insert": 1, "update": 1}  # 2024 moved down by one
     assert changed["relationships"] == {"delete": 2}
     assert follow(tmp_path / "out")[1].previous == first.record.delivery_id
-
-
-@pytest.mark.parametrize("other", [{"tables": ("companies",)}, {"format": "csv"}])
-def test_changes_are_whole_where_the_last_export_was_another(lake, tmp_path, other):
-    export(lake, msgspec.structs.replace(Request(), **other), Folder(tmp_path))
-    assert export(lake, CHANGES, Folder(tmp_path)).record.mode == "whole"
-
-
-class KilledError(BaseException):
-    """Stands for the end of the process."""
-
-
-class Mortal(Folder):
-    """A folder whose process dies at its n-th change, before or after it is made."""
-
-    def __init__(self, path: Path, left: int, *, before: bool) -> None:
-        super().__init__(path)
-        self.left, self.before = left, before
-
-    def put(self, path, file):
-        self._step(lambda: Folder.put(self, path, file))
-
-    def replace(self, path, content, held):
-        self._step(lambda: Folder.replace(self, path, content, held))
-
-    def clear(self, folder):
-        self._step(lambda: Folder.clear(self, folder))
-
-    def _step(self, action):
-        self.left -= 1
-        if self.left == 0 and self.before:
-            raise KilledError
-        action()
-        if self.left == 0:
-            raise KilledError
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("before", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_killed_at_any_step_shows_the_export_before_or_the_new_one_and_goes_on(lake, tmp_path, before):
-    request = Request(tables=("companies", "runs"))
-    old = export(_before(lake, tmp_path), request, Folder(tmp_path / "old"))
-    undisturbed = export(lake, request, Folder(tmp_path / "undisturbed")).record
-    step = 0
-    while True:
-        step += 1
-        target = tmp_path / f"{step}-{before}"
-        shutil.copytree(tmp_path / "old", target)
-        try:
-            export(lake, request, Mortal(target, step, before=before))
-            break
-        except KilledError:
-            pass
-        shown = follow(target)[1]
-        assert shown.delivery_id in (old.record.delivery_id, undisturbed.delivery_id)
-        assert export(lake, request, Folder(target)).record == undisturbed
-        assert follow(target)[1] == undisturbed
-    assert step == 9  # clear, 3 countries and 1 file, manifest, _SUCCESS, latest.json; and one more that never comes
 
 
 def test_an_export_that_came_between_is_not_overwritten(lake, tmp_path):
@@ -202,24 +127,3 @@ def test_what_there_is_not_is_refused(lake, tmp_path, wanted, words):
 def test_nothing_published_is_told(folders, tmp_path):
     with pytest.raises(FirmlakeError, match="does not exist yet"):
         export(folders, Request(), Folder(tmp_path))
-
-
-@pytest.mark.parametrize("store", ["bucket", pytest.param("container", marks=pytest.mark.slow)])
-def test_an_export_to_a_store_is_that_to_a_folder(lake, tmp_path, store, request):
-    remote = open_destination(request.getfixturevalue(store))
-    request = Request(tables=("companies", "financials"))
-    local = export(lake, request, Folder(tmp_path))
-    for is_new in (True, False):
-        done = export(lake, request, remote)
-        assert (done.record, done.is_new) == (local.record, is_new)
-    for file in [file for table in local.record.tables for file in table.files]:
-        path = f"{folder_of(local.record.delivery_id)}/{file.path}"
-        assert remote.read(path).content == (tmp_path / path).read_bytes()
-
-
-def _before(lake, tmp_path):
-    """The data folder as it was two generations before."""
-    folders = Folders(tmp_path / "before")
-    folders.warehouse.mkdir(parents=True)
-    shutil.copyfile(lake.warehouse / "gen_000001.duckdb", folders.warehouse / "gen_000001.duckdb")
-    return folders

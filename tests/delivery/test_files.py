@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from firmlake.core.guard import unguard
-from firmlake.delivery import files
 from firmlake.delivery.files import Source, write_csv, write_parquet
 from firmlake.delivery.selection import Selected
 from firmlake.tables.schemas import Column, Table
@@ -92,18 +91,6 @@ def test_a_table_without_rows_has_a_header_in_every_format(source):
         with written.file as file:
             frame = read(io.BytesIO(file.read()))
         assert (frame.columns, frame.height, written.row_count) == ([c.name for c in COLUMNS], 0, 0)
-
-
-def test_row_groups_are_gathered_from_smaller_batches(source, monkeypatch):
-    """DuckDB needs twice the memory of a batch, Parquet once that of a row group."""
-    monkeypatch.setattr(files, "_READ_ROWS", 100)
-    columns = (Column("number", "integer", "Number"), Column("country", "text", "Country"))
-    made = source("SELECT i, 'BE' FROM range(5000) r(i)", columns, batch_rows=2000)
-    assert max(batch.num_rows for batch in made.batches(made.table)) <= 100
-    [written] = write_parquet(made)
-    with written.file as file:
-        groups = pq.ParquetFile(file).metadata
-        assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [2000, 2000, 1000]
 
 
 def test_parquet_declares_its_order_and_a_reader_skips_row_groups_without_the_number(source):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import stat
 
 import msgspec
 import pyarrow as pa
@@ -48,34 +47,6 @@ def assert_same(folders, place, tables=EXPORTED_TABLES):
         ours = query(folders, f"SELECT {', '.join([*columns, *(f'epoch({m})' for m in moments)])} FROM {name}")
         theirs = [*columns, *(f"extract(epoch FROM {moment})::double precision" for moment in moments)]
         assert texts(place.ask(f"SELECT {', '.join(theirs)} FROM firmlake.{name}")) == texts(ours), name
-
-
-def test_each_load_is_a_row_with_its_generation_and_nothing_stays_staged(weeks, place):
-    for week in range(3):
-        deliver(weeks(week), place)
-    rows = place.ask("SELECT generation, mode, base_generation FROM firmlake._firmlake_loads ORDER BY generation")
-    assert rows == [(1, "whole", None), (2, "changes", 1), (3, "changes", 2)]
-    assert place.ask("SELECT count(*) FROM firmlake._firmlake_staged") == [(0,)]
-
-
-@pytest.mark.slow
-def test_an_error_while_tables_are_put_in_place_leaves_them_as_they_were(weeks, place, monkeypatch):
-    deliver(weeks(0), place)
-    held = texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes"))
-    folders, unmark = weeks(1), Database._unmark
-
-    def fail(self, load_id, name):
-        if name == "relationships":
-            raise FirmlakeError("cut", "again")
-        unmark(self, load_id, name)
-
-    monkeypatch.setattr(Database, "_unmark", fail)
-    with pytest.raises(FirmlakeError, match="cut"):
-        deliver(folders, place)
-    assert texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes")) == held
-    monkeypatch.setattr(Database, "_unmark", unmark)
-    deliver(folders, place)
-    assert_same(folders, place)
 
 
 @pytest.mark.slow
@@ -165,15 +136,6 @@ def test_a_server_is_named_with_its_port(weeks):
         load(weeks(0), Request(target="postgres://127.0.0.1:1/d"), now)
 
 
-def test_files_made_by_a_load_are_readable_by_their_owner_only_and_keep_the_access_they_are_given(weeks, tmp_path):
-    path = tmp_path / "made.duckdb"
-    load(weeks(0), Request(target=f"duckdb:{path}"), now)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    path.chmod(0o640)
-    load(weeks(1), Request(target=f"duckdb:{path}"), now)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-
-
 def test_a_record_can_be_written_and_read_back(weeks, place):
     done = deliver(weeks(0), place)
     with place.open() as target:
@@ -210,18 +172,6 @@ def test_the_schema_of_another_data_folder_is_refused_until_it_is_taken_over(wee
     assert not deliver(other, place).is_new
     with pytest.raises(FirmlakeError, match="20260105T120000Z-ffff"):
         deliver(folders, place)
-
-
-@pytest.mark.slow
-def test_a_newer_load_of_another_data_folder_can_be_taken_over_too(weeks, place, other):
-    weeks(0)
-    folders = weeks(1)
-    deliver(folders, place)
-    with pytest.raises(FirmlakeError, match="later copy") as caught:
-        deliver(other, place)
-    assert "--take-over" in caught.value.next_step
-    deliver(other, place, takes_over=True)
-    assert_same(other, place)
 
 
 @pytest.mark.slow
@@ -271,18 +221,6 @@ def test_what_others_changed_in_the_target_is_put_right(weeks, place, change, we
 
 
 @pytest.mark.slow
-def test_a_type_that_others_changed_is_put_right_also_by_a_load_that_is_whole_anyway(weeks, place):
-    folders = weeks(0)
-    deliver(folders, place)
-    with place.open() as target:
-        before = target.shapes()["financials"]
-    place.ask("ALTER TABLE firmlake.financials ALTER COLUMN revenue TYPE double precision")
-    deliver(folders, place, mode="whole")
-    with place.open() as target:
-        assert target.shapes()["financials"] == before
-
-
-@pytest.mark.slow
 def test_a_column_that_others_added_stays(weeks, place):
     folders = weeks(0)
     deliver(folders, place)
@@ -320,14 +258,3 @@ def test_tables_that_an_earlier_firmlake_left_behind_are_loaded_again(weeks, pla
     folders = weeks(1)
     assert deliver(folders, place).note == "the last delivery had other tables"
     assert_same(folders, place)
-
-
-@pytest.mark.slow
-def test_a_table_that_others_dropped_and_nobody_asks_for_is_not_made_again(weeks, place):
-    folders = weeks(0)
-    deliver(folders, place)
-    place.ask("DROP TABLE firmlake.runs")
-    assert "runs" not in deliver(folders, place, tables=("companies",)).record.row_counts
-    assert not deliver(folders, place, tables=("companies",)).is_new
-    with place.open() as target:
-        assert "runs" not in target.shapes()

@@ -89,13 +89,6 @@ def test_every_file_or_its_folder_is_loaded_and_nothing_of_an_empty_table_is_mis
         )
 
 
-def test_an_apostrophe_in_a_comment_ends_no_text(manifests):
-    table = manifests["parquet"].tables[0]
-    assert any("'" in column.comment for column in table.columns)
-    for dialect in URLS:
-        assert creates(dialect, render_ddl(manifests["parquet"], URLS[dialect], dialect))["financials"]
-
-
 def test_a_warehouse_is_not_told_to_load_what_it_cannot(manifests):
     with pytest.raises(UsageError, match="redshift cannot load from gs://b"):
         render_ddl(manifests["parquet"], "gs://b", "redshift")
@@ -125,13 +118,6 @@ def test_an_azure_address_without_its_account_is_refused_where_the_script_needs_
         render_ddl(manifests["parquet"], "az://box/p", "snowflake")
 
 
-def test_a_country_that_bigquery_takes_from_a_path_may_be_null_or_it_refuses_to_append(manifests):
-    financials = creates("bigquery", render_ddl(manifests["parquet"], "gs://b/p", "bigquery"))["financials"]
-    needed = {c.name for c in financials.find_all(exp.ColumnDef) if c.find(exp.NotNullColumnConstraint)}
-    assert "country" not in needed
-    assert "company_number" in needed
-
-
 @pytest.fixture(scope="module")
 def psql():
     """What runs a script on a server and returns the lines it prints."""
@@ -150,14 +136,6 @@ def test_every_value_arrives_and_loading_twice_changes_nothing(lake, tmp_path, p
             ours = query(lake, f"SELECT {', '.join(map(_duckdb, columns))} FROM {name}")
             theirs = psql(f"SELECT json_agg(json_build_array({', '.join(map(_postgres, columns))})) FROM {name}")
             assert _rows(theirs) == sorted(ours, key=repr), name
-
-
-@pytest.mark.slow
-def test_comments_arrive(lake, tmp_path, psql):
-    psql(render_ddl(export(lake, Request(format="csv"), Folder(tmp_path)).record, str(tmp_path), "postgres"))
-    found = psql("SELECT col_description('financials'::regclass, ordinal_position) FROM information_schema.columns "
-                 "WHERE table_name = 'financials' AND column_name = 'revenue'")  # fmt: skip
-    assert found.startswith("Revenue of the period. In the currency of the accounts")
 
 
 @pytest.mark.slow
