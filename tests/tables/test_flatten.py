@@ -9,7 +9,6 @@ import pytest
 from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
-from firmlake.core.company import Company
 from firmlake.landing.progress import Part
 from firmlake.tables.answered import gather, merge_drift
 from firmlake.tables.flatten import FLATTEN, payload_hash, with_normal_numbers
@@ -72,12 +71,6 @@ def test_a_rejected_record_leaves_its_place_empty():
     assert gathered["lookalike"].rejects.select("position", "request_id").rows() == [(1, "r0")]
 
 
-def test_parents_and_children_are_counted_apart():
-    tables, _ = flatten("relationships", related(ACME, [party(), party(None)], [party(CIRC)]))
-    rows = tables["relationships"].select("direction", "position", "related_kind").rows()
-    assert rows == [("parent", 0, "company"), ("parent", 1, "named_party"), ("child", 0, "company")]
-
-
 @pytest.mark.parametrize(
     ("record", "kind"),
     [
@@ -138,17 +131,6 @@ def test_a_number_in_a_record_is_padded_where_it_is_one(country, number, normal)
     assert with_normal_numbers(frame, "c", "n").rows() == [(country, normal)]
 
 
-def test_companies_in_records_keep_their_order_and_small_letters_do_not_matter():
-    rows = [("be", "0403.227.515"), ("LU", "B1"), ("NL", "04202194"), ("be", "0403.227.515"), ("", "")]
-    made = with_normal_numbers(pl.DataFrame(rows, schema=["c", "n"], orient="row"), "c", "n")
-    assert made.rows() == [("BE", "0403227515"), *rows[1:3], ("BE", "0403227515"), ("", "")]
-
-
-def test_an_identifier_of_empty_texts_is_no_company():
-    tables, _ = flatten("relationships", related(ACME, [party(identifier__country="", identifier__companyNumber="")]))
-    assert tables["relationships"]["related_kind"].to_list() == ["named_party"]
-
-
 def test_no_answers_give_tables_of_the_same_shape():
     for dataset, answer in (
         ("financials", answered(ACME, "period", [period()])),
@@ -187,9 +169,3 @@ def test_a_function_nobody_has_seen_is_told_with_its_number():
     drift = merge_drift(pl.concat(part.drift for part in gathered.values()))
     rows = drift.select("kind", "path", "example", "record_count").rows()
     assert rows == [("new_value", "function=DIRECTOR", "DIRECTOR", 3)]
-
-
-def test_numbers_of_related_companies_are_in_normal_form():
-    parent = party(Company("BE", "0770493071"), identifier__companyNumber="770493071")
-    tables, _ = flatten("relationships", related(ACME, [parent]))
-    assert tables["relationships"]["related_company_number"].to_list() == ["0770493071"]

@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.core.errors import DriftError, SettingsError
 from firmlake.core.settings import ContractSettings, Settings
-from firmlake.enrich.finish import decide_outcome, publish_run
+from firmlake.enrich.finish import decide_outcome
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import verify
 from firmlake.report.status import read_status
@@ -18,14 +18,11 @@ from support import (
     BOLT,
     DAY,
     NOON,
-    answer,
-    found,
-    land,
+    land_run,
     lookalike,
-    make_run,
     party,
     period,
-    publish_landed,
+    publish_by_rules,
     query,
     slow,
     stage,
@@ -37,14 +34,8 @@ LIMITS = {"memory_limit": "100MB"}
 
 def run_of(folders, dataset, *records, day=0, company=ACME, **contract):
     """Fetch these records under settings, and publish them."""
-    at, settings = NOON + day * DAY, Settings(contract=ContractSettings(**contract))
-    run = make_run(folders, [company], [dataset], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
-    land(run, answer(dataset, found(company, dataset, *records), offset=0, at=at))
-    run = run.read_by(settings.contract)
-    manifest = stage(run)
-    outcome = decide_outcome(settings, run, manifest, "", at)
-    publish_run(settings, run, manifest, outcome, at)
-    return outcome.outcome
+    settings = Settings(contract=ContractSettings(**contract))
+    return publish_by_rules(land_run(folders, day, {company: {dataset: records}}), settings, NOON + day * DAY)
 
 
 FULL_TIME = [period(year, people__employees=12.5) for year in (2023, 2024)]
@@ -61,17 +52,6 @@ def test_by_default_a_value_that_does_not_fit_is_discarded_and_the_run_is_done(f
     assert query(folders, "SELECT path, record_count FROM drift WHERE kind = 'discarded_value'") == [
         ("people.employees", 2)
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["financials.people.employees", *slow("financials.employee_count", "*.employee_count")]
-)
-def test_an_integer_may_be_a_decimal(folders, name):
-    assert run_of(folders, "financials", *FULL_TIME, period(2022), types={name: "decimal"}) == "done"
-    assert query(folders, EMPLOYEES) == [(Decimal(12),), (Decimal("12.5"),), (Decimal("12.5"),)]
-    assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
-    assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
 
 
 @pytest.mark.slow
@@ -120,35 +100,6 @@ def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(
     )
     assert query(folders, STAKES) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
     assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
-
-
-def test_shares_in_per_cent_with_decimal_commas_leave_the_field_empty_too(folders):
-    texts = [party(BOLT, percentage="45,000"), party(None, percentage="0,5"), party(None, percentage="33,3")]
-    run_of(folders, "relationships", *texts)
-    assert query(folders, STAKES) == [(None,)] * 3
-
-
-def test_what_is_withheld_of_an_answer_of_any_status_of_success_is_rejected(folders):
-    run = make_run(folders, [ACME], ["relationships"])
-    land(run, answer("relationships", found(ACME, "relationships", *PER_CENT), status=207))
-    publish_landed(run)
-    assert query(folders, "SELECT count(*) FROM rejects WHERE effect = 'value'") == [(3,)]
-
-
-@pytest.mark.slow
-def test_several_fields_of_several_datasets_may_be_in_doubt_at_once_and_zero_is_zero_on_any_scale(folders):
-    run = make_run(folders, [ACME], ["financials", "relationships"])
-    shares = {"people__employeeMaleRatio": 55.5, "people__employeeFemaleRatio": 44.5}
-    land(run, answer("financials", found(ACME, "financials", period(2024, **shares)), offset=0))
-    records = [*PER_CENT, party(None, percentage=0)]
-    land(run, answer("relationships", found(ACME, "relationships", *records)), shard=1)
-    publish_landed(run)
-    with_views(folders)
-    assert query(folders, STAKES) == [(None,), (None,), (None,), (Decimal(0),)]
-    assert query(folders, "SELECT count(employee_male_fraction), count(*) FROM financials") == [(0, 1)]
-    assert query(folders, "SELECT count(*) FROM rejects") == [(5,)]
-    replay(folders, lambda: NOON, keep=5, **LIMITS)
-    assert query(folders, "SELECT count(*) FROM rejects") == [(5,)]
 
 
 @pytest.mark.slow
@@ -254,16 +205,10 @@ def years(count, group="profitability", theirs="netResult", ours="netProfit"):
     return [with_key(period(1900 + number), group, theirs, ours) for number in range(count)]
 
 
-def in_profit(record):
-    return {"profit" if key == "profitability" else key: value for key, value in record.items()}
-
-
-def outcome_of(folders, *records, at=NOON, **contract):
+def outcome_of(folders, *records, **contract):
     settings = Settings(contract=ContractSettings(**contract))
-    run = make_run(folders, [ACME], ["financials"], at=at)
-    land(run, answer("financials", found(ACME, "financials", *records), offset=0, at=at))
-    run = run.read_by(settings.contract)
-    return decide_outcome(settings, run, stage(run), "", at)
+    run = land_run(folders, 0, {ACME: {"financials": records}}).read_by(settings.contract)
+    return decide_outcome(settings, run, stage(run), "", NOON)
 
 
 def test_a_field_that_no_record_has_is_named_with_what_all_records_have_instead(folders):
@@ -275,12 +220,6 @@ def test_a_field_that_no_record_has_is_named_with_what_all_records_have_instead(
     assert outcome.next_step.startswith(
         'If they are the same, set contract.rename = {"financials.profitability.netResult" = "profitability.netProfit"}'
     )
-
-
-def test_an_object_that_no_record_has_is_named_once(folders):
-    records = [in_profit(period(1900 + number)) for number in range(100)]
-    outcome = outcome_of(folders, *records)
-    assert outcome.reason == "financials: profitability is in none of 100 records, and profit is in all"
 
 
 @pytest.mark.parametrize(
@@ -310,12 +249,6 @@ def test_a_renamed_field_is_read_from_the_records_before_and_after_it(folders):
     assert [value for value, _ in after][:3] == [Decimal(str(value)) for value in expected]
     assert after[3][0] == before[3][0]
     assert {kept for _, kept in after} == {None}
-
-
-def test_a_renamed_object_brings_all_its_fields(folders):
-    run_of(folders, "financials", in_profit(period(2023)), rename={"financials.profit": "profitability"})
-    revenue = period(2023)["profitability"]["revenue"]
-    assert query(folders, "SELECT revenue, extra_json FROM financials") == [(Decimal(str(revenue)), None)]
 
 
 @pytest.mark.parametrize("ours", ["profitability.netProfits", "", "people.netProfit"])

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import shutil
 
-import msgspec
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, sha256_of, write_json
 from firmlake.core.folders import Folders
-from firmlake.landing.run import Run
 from firmlake.tables import stage as stage_module
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema
@@ -35,7 +31,6 @@ from support import (
     STAGED,
     answer,
     body,
-    examples,
     found,
     header,
     land,
@@ -79,13 +74,6 @@ def test_every_table_has_its_own_shape_even_when_nothing_landed(folders):
         assert frame.height == {"company_state": 9, "companies": 3}.get(name, 0)
 
 
-def test_rows_say_which_run_and_when(run):
-    for name, frame in flatten_shard(run, 1):
-        assert frame["run_id"].unique().to_list() in ([run.run_id], [])
-        if name in DATASETS:
-            assert frame["fetched_at"].to_list() == [NOON.replace(tzinfo=None)] * 3
-
-
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_one_bad_record_costs_neither_the_company_nor_its_neighbours(folders, dataset):
     run = make_run(folders, datasets=[dataset])
@@ -123,22 +111,6 @@ def test_a_company_is_paid_for_with_its_first_page_though_the_rest_never_came(fo
     [company] = dict(flatten_shard(run, 1))["companies"].to_dicts()
     assert company["paid_at"] == NOON.replace(tzinfo=None)
     assert company["fetched_at"] == (NOON + MINUTE).replace(tzinfo=None)
-
-
-def test_a_company_not_found_is_not_paid_for(folders):
-    run = make_run(folders, [ACME], ["financials"])
-    land(run, _not_found())
-    [company] = dict(flatten_shard(run, 1))["companies"].to_dicts()
-    assert (company["paid_at"], company["fetched_at"], company["name"]) == (None, None, None)
-
-
-def test_the_budgets_leavings_are_waiting(folders):
-    run = make_run(folders, [ACME], ["lookalikes"], waiting=[BOLT])
-    land(run, answer("lookalikes", found(ACME, "lookalikes")))
-    states = pl.concat(dict(flatten_shard(run, shard))["company_state"] for shard in run.shards())
-    assert dict(states.select("company_number", "status").rows()) == {
-        ACME.company_number: "empty", BOLT.company_number: "waiting",
-    }  # fmt: skip
 
 
 def test_requests_are_what_was_sent_and_named_once(folders):
@@ -219,18 +191,6 @@ def test_where_a_page_begins_does_not_show(folders):
         tables = dict(flatten_shard(run, 1))
         made.append((tables["financials"].to_dicts(), tables["company_state"].to_dicts()))
     assert all(other == made[0] for other in made)
-
-
-@examples(15)
-@given(order=st.permutations(DATASETS))
-def test_in_which_order_datasets_land_does_not_show(tmp_path_factory, order):
-    tables = []
-    for names in (order, DATASETS):
-        run = make_run(Folders(tmp_path_factory.mktemp("data")))
-        land(run, *(answer(n, *(found(c, n, RECORDS[n]) for c in (ACME, BOLT, CIRC)), offset=0) for n in names))
-        tables.append({name: frame for name, frame in flatten_shard(run, 1) if name != "requests"})
-    for name in tables[0]:
-        assert tables[0][name].equals(tables[1][name])
 
 
 # --- the files -------------------------------------------------------------------------------------------------------
@@ -331,12 +291,6 @@ def test_more_segments_than_were_staged_are_no_damage(run):
     check_landed(run, manifest)
 
 
-def test_refused_lines_are_staged_with_the_name_of_their_list(run, folders):
-    stage(run)
-    frame = pl.read_parquet(folders.staged(run.run_id) / "refused_lines" / "list.parquet")
-    assert frame.rows() == [("list.csv", 3, "BE 1", "wrong length", run.run_id)]
-
-
 def test_a_run_with_nothing_to_ask_is_staged_too(folders):
     run = make_run(folders, [])
     assert [file.table for file in stage(run).files] == ["refused_lines"]
@@ -354,12 +308,3 @@ def test_processes_stage_what_one_would_and_say_what_is_damaged(folders):
         stage_shards(run, processes=2)
     assert path.name in caught.value.message
     assert caught.value.next_step
-
-
-def test_a_dataset_that_nobody_is_asked_for_is_no_trouble(folders):
-    """A redrive may ask for one of three."""
-    run = make_run(folders, [ACME], ["lookalikes"])
-    run = Run(folders, msgspec.structs.replace(run.plan, datasets=tuple(DATASETS)))
-    land(run, answer("lookalikes", found(ACME, "lookalikes")))
-    states = dict(flatten_shard(run, 1))["company_state"]
-    assert states.select("dataset", "status").rows() == [("lookalikes", "empty")]

@@ -1,0 +1,262 @@
+"""Whatever path records take, by their skeleton, by column or value by value, they give the same rows and rejects.
+
+Fast paths matter: value by value costs up to thirty times as much. Each dialect of a service takes one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+from polars.testing import assert_frame_equal
+
+from firmlake.core.company import Company
+from firmlake.core.settings import ContractSettings
+from firmlake.tables import records
+from firmlake.tables.records import read_records
+from firmlake_sandbox import rewrites, sample_numbers
+from firmlake_sandbox.financials import list_financials
+from firmlake_sandbox.numbers import parse_number
+from firmlake_sandbox.related import list_lookalikes, list_relationships
+from firmlake_sandbox.world import World
+from support import ACME, examples, lookalike, period, slow
+
+from . import odd_json
+from .test_records import exactly, tally
+
+PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
+
+
+def raw(record):
+    return Raw(msgspec.json.encode(record))
+
+
+def assert_alike(kind, raws, *contract):
+    """Read by any path, field by field, and value by value."""
+    read = read_records(*kind, raws, *contract)
+    with patch.object(records, "read_regular", return_value=None):
+        together = read_records(*kind, raws, *contract)
+    for other in (together, exactly(kind, raws, *contract)):
+        assert_frame_equal(read.frame, other.frame)
+        assert read.rejects == other.rejects
+        assert tally(read.observations)[0] == tally(other.observations)[0]
+    return read
+
+
+def changed_digits(batch, random):
+    """Add records that differ from those of a batch in digits anywhere, also in keys."""
+    kind, raws = batch
+
+    def change(match):
+        return random.choice([match[0]] * 30 + [b"", b"1", b"22", b"-", b"."])
+
+    others = odd_json.raws([re.sub(rb"[0-9.-]", change, bytes(each)) for each in raws for _ in range(3)])
+    return kind, raws + others
+
+
+@pytest.mark.parametrize(
+    ("batches", "contract"),
+    [
+        (odd_json.batches(), {}),
+        (odd_json.dialects(), {}),
+        (odd_json.mixtures(), {}),
+        *slow(
+            (odd_json.mixtures(), {"decimal_mark": ","}), (odd_json.mixtures(), {"scales": {"*.stake_fraction": 100}})
+        ),
+        (st.builds(changed_digits, odd_json.dialects(3), st.randoms(use_true_random=False)), {}),
+    ],
+    ids=["odd", "dialect", "mixture", "decimal commas", "per cent", "other digits"],
+)
+def test_every_path_reads_records_alike(batches, contract):
+    @examples(200)
+    @given(batches.filter(lambda batch: batch[1]))
+    def read(batch):
+        assert_alike(*batch, ContractSettings(**contract))
+
+    read()
+
+
+@examples(15)
+@given(seed=st.integers(0, 10**6), week=st.integers(0, 200), count=st.integers(1, 12))
+def test_what_the_sandbox_says_is_read_by_skeletons(seed, week, count):
+    world, said = World(seed, week), {}
+    for company in sample_numbers(count, seed):
+        node = parse_number(*company)
+        relations = list_relationships(world, node, "EN")
+        for kind, found in (
+            (PERIOD, list_financials(world, node, 500, 0)[0]),
+            (LOOKALIKE, list_lookalikes(world, node)),
+            (("relationships", "parent"), relations.parents),
+            (("relationships", "child"), relations.children),
+        ):
+            said.setdefault(kind, []).extend(map(raw, found))
+    for kind, raws in said.items():
+        assert assert_alike(kind, raws).frame.height == len(raws)
+    for kind in (PERIOD, LOOKALIKE):
+        assert kind not in said or is_by_skeleton(kind, said[kind])
+
+
+def is_by_skeleton(kind, raws):
+    """Tell whether no record needed another path."""
+    with patch.object(records, "read_columns", side_effect=AssertionError):
+        try:
+            return read_records(*kind, raws).frame.height == len(raws)
+        except AssertionError:
+            return False
+
+
+PLAIN, SIMILAR = bytes(raw(period())), bytes(raw(lookalike(ACME, 0.9)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual", "old", "new"),
+    [
+        *(
+            (PERIOD, PLAIN, old, new)
+            for old, news in {
+                b'"revenue":': (b'"revenue1":', b'"2revenue":', b'"rev.enue":'),
+                b'"healthIndicator":7': (b'"healthIndicator":7.5', b'"healthIndicator":"07"'),
+                b'"2024-01-01"': (b'"0000-01-01"', b'"2024-02-30"', b'""', b"20240101"),
+                b'"jointCommitteeCodes":[': (b'"jointCommitteeCodes":[null,', b'"jointCommitteeCodes":[5,'),
+                b'["200","0124"]': (b'[""]', b"[]", b'["","0200"]', b'[":",","]'),
+                b'"people":{': (b'"people":null,"x":{', b'"people":{"unheardOf":[1,{"a":2}],'),
+            }.items()
+            for new in news
+        ),
+        *(
+            (LOOKALIKE, SIMILAR, old, new)
+            for old, news in {
+                b'"score":': (
+                    b'"score1":', b'"-score":', b'"score":0.5,"score":', b'"score" :0.5,"score":',
+                    b'"companyId":{},"score":',
+                    b'"unheardOf":1,"unheardOf":2,"score":', b'"unheardOf":"1\\u0000","score":', b'"line1":1,"score":',
+                ),
+                b'"score":0.9': (b'"score":"0,9"', b'"score":' + b"9" * 400, b'"score": 0.9'),
+                b'"companyId":': (b'"company.Id":',),
+                b'"companyNumber":': (b'"companyNumber":"1","companyNumber":',),
+                b'"BE"': (
+                    b"null", b'"B,E"', b'"B:E"', b'"B\\"E"', b'"B\\u0045"', b'"B\xc3\x89"', b"12", b'"null"',
+                    b'"score"', b'""', b'"-1.5"', b'"true"', b'"NaN"',
+                ),
+            }.items()
+            for new in news
+        ),
+    ],
+)  # fmt: skip
+def test_a_record_that_only_looks_like_the_others_is_read_as_what_it_is(kind, usual, old, new):
+    assert old in usual
+    odd = Raw(usual.replace(old, new, 1))
+    for raws in ([Raw(usual), odd, Raw(usual)], [odd, odd], [odd, Raw(usual.replace(b"1", b"2"))]):
+        assert_alike(kind, raws)
+
+
+def test_a_text_is_a_text_whatever_it_spells():
+    rows = [raw(lookalike(Company("null", "0770"), 1)), raw(lookalike(ACME, 0.123456789012345678))]
+    read = assert_alike(LOOKALIKE, rows)
+    assert read.frame.select("lookalike_country", "score").rows() == [("null", 1.0), ("BE", 0.123456789012345678)]
+
+
+def test_unknown_keys_may_differ_in_digits_alone():
+    many = {f"line{number}": number for number in range(40)}
+    read = assert_alike(LOOKALIKE, [raw({**lookalike(), **many}), raw({**lookalike(score=0.5), **many})])
+    assert read.frame["extra_json"].to_list() == [json.dumps(many, separators=(",", ":"), sort_keys=True)] * 2
+
+
+# --- dialects: how a service may write the same records --------------------------------------------------------------
+
+
+def periods(change):
+    """Periods of the sandbox, with a dialect."""
+    nodes = [parse_number(*company) for company in sample_numbers(30)]
+    element = {"data": [record for node in nodes for record in list_financials(World(), node, 500, 0)[0]]}
+    element = rewrites.read_json(msgspec.json.encode(element))
+    change("financials", element)
+    return msgspec.json.decode(rewrites.write_json(element["data"]), type=list[Raw])
+
+
+def spaced(_dataset, _element):
+    """Blanks as Python writes them."""
+
+
+@pytest.mark.parametrize("change", [rewrites.omit_nulls, rewrites.add_fields, spaced])
+def test_records_that_omit_nulls_add_fields_or_have_blanks_are_read_by_skeletons(change):
+    raws = periods(change)
+    if change is spaced:
+        raws = [Raw(json.dumps(json.loads(bytes(each), parse_float=Decimal), default=float).encode()) for each in raws]
+    assert is_by_skeleton(PERIOD, raws)
+    assert_alike(PERIOD, raws)
+
+
+def each_number(change):
+    """Change the numbers of periods, which are given as texts, empty for null."""
+
+    def changed(_dataset, element):
+        for record in element["data"]:
+            for holder in (record, *(value for value in record.values() if isinstance(value, dict))):
+                for key, value in holder.items():
+                    if value is None or isinstance(value, (Decimal, int)):
+                        holder[key] = change("" if value is None else str(value))
+
+    return changed
+
+
+def at_midnight(_dataset, element):
+    for record in element["data"]:
+        for key in ("startDate", "endDate", "dateReceived"):
+            record[key] = record[key] and record[key] + "T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        rewrites.quote_numbers,
+        at_midnight,
+        each_number(str),
+        each_number(lambda text: text.replace(".", ",")),
+        each_number(lambda text: text and f"{Decimal(text):,}"),
+        each_number(lambda text: Decimal(text if "." in text else f"{text}.0") if text else None),
+        each_number(lambda text: Decimal(text).normalize() if text else None),
+    ],
+    ids=["texts", "midnight", "empty texts", "commas", "thousands", "12.0", "1.2E+3"],
+)
+def test_values_that_a_dialect_spells_otherwise_are_read_together(change):
+    """Only the few that are odd in it are read one by one."""
+    raws = periods(change)
+    with patch.object(records, "read_cell", side_effect=records.read_cell) as one_by_one:
+        read_records(*PERIOD, raws)
+    assert one_by_one.call_count < len(raws)
+    assert_alike(PERIOD, raws)
+
+
+NUMBERS = ("revenue", "healthIndicator", "currentRatio", "employeeMaleRatio", "employees")
+TEXTS = (
+    "0", "-0", "-12.5", "12.50", "0.1234", "1.2345", "591.24", "591240", "591.240", "1.234", "-1.000", "007", "5.",
+    ".5", "1.2.3", "--1", "-", "", " 5", "+5", "1e3", "1,5", "1 234,5", "9" * 40, "12.345",
+)  # fmt: skip
+
+
+def in_texts(record):
+    """The record with every number as a text."""
+    is_number = re.compile(rb":(-?\d[\d.]*)(?=[,}])")
+    return is_number.sub(rb':"\1"', msgspec.json.encode(record))
+
+
+@pytest.mark.parametrize("mark", ["", *slow(".", ",")])
+@examples(150)
+@given(st.data(), st.sampled_from(NUMBERS), st.sampled_from(TEXTS) | st.floats(-9, 9).map(str))
+def test_numbers_in_texts_are_read_as_one_by_one(mark, data, key, text):
+    values = data.draw(st.permutations([json.dumps(text), json.dumps(text), '"12"', "null", "12"]))
+    usual = [in_texts(period(year)) for year in range(2015, 2020)]
+    pattern = re.compile(rf'"{key}":"[^"]*"'.encode())
+    raws = [
+        Raw(pattern.sub(lambda _, value=value: f'"{key}":{value}'.encode(), record))
+        for record, value in zip(usual, values, strict=True)
+    ]
+    assert_alike(PERIOD, raws, ContractSettings(decimal_mark=mark))
