@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from datetime import timedelta
 
 import pytest
 from click.testing import CliRunner
 
 from firmlake.cli import firmlake
 from firmlake.core.folders import Folders
-from support import ACME, NOON, answer, found, land, make_run, party, publish_landed
+from support import ACME, party, run_of
 
 from .everything import places_of
 
@@ -22,10 +21,8 @@ JAN, PIET = "Jan Qwertzuiop", "Piet Jan Qwertzuiop"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Folders:
     folders = Folders(tmp_path_factory.mktemp("names") / "data")
-    run = make_run(folders, run_id="20260101T120000Z-0001", at=NOON)
-    parties = (party(None, name=name) for name in (JAN, "QWERTZUIOP, Jan", PIET, "Somebody else"))
-    land(run, answer("relationships", found(ACME, "relationships", *parties)))
-    publish_landed(run, at=NOON + timedelta(minutes=1))
+    parties = [party(None, name=name) for name in (JAN, "QWERTZUIOP, Jan", PIET, "Somebody else")]
+    run_of(folders, 0, {ACME: {"relationships": parties}})
     return folders
 
 

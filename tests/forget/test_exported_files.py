@@ -123,25 +123,3 @@ def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_stil
     assert NAME not in path.read_text()
     assert [json.loads(content)["content"]["target"] for _, content in contents(folders.state / "exports")
             if content.startswith(b"{")] == [str(out)]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_copy_that_is_gone_and_a_file_that_was_changed_are_named_as_unread(folders, tmp_path):
-    week(folders, 0)
-    request = Request(format="csv", tables=("relationships", "companies"))
-    for name in ("gone", "changed"):
-        export(folders, request, Folder(tmp_path / name))
-    (tmp_path / "gone").rename(tmp_path / "moved")
-    changed = next((tmp_path / "changed").rglob("companies.csv"))
-    changed.write_text(text := f"{changed.read_text()}{NAME}\n")
-    settings = settings_of(folders)
-    done = forget(settings, [Subject("person", NAME)], now)
-    assert not done.is_complete
-    assert changed.read_text() == text
-    assert [place.path for place in done.places if place.what == "export"] == [
-        str(changed.with_name("relationships.csv"))
-    ]
-    forgotten = Forgotten(*read_register(settings.privacy, folders))
-    receipt, _ = prove(folders, forgotten, now(), Copies(folders, forgotten, settings, now))
-    assert receipt.copies == ()
-    assert {name for name, _ in receipt.unread} == {f"the export in {tmp_path / name}" for name in ("gone", "changed")}

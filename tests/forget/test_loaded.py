@@ -14,7 +14,6 @@ from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request, load
-from firmlake.forget.copies import known_archives, note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.reach import drop_copy
 from firmlake.privacy.tombstones import Subject
@@ -51,23 +50,6 @@ def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(load
         assert connection.execute("SELECT count(*) FROM firmlake.relationships").fetchone() > (0,)
         assert connection.execute("FROM ours.v").fetchall() == [(1,)]
     assert not load(folders, Request(target=f"duckdb:{target}", mode="changes"), now).is_new
-
-
-@pytest.mark.slow
-def test_tables_that_the_last_load_left_out_are_cleaned_too(loaded, tmp_path):
-    """An earlier firmlake loaded only the tables asked for, and left the others as they were."""
-    folders, target = loaded
-    with duckdb.connect(target) as connection:
-        ((tables,),) = connection.execute("SELECT tables FROM firmlake._firmlake_loads").fetchall()
-        fewer = json.dumps({"companies": json.loads(tables)["companies"]})
-        connection.execute(
-            "INSERT INTO firmlake._firmlake_loads SELECT * REPLACE "
-            "('later' AS load_id, loaded_at + INTERVAL 1 SECOND AS loaded_at, ? AS tables) "
-            "FROM firmlake._firmlake_loads",
-            [fewer],
-        )
-    assert forget(settings_of(folders), SUBJECTS, now).is_complete
-    assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()
 
 
 @pytest.mark.slow
@@ -114,13 +96,6 @@ def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone
     assert f"{target} firmlake: not cleaned and no longer tracked" in ran.stderr
     assert json.loads(ran.stdout)["given_up"] == [f"duckdb:{target} firmlake"]
     assert forget(settings_of(folders), [], now).is_complete
-
-
-def test_an_archive_that_is_gone_for_good_is_taken_off_the_record_and_the_others_stay(folders: Folders):
-    for url in ("file:///a", "file:///b"):
-        note_archive(folders, url)
-    drop_copy(folders, "file:///a")
-    assert known_archives(folders) == ["file:///b"]
 
 
 @pytest.mark.slow

@@ -60,13 +60,6 @@ def test_a_cell_that_does_not_hold_what_was_typed_into_it_is_refused(tmp_path):
     assert [(one.line, one.reason.split()[-1]) for one in found.refused] == [(2, "again"), (4, "text"), (5, "text")]
 
 
-@pytest.mark.parametrize("error", ["#N/A", "#DIV/0!", "#NAME?"])
-def test_an_error_of_a_spreadsheet_is_no_contact_id(read, error):
-    found = read(f"kbo;contact\n0403227515;7\n0403227515;{error}\n")
-    assert [one.contact_id for one in found.contacts] == ["7"]
-    assert [(one.line, one.reason.split(":")[0]) for one in found.refused] == [(3, "no contact id")]
-
-
 @pytest.mark.parametrize("value", ["[1,2]", '{"id":1}', "true"])
 def test_a_value_of_json_that_is_no_single_id_is_refused(read, value):
     line = '{"kbo":"0403227515","contact":%s}\n'
@@ -78,15 +71,6 @@ def test_a_value_of_json_that_is_no_single_id_is_refused(read, value):
 def test_a_column_can_be_mapped(read):
     found = read("kbo,wie\n403227515,12\n", contact_column="wie")
     assert found.contacts == [Contact(*ACME, "12")]
-
-
-def test_guesses_about_the_file_are_stated_as_for_a_list_of_companies(read):
-    found = read("Contacts of May;;\nOndernemingsnr;Naam;Contact\n0403.227.515;KBC;7\n0202.239.951;Proximus;8\n")
-    assert [guess.split(" (")[0] for guess in found.guesses] == [
-        "The header is on line 2",
-        "Numbers without a country are read as Belgian in column 'Ondernemingsnr'",
-    ]
-    assert "(2, such as 0403.227.515), because of the column name" in found.guesses[1]
 
 
 def test_a_contact_counts_once_and_one_of_two_companies_is_two(read):

@@ -118,13 +118,6 @@ def test_a_plan_holds_for_so_many_hours(desk: Desk, hours):
         check_plan(desk.settings, plan, now() + timedelta(hours=hours))
 
 
-def test_a_plan_is_for_one_service(desk: Desk):
-    plan = msgspec.structs.replace(desk.plan(contacts_of(1)), service="api.example.com")
-    with pytest.raises(UsageError, match=r"made for api\.example\.com"):
-        desk.apply(plan)
-    assert desk.sent() == 0
-
-
 @pytest.mark.parametrize(("kept", "text"), [("all", "Jan Peeters"), ("none", ""), ("land", "")])
 def test_a_plan_keeps_of_refused_lines_what_the_setting_for_columns_allows(tmp_path, sandbox, monkeypatch, kept, text):
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)

@@ -19,7 +19,7 @@ from firmlake.rebuild.replay import replay as _replay
 from firmlake.rebuild.verify import verify
 from firmlake.report.feed import EVENT_WRITERS, read_changes
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries
-from firmlake.service_lists.load import LIST_KINDS, publish_lists
+from firmlake.service_lists.load import publish_lists
 from firmlake.service_lists.overview import OverviewPlan, list_overviews
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, DAY, NOON, answer, edit_warehouse, found, land, make_run, publish_landed, query
@@ -130,16 +130,6 @@ def test_lists_and_their_columns_are_those_of_the_newest_overview(filled):
     assert drift == [("new_field", "data[]", 1), ("new_value", "columns[]=unheardOf", 2)]
 
 
-@pytest.mark.slow
-def test_an_overview_of_one_kind_says_nothing_of_the_other(folders):
-    both = entry(1), entry(2), entry(3, type="SMART", newResults=4)
-    publish(folders, land_overview(folders, NOON, *both), NOON)
-    publish(folders, land_overview(folders, NOON + DAY, both[0], kind="STATIC"), NOON + DAY)
-    assert ids(folders) == [1, 3]
-    publish(folders, land_overview(folders, NOON + 2 * DAY, kind="SMART"), NOON + 2 * DAY)
-    assert ids(folders) == [1]
-
-
 def test_once_added_stays_added_whatever_a_later_plan_came_to(filled):
     rows = query(filled, "SELECT contact_id, status, sent_count, run_id FROM contact_additions ORDER BY 1")
     assert [(contact, status, sent) for contact, status, sent, _ in rows] == [("7", "added", 2), ("8", "failed", 1)]
@@ -216,16 +206,6 @@ def test_what_an_overview_finds_changed_is_an_event_and_what_it_replaces_is_kept
     assert [number for (number,) in query(folders, past)] == [1, 2, 3, 5, 6]
 
 
-def test_what_an_overview_does_not_state_is_no_event_nor_is_its_return(folders):
-    lists = entry(1, shared=True), entry(2, type="SMART", newResults=4)
-    bare = [{key: value for key, value in one.items() if key in ("id", "name", "type")} for one in lists]
-    for n, shown in enumerate([lists, bare, lists]):
-        publish(folders, land_overview(folders, NOON + n * DAY, *shown), NOON + n * DAY)
-    assert query(folders, "SELECT count(*) FROM list_changes WHERE kind <> 'list_new_results'") == [(0,)]
-    new_results = "SELECT run_id FROM list_changes"
-    assert query(folders, new_results) == [(f"{NOON:%Y%m%dT%H%M%SZ}-0001",)]
-
-
 def test_odd_values_cost_no_list_and_are_drift(folders):
     name = land_overview(
         folders, NOON,
@@ -284,13 +264,6 @@ def test_the_feed_tells_of_lists_beside_companies(filled):
     for write in EVENT_WRITERS.values():
         with open_warehouse(filled) as connection:
             assert "List 1" in "".join(write(read_changes(connection)))
-
-
-def test_without_a_time_the_feed_tells_of_the_last_overview_whatever_was_applied_since(filled):
-    publish(filled, land_additions(filled, NOON + 7 * DAY, ADDED, Contact(*ACME, "7")), NOON + 7 * DAY)
-    assert ("list 1", "List 1", "list_gone") in told(filled, kinds=LIST_KINDS)
-    publish(filled, land_overview(filled, NOON + 8 * DAY, entry(2, name="new"), entry(3)), NOON + 8 * DAY)
-    assert told(filled, kinds=LIST_KINDS) == []
 
 
 CHANGES = {
