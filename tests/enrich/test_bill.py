@@ -11,7 +11,7 @@ import pytest
 import firmlake_sandbox
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
-from firmlake.core.errors import DriftError, FirmlakeError, ServiceError, Stopped, UsageError
+from firmlake.core.errors import DriftError, FirmlakeError, ServiceError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.check import check
@@ -187,24 +187,6 @@ def test_a_window_that_closes_while_a_run_goes_on_is_judged_when_a_request_is_se
     assert schedule.plan().refresh_off == ""
 
 
-@pytest.mark.slow
-def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Schedule, tmp_path: Path):
-    """By a run over another data folder, or one that was killed before its answers landed: its window ends sooner."""
-    bought = schedule.run(0).summary.expected_credit_count
-    other = Schedule(schedule.sandbox, tmp_path / "other", COUNT)
-    other.now = schedule.now
-    assert other.run(5).summary.credit_count == 0
-    for day in (28, 33):
-        later = other.run(day)
-        assert (later.outcome.outcome, later.summary.target_count) == ("done", 0)
-    status = read_status(Folders(other.data), "", other.settings().run, other.now)
-    assert [(each.credits, each.free_refreshes) for each in status.bill.days] == [(bought, 0)]
-    again = other.run(36).summary
-    assert (again.credit_count, again.expected_credit_count) == (bought, bought)
-    assert other.run(64).summary.free_refresh_count == bought, "this window is known again"
-    assert schedule.charged() == 2 * bought
-
-
 def killed_check(schedule: Schedule) -> int:
     """Check the service for two companies of the list, and be killed in the midst; return what that cost."""
 
@@ -241,18 +223,6 @@ def test_the_forecast_of_a_plan_leaves_out_what_an_unfinished_run_bought(schedul
     bill = forecast(schedule.settings(), planned, schedule.now)
     assert bill is not None
     assert bill.forecast == planned.estimate.credit_count < 5
-
-
-@pytest.mark.slow
-def test_a_check_after_a_killed_one_goes_on_with_its_run(schedule: Schedule):
-    paid = killed_check(schedule)
-    settings = schedule.settings()
-    [run] = list_runs(Folders(schedule.data))
-    companies = tuple(Company(*row) for row in run.companies().rows())
-    checked = check(settings, Asking(companies, None), lambda: schedule.now)
-    assert checked.run_id == run.run_id
-    assert ask(Folders(schedule.data), "SELECT credit_count, expected_credit_count FROM runs")[1] == [(2, 2)]
-    assert paid <= schedule.charged() == 2
 
 
 def test_a_check_heeds_the_budget_of_the_month(schedule: Schedule):
@@ -311,37 +281,6 @@ def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedu
     schedule.go(29.9)  # 31 March, 23:36 UTC: April in Brussels
     assert schedule.plan(**budget).budget.spent == 0
     assert schedule.plan(**budget, run__time_zone="UTC").budget.spent == schedule.charged()
-
-
-@pytest.mark.slow
-def test_a_run_that_resumes_in_the_next_month_has_its_budget(schedule: Schedule):
-    values = {"run__max_credits_per_month": 6, "api__companies_per_request": 2, "api__threads": 1}
-    schedule.sandbox.set_faults([{"kind": "status", "status": 503, "nth": list(range(3, 60))}])
-    with pytest.raises(FirmlakeError):
-        schedule.run(29.8, **values)  # 31 March, 23:12 in Brussels
-    schedule.sandbox.set_faults([])
-    assert schedule.charged() == 4
-    ended = schedule.run(29.95, **values)
-    assert (ended.outcome.outcome, schedule.charged()) == ("done", COUNT)
-    status = read_status(Folders(schedule.data), "", schedule.settings(**values).run, schedule.now)
-    assert status.bill.spent == COUNT - 4
-
-
-@pytest.mark.slow
-def test_credits_charged_for_answers_that_cannot_be_read_are_spent(schedule: Schedule):
-    """The month's budget counts them, also while nothing is published."""
-    schedule.sandbox.set_faults([{"kind": "wrong_body"}])
-    with pytest.raises(FirmlakeError):
-        schedule.run(0)
-    spent = schedule.charged()
-    assert spent > 0
-    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
-    assert status.bill.spent == spent
-    schedule.sandbox.set_faults([])
-    schedule.run(1, run__max_credits_per_month=spent)
-    assert schedule.charged() == spent
-    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
-    assert status.bill.spent == spent, "published, they count once"
 
 
 def test_who_was_charged_in_an_answer_that_cannot_be_read_is_paid_for(schedule: Schedule):
@@ -413,26 +352,3 @@ def test_as_many_companies_are_bought_as_credits_are_left(
     assert ended.outcome.outcome == "stopped"
     assert schedule.charged() == 60
     assert ended.summary.expected_credit_count == 60
-
-
-@pytest.mark.slow
-def test_the_bill_of_four_weeks_names_the_day(schedule: Schedule):
-    bought = schedule.run(0).summary.expected_credit_count
-    schedule.go(10)
-
-    def days(**values: object):
-        bill = read_status(Folders(schedule.data), "", schedule.settings(**values).run, schedule.now).bill
-        return [((each.day - START.date()).days, each.credits, each.free_refreshes) for each in bill.days]
-
-    assert days(run__free_refresh_days=0) == [(30, bought, 0)]
-    assert days() == [(22, 0, bought)]
-    schedule.go(25)
-    assert days() == [(25, 0, bought)]
-    schedule.run(28)
-    schedule.go(40)
-    assert days() == [(58, bought, 0)]
-
-
-def test_a_time_zone_that_is_none_is_named(schedule: Schedule):
-    with pytest.raises(UsageError, match=r"run\.time_zone"):
-        schedule.settings(run__time_zone="Europe/Nowhere")

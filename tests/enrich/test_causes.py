@@ -85,22 +85,6 @@ def test_a_run_that_cannot_read_a_tenth_of_the_values_of_a_field_is_not_done_unl
         assert outcome.next_step.startswith("Set contract.decimal_mark to the mark")
 
 
-def test_of_an_object_that_cannot_be_read_one_field_is_named(folders):
-    run = make_run(folders, [ACME], ["financials"])
-    records = [{**period(2000 + n), "people": "many"} for n in range(12)]
-    land(run, answer("financials", found(ACME, "financials", *records), offset=0))
-    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
-    assert outcome.reason == "financials.employee_count could not be read in 12 of 12 values"
-
-
-def test_codes_that_cannot_be_read_are_counted_by_record(folders):
-    run = make_run(folders, [ACME], ["financials"])
-    records = [period(2000 + n, jointCommitteeCodes="200,124" if n < 12 else ["200"]) for n in range(15)]
-    land(run, answer("financials", found(ACME, "financials", *records), offset=0))
-    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
-    assert outcome.reason == "financials.joint_committee_codes could not be read in 12 of 15 values"
-
-
 def test_lookalikes_that_come_in_pages_are_published_as_incomplete(folders):
     run = make_run(folders, [ACME], ["lookalikes"])
     element = {**found(ACME, "lookalikes", lookalike()), "pagination": {"limit": 1, "total": 2}}

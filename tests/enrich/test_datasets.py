@@ -64,21 +64,6 @@ def test_a_dataset_that_is_not_to_be_had_ends_no_run(desk, dataset, broken):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", [404, *slow(410)])
-def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broken):
-    desk.service.broken = dict.fromkeys(DATASETS, broken)
-    code, _, said = desk.run()
-    assert (code, desk.service.charged) == (1, [])
-    assert f"/v1/companies/financials ({broken}: Not for you)" in said
-    assert "api.base_url" in said
-    assert desk.service.requests == {"financials": 8, "lookalikes": 1, "relationships": 1}
-    assert desk.status()["unfinished"] == [], "there is nothing to go on with"
-    desk.service.broken.clear()
-    assert desk.run()[0] == 0
-    all_is_well(desk)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("broken", [403, *slow(500)])
 def test_old_rows_stay_when_a_dataset_is_no_longer_to_be_had(desk, broken):
     assert desk.run()[0] == 0
@@ -91,49 +76,31 @@ def test_old_rows_stay_when_a_dataset_is_no_longer_to_be_had(desk, broken):
     assert held == [(3 * COUNT, 3 * COUNT)], "what is held stays described"
 
 
-def test_only_where_every_dataset_is_forbidden_the_token_is_to_blame(desk):
-    desk.service.broken = dict.fromkeys(DATASETS, 403)
-    code, _, said = desk.run()
-    assert code == 5, said
-    assert desk.service.requests == dict.fromkeys(DATASETS, 3), "two companies are asked for alone"
-    assert desk.service.charged == []
-    assert all(f"/v1/companies/{dataset} (403: Not for you)" in said for dataset in DATASETS)
-    desk.service.broken.clear()
-    assert desk.run()[0] == 0
-    assert desk.statuses() == FINE
+# What every dataset answers with -> exit code, requests until the run ends, and what it says of each dataset.
+NOTHING_TO_HAVE = [
+    (403, 5, dict.fromkeys(DATASETS, 3), ["/v1/companies/{} (403: Not for you)"]),  # two companies are asked for alone
+    *slow(
+        (404, 1, {"financials": 8, "lookalikes": 1, "relationships": 1}, ["/v1/companies/financials (404", "base_url"]),
+        (410, 1, {"financials": 8, "lookalikes": 1, "relationships": 1}, ["/v1/companies/financials (410", "base_url"]),
+        (500, 1, None, ["/v1/companies/{}"]),
+        ("hang", 1, {"financials": 3, "lookalikes": 1, "relationships": 1}, ["was not answered in 3 tries"]),
+    ),
+]
 
 
-@pytest.mark.slow
-def test_a_service_that_fails_on_everything_ends_the_run_and_blames_nobody(desk):
-    desk.service.broken = dict.fromkeys(DATASETS, 500)
-    code, _, said = desk.run()
-    assert code == 1, said
-    assert all(f"/v1/companies/{dataset}" in said for dataset in DATASETS)
-    assert desk.service.requests.total() < 30
-    desk.service.broken.clear()
-    assert desk.run()[0] == 0
-    assert desk.statuses() == FINE
-
-
-@pytest.mark.slow
-def test_a_service_that_never_answers_is_given_up_after_the_tries(desk):
-    desk.service.broken = dict.fromkeys(DATASETS, "hang")
-    code, _, said = desk.run("--set", "api.read_timeout_seconds=0.2")
-    assert code == 1, said
-    assert desk.service.requests == {"financials": 3, "lookalikes": 1, "relationships": 1}
-    assert "was not answered in 3 tries" in said
+@pytest.mark.parametrize(("broken", "code", "requests", "words"), NOTHING_TO_HAVE)
+def test_where_no_dataset_is_to_be_had_the_run_ends_soon_and_buys_nothing(desk, broken, code, requests, words):
+    """A token that may do nothing, settings that do not fit, or a service that is down."""
+    desk.service.broken = dict.fromkeys(DATASETS, broken)
+    ended, _, said = desk.run("--set", "api.read_timeout_seconds=0.2")
+    assert (ended, desk.service.charged) == (code, []), said
+    assert requests == desk.service.requests if requests else desk.service.requests.total() < 30
+    assert all(word.format(dataset) in said for dataset in DATASETS for word in words)
+    assert desk.status()["unfinished"] == [] or broken not in (404, 410), "there is nothing to go on with"
     desk.service.ended.set()
     desk.service.broken.clear()
     assert desk.run()[0] == 0
-
-
-@pytest.mark.slow
-def test_a_dataset_that_never_answers_leaves_the_others(desk):
-    desk.service.broken["financials"] = "hang"
-    code, _, said = desk.run("--set", "api.read_timeout_seconds=0.2")
-    assert code == 3, said
-    assert ("financials", "unavailable") in desk.statuses()
-    assert "financials was not answered in 3 tries" in said
+    all_is_well(desk)
 
 
 @pytest.mark.slow
@@ -150,35 +117,7 @@ def test_a_company_that_always_fails_does_not_keep_its_dataset_away(desk):
     assert found == [(3 * (COUNT - 1),)]
 
 
-@pytest.mark.parametrize(
-    ("broken", "advice"), [(403, "token that may use lookalikes"), *slow((500, "firmlake redrive"))]
-)
-def test_everybody_names_the_same_culprit_and_the_same_way_out(desk, broken, advice):
-    desk.service.broken["lookalikes"] = broken
-    _, out, said = desk.run()
-    status = desk.status()
-    assert [(kind, count) for kind, _, count in status["parked"]] == [(STATUS[broken], COUNT)]
-    assert "lookalikes" in status["parked"][0][1]
-    assert advice in status["next_step"]
-    assert status["next_step"] in said
-    assert STATUS[broken] in out
-    letters = query(desk.folders, "SELECT DISTINCT dataset, reason FROM dead_letters")
-    assert [dataset for dataset, _ in letters] == ["lookalikes"]
-    assert letters[0][1] in said
-
-
 # --- each cause: whoever asks hears the same, and the advice works when it is followed --------------------------------
-
-
-def agree(desk, code, text, advice, *arguments):
-    """Run, and make sure that the line at the end and `status` name the cause and the same way out."""
-    ended, _, said = desk.run(*arguments)
-    assert ended == code, said
-    next_step = desk.status()["next_step"]
-    assert text in said, said
-    assert advice in said, said
-    assert advice in next_step
-    return said
 
 
 def all_is_well(desk):
@@ -188,108 +127,70 @@ def all_is_well(desk):
     assert len(desk.service.charged) == COUNT
 
 
-@pytest.mark.slow
-def test_cause_a_company_failed(desk):
-    [(country, number)] = firmlake_sandbox.sample_numbers(1)
-    desk.service.poison = {country + number.lstrip("0"), country + number}
-    agree(desk, 3, "1 company failed", "`firmlake redrive` asks again")
-    assert {reason for _, reason, _ in desk.status()["parked"]} == {
-        reason for (reason,) in query(desk.folders, "SELECT DISTINCT reason FROM dead_letters")
-    }
-    desk.service.poison = set()
-    assert desk.call("redrive")[0] == 0
-    all_is_well(desk)
+((COUNTRY, NUMBER),) = firmlake_sandbox.sample_numbers(1)
+ONE = {COUNTRY + NUMBER, COUNTRY + NUMBER.lstrip("0")}
+REDRIVE = ("redrive",)
+LEAST = ("--refresh", "--set", "run.vanished_records_min=5")
+LOST = "financials records no longer have healthIndicator"
+# What is wrong with the service, the options of a run -> exit code, what it says, the way out, and the command of it.
+CAUSES = {
+    "a company failed": ({"poison": ONE}, (), 3, "1 company failed", "`firmlake redrive` asks again", REDRIVE),
+    "a record was rejected": (
+        {"reject": ONE}, (), 3, "1 company has records that do not fit", "`firmlake redrive` asks again", REDRIVE,
+    ),
+    "credits ran out": ({"allowed_credits": 0}, (), 4, "credits are used up", "Add credits and run again", ()),
+    "a budget of credits": ({}, ("--max-credits", "0"), 4, "leaves out 30 companies", "run.max_credits higher", ()),
+    "a part of a budget": ({}, ("--max-credits", "10"), 4, "leaves out 20 companies", "list.csv again", ()),
+    "a budget of requests": ({}, ("--max-requests", "1"), 4, "run.max_requests = 1 is used up", "to continue", ()),
+    "a pause": (
+        {"headers": {"Retry-After": "7200"}, "broken": dict.fromkeys(DATASETS, 429)}, (), 4, "a pause of 120 minutes",
+        "Run again after that", (),
+    ),
+    "the token": (
+        {"broken": dict.fromkeys(DATASETS, 401)}, (), 5, "does not accept the token", "Get a valid token", (),
+    ),
+    "a field vanished": ({"lost": {"healthIndicator"}}, LEAST, 6, LOST, "list.csv again once the service sends", ()),
+    # The other way out publishes the same answers without a request.
+    "a field vanished for good": (
+        {"lost": {"healthIndicator"}}, LEAST, 6, LOST, "run.vanished_share_max=1 publishes run",
+        ("--set", "run.vanished_share_max=1"),
+    ),
+    "nothing is said of a company": (
+        {"unsaid": ONE}, (), 3, "", "ask the service what an element without data, message and name means", REDRIVE,
+    ),
+}  # fmt: skip
+_BY_DEFAULT = ("a budget of credits", "the token")
 
 
-@pytest.mark.slow
-def test_cause_a_record_was_rejected(desk):
-    [(country, number)] = firmlake_sandbox.sample_numbers(1)
-    desk.service.reject = {country + number.lstrip("0"), country + number}
-    agree(desk, 3, "1 company has records that do not fit", "`firmlake redrive` asks again")
-    assert query(desk.folders, "SELECT company_number FROM rejects") == [(number,)]
-    desk.service.reject = set()
-    assert desk.call("redrive")[0] == 0
-    all_is_well(desk)
-
-
-@pytest.mark.slow
-def test_cause_the_credits_ran_out(desk):
-    desk.service.allowed_credits = 0
-    agree(desk, 4, "credits are used up", "Add credits and run again")
-    desk.service.allowed_credits = None
-    assert desk.run()[0] == 0
-    all_is_well(desk)
-
-
-@pytest.mark.parametrize("budget", [0, *slow(10)])
-def test_cause_the_budget_of_credits(desk, budget):
-    left = COUNT - budget
-    said = agree(
-        desk,
-        4,
-        f"run.max_credits = {budget} leaves out {left} companies",
-        "list.csv again",
-        "--max-credits",
-        str(budget),
-    )
-    assert budget or "set run.max_credits higher" in said
-    while desk.run("--max-credits", str(budget or COUNT))[0] == 4:
-        pass
-    all_is_well(desk)
-
-
-@pytest.mark.slow
-def test_cause_the_budget_of_requests(desk):
-    agree(desk, 4, "run.max_requests = 1 is used up", "Run again to continue", "--max-requests", "1")
-    assert desk.run()[0] == 0
-    all_is_well(desk)
-
-
-@pytest.mark.slow
-def test_cause_the_service_wants_a_pause(desk):
-    desk.service.headers = {"Retry-After": "7200"}
-    desk.service.broken = dict.fromkeys(DATASETS, 429)
-    agree(desk, 4, "a pause of 120 minutes", "Run again after that")
-    desk.service.broken, desk.service.headers = {}, {}
-    assert desk.run()[0] == 0
-    all_is_well(desk)
-
-
-def test_cause_the_token_is_refused(desk):
-    desk.service.broken = dict.fromkeys(DATASETS, 401)
-    agree(desk, 5, "does not accept the token", "Get a valid token")
-    desk.service.broken = {}
-    assert desk.run()[0] == 0
-    all_is_well(desk)
-
-
-@pytest.mark.slow
-def test_cause_a_field_vanished(desk):
-    assert desk.run()[0] == 0
-    rows = query(desk.folders, "FROM financials ORDER BY ALL")
-    desk.service.lost = {"healthIndicator"}
-    least = ["--refresh", "--set", "run.vanished_records_min=5"]
-    agree(desk, 6, "financials records no longer have healthIndicator", "list.csv again once the service sends", *least)
-    assert desk.status()["refused"][0][1] == "list.csv"
-    assert query(desk.folders, "FROM financials ORDER BY ALL") == rows
-    desk.service.lost = set()
-    assert desk.run("--refresh")[0] == 0
-    all_is_well(desk)
-
-
-@pytest.mark.slow
-def test_cause_a_field_vanished_for_good(desk):
-    """What is named as the other way out publishes the same answers without a request."""
-    assert desk.run()[0] == 0
-    desk.service.lost = {"healthIndicator"}
-    least = ["--refresh", "--set", "run.vanished_records_min=5"]
-    agree(
-        desk, 6, "financials records no longer have healthIndicator", "run.vanished_share_max=1 publishes run", *least
-    )
+@pytest.mark.parametrize("cause", [*_BY_DEFAULT, *slow(*(name for name in CAUSES if name not in _BY_DEFAULT))])
+def test_whoever_asks_hears_the_same_cause_and_the_advice_works(desk, cause):
+    wrong, options, code, text, advice, way_out = CAUSES[cause]
+    if "lost" in wrong:
+        assert desk.run()[0] == 0
+    rows = query(desk.folders, "FROM financials ORDER BY ALL") if "lost" in wrong else []
+    usual = {name: getattr(desk.service, name) for name in wrong}
+    for name, value in wrong.items():
+        setattr(desk.service, name, value)
+    ended, _, said = desk.run(*options)
+    assert ended == code, said
+    status = desk.status()
+    assert text in said, said
+    assert advice in said, said
+    assert advice in status["next_step"]
+    if code == 3:
+        reasons = query(desk.folders, "SELECT DISTINCT reason FROM dead_letters")
+        assert {(reason,) for _, reason, _ in status["parked"]} == set(reasons) or cause == "a record was rejected"
+    if code == 6:
+        assert status["refused"][0][1] == "list.csv"
+        assert query(desk.folders, "FROM financials ORDER BY ALL") == rows
+    publishes_what_landed = bool(way_out) and way_out != REDRIVE
+    for name, value in usual.items():
+        setattr(desk.service, name, value)
     before = desk.service.requests.total()
-    assert desk.run("--set", "run.vanished_share_max=1")[0] == 0
-    assert desk.service.requests.total() == before
-    assert query(desk.folders, "SELECT count(*) FROM financials WHERE health_indicator IS NULL") == [(COUNT,)]
+    refresh = options[:1] if code == 6 and not way_out else ()
+    ended, _, said = desk.call("redrive") if way_out == REDRIVE else desk.run(*way_out, *refresh)
+    assert ended == 0, said
+    assert not publishes_what_landed or desk.service.requests.total() == before
     all_is_well(desk)
 
 
@@ -333,8 +234,11 @@ def test_cause_the_store_of_the_throttle_is_away(desk, monkeypatch):
 @pytest.mark.slow
 def test_an_unfinished_step_outward_names_the_list_and_the_option(desk):
     with_steps = ["--expand", "lookalikes", "--depth", "1"]
-    agree(desk, 4, "leaves out 1 company", "run list.csv again with --expand lookalikes --depth 1",
-          *with_steps, "--max-credits", str(COUNT))  # fmt: skip
+    code, _, said = desk.run(*with_steps, "--max-credits", str(COUNT))
+    assert (code, "leaves out 1 company" in said) == (4, True), said
+    advice = "run list.csv again with --expand lookalikes --depth 1"
+    assert advice in said
+    assert advice in desk.status()["next_step"]
     assert desk.run(*with_steps)[0] == 0
     assert desk.status()["next_step"] == "Nothing to do"
 

@@ -173,17 +173,6 @@ def test_a_gate_may_compare_with_the_generation_published_last(desk):
     assert desk.run("--refresh")[0] == 0
 
 
-def test_measures_of_every_generation_are_kept(desk):
-    desk.run()
-    desk.run("--refresh")
-    rows = desk.call("query", "FROM generation_quality ORDER BY ALL", "--format", "json")[1]
-    of_gate = [(row["generation"], row["value"]) for row in json.loads(rows) if row["kind"] == "gate"]
-    assert of_gate == [(1, 100), (2, 100)]
-    assert {row["kind"] for row in json.loads(rows)} == {"gate", "fill", "findings"}
-    desk.call("report")
-    assert "Gates by generation" in (desk.folders.data / "report.html").read_text()
-
-
 def test_the_published_generation_outlives_any_number_of_held_ones(desk):
     hold_second(desk)
     for _ in range(2):
@@ -191,13 +180,6 @@ def test_the_published_generation_outlives_any_number_of_held_ones(desk):
     assert files(desk) == ["gen_000001.duckdb", "held_000004.duckdb"]
     assert desk.call("prune", "--generations", "1")[0] == 0
     assert files(desk) == ["gen_000001.duckdb", "held_000004.duckdb"]
-
-
-def test_what_changes_no_company_leaves_it_held(desk):
-    hold_second(desk)
-    assert desk.call("list", "rename", "list", "other")[0] == 0
-    assert files(desk) == ["gen_000001.duckdb", "held_000003.duckdb"]
-    assert "Found" in desk.status()["held"]
 
 
 def test_replay_and_verify_reach_it(desk):
@@ -236,18 +218,3 @@ def test_after_a_kill_before_the_link_is_set_nothing_is_asked_again(desk, monkey
         assert desk.call("redrive")[0] == 0
     assert (companies(desk), len(desk.service.charged)) == (2 * COUNT, paid)
     assert not [name for name in files(desk) if name.startswith("held")]
-
-
-def test_a_wrong_gate_is_refused_before_any_request(desk):
-    desk.gates.write_text(FOUND.replace("95 %", "a lot"))
-    code, _, said = desk.run()
-    assert (code, sum(desk.service.requests.values())) == (2, 0)
-    assert "gates.toml, rule found: publish_if" in said
-    assert desk.call("plan", str(desk.list))[0] == 2
-
-
-def test_a_gate_for_a_list_that_is_not_there_yet_passes(desk):
-    desk.gates.write_text(FOUND + 'list = "customers"\n')
-    silence(desk, 0, 10)
-    assert desk.run()[0] == 3
-    assert desk.run("--list-name", "Customers")[0] == 8

@@ -81,15 +81,6 @@ def test_a_company_is_closing_in_the_last_days_of_its_window_and_a_weekly_schedu
     assert not closing(held(30 * DAY - 11 * HOUR, free=7)), "its window might end during the run"
 
 
-def test_without_a_warehouse_nothing_is_held(folders):
-    held = held_at(folders, NOON)
-    assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
-    assert held.state.columns == [
-        "company", "dataset", "is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred", "expected_count",
-        "is_bought", "is_not_found",
-    ]  # fmt: skip
-
-
 def test_answers_are_fresh_for_so_many_days_and_failures_never(held):
     assert fresh(held(DAY)) == {ACME: True, BOLT: True, CIRC: False, NEW: False}
     assert fresh(held(30 * DAY - MINUTE))[BOLT] is True
@@ -111,12 +102,6 @@ def test_companies_that_are_not_found_because_answers_left_them_out_are_known_by
     left_out = named(held_at(folders, NOON).state.filter("is_left_out"))
     assert left_out.select("company_number", "dataset").rows() == [(NEW.company_number, "lookalikes")]
     assert held_at(folders, NOON, 0).state.filter("is_left_out").is_empty(), "every company is asked for"
-
-
-def test_rejected_records_are_expected_again(held):
-    rows = named(held(DAY).state).select("country", "company_number", "expected_count").iter_rows()
-    expected = {Company(*row[:2]): row[2] for row in rows}
-    assert expected == {ACME: 3, BOLT: None, CIRC: None, NEW: None}
 
 
 def test_only_companies_found_are_paid_for_as_long_as_a_run_may_last(held):
@@ -173,13 +158,6 @@ def test_status_of_an_empty_folder_says_how_to_begin(folders):
     assert status.last_run is None
     assert "firmlake run" in status.next_step
     assert not folders.data.exists(), "nothing is made by looking"
-
-
-def test_status_says_if_there_is_nothing_to_do(folders):
-    run = make_run(folders, [ACME], ["lookalikes"])
-    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
-    publish_landed(run)
-    assert read_status(folders).next_step.startswith("Nothing")
 
 
 def test_status_tells_how_work_failed_until_a_run_is_published(folders):
@@ -268,9 +246,3 @@ def test_clocks_that_differ_by_minutes_are_ordinary(folders, now):
     publish_ahead(folders)
     held = held_at(folders, now)
     assert (held.state["is_fresh"].to_list(), held.paid.height, held.ahead) == ([True], 1, None)
-
-
-@pytest.mark.parametrize("now", [AHEAD - timedelta(minutes=5), AHEAD, AHEAD + DAY])
-def test_nothing_is_fresh_for_a_refresh(folders, now):
-    publish_ahead(folders)
-    assert held_at(folders, now, 0).state["is_fresh"].to_list() == [False]

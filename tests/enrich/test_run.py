@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.errors import AuthorizationError, DriftError, FirmlakeError, SettingsError, SomeFailedError, Stopped
+from firmlake.core.errors import AuthorizationError, DriftError, SettingsError, Stopped
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.observer import Observer
-from firmlake.enrich.run import enrich, redrive, shortfall
-from firmlake.enrich.shards import _one_by_one
+from firmlake.enrich.run import enrich, shortfall
 from firmlake_sandbox import Sandbox
 from other_service import start_other_service
 from support import UNASKED
@@ -82,20 +81,6 @@ def test_every_step_is_named_once_and_each_shard_is_staged_after_it_is_fetched(s
     assert shortfall([published]) is None
 
 
-@pytest.mark.slow
-def test_what_a_budget_leaves_out_is_staged_too_and_the_next_call_goes_on(settings, companies, sandbox):
-    seen = Recording()
-    (first,) = enrich(settings(run__max_requests=3), companies, "a test", seen)
-    assert seen.steps[-1] == "publish"
-    assert {f"stage shard {n}" for n in (1, 2, 3)} <= set(seen.steps)
-    error = shortfall([first])
-    assert isinstance(error, Stopped)
-    assert "stopped: " in str(error)
-    (second,) = enrich(settings(), companies, "a test")
-    assert second.outcome.outcome == "done"
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-
-
 def test_a_step_that_fails_ends_the_run_before_it_is_published(settings, companies):
     seen = Recording("stage shard 2")
     with pytest.raises(AuthorizationError, match="Refused"):
@@ -132,17 +117,6 @@ class Budgets(Observer):
 
 
 @pytest.mark.slow
-def test_a_step_outward_has_what_the_list_was_charged_less(settings, companies):
-    """By the service, which may charge more than our ledger expects."""
-    budgets = Budgets()
-    with start_other_service() as service:
-        service.headers = {"X-Credits-Charged": "10"}  # for each of three requests, 12 companies together
-        values = {"api__base_url": service.base_url, "run__expand": "lookalikes", "run__shard_companies": 20}
-        enrich(settings(**values, run__max_credits=33), companies, "a test", budgets)
-    assert budgets.seen == [33, 3]
-
-
-@pytest.mark.slow
 def test_a_step_outward_has_what_earlier_attempts_of_the_list_were_charged_less(settings, companies):
     budgets = Budgets()
     with start_other_service() as service:
@@ -160,46 +134,3 @@ def test_a_step_outward_has_what_earlier_attempts_of_the_list_were_charged_less(
             enrich(settings(**values, contract__new_fields="financials.*=freeze"), companies, "a test", budgets)
         enrich(settings(**values, run__expand="lookalikes"), companies, "a test", budgets)
     assert budgets.seen == [70, 40, 10]
-
-
-@pytest.mark.slow
-def test_redrive_asks_only_for_what_failed_and_for_nobody_where_nothing_did(settings, companies, sandbox):
-    country, number = firmlake_sandbox.sample_numbers(12)[0]
-    poison = {"kind": "status", "endpoint": "lookalikes", "companies": [country + number], "status": 500}
-    sandbox.set_faults([poison])
-    (first,) = enrich(settings(), companies, "a test")
-    assert isinstance(shortfall([first]), SomeFailedError)
-    sandbox.set_faults([])
-    (second,) = redrive(settings(), "a test")
-    assert (second.summary.target_count, second.outcome.outcome) == (1, "done")
-    seen = Recording()
-    assert redrive(settings(), "a test", seen) == []
-    assert (seen.plans, seen.steps) == ([("", 0)], ["plan"])
-
-
-def test_after_a_failure_no_other_shard_begins():
-    stop, begun = threading.Event(), []
-
-    def work(shard: int) -> None:
-        begun.append(shard)
-        if shard == 2:
-            raise FirmlakeError("The service is down")
-
-    with pytest.raises(FirmlakeError, match="The service is down"):
-        _one_by_one(work, range(1, 9), stop)
-    assert begun == [1, 2]
-    assert stop.is_set()
-
-
-def test_a_shard_that_stops_lets_the_others_go_on():
-    done = []
-
-    def work(shard: int) -> None:
-        if shard == 2:
-            raise Stopped("No credits")
-        done.append(shard)
-
-    stopped = _one_by_one(work, range(1, 5), threading.Event())
-    assert stopped
-    assert stopped.message == "No credits"
-    assert done == [1, 3, 4]

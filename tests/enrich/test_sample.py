@@ -36,23 +36,3 @@ def test_the_next_sample_is_of_the_next_companies_and_the_whole_run_buys_only_th
     assert whole.code == 0
     assert (whole.content["target_count"], lake.ledger()["companies_charged_again"]) == (20, 0)
     assert lake.run("--sample", "5").code == 0, "nobody is left to ask"
-
-
-@pytest.mark.slow
-def test_a_sample_larger_than_the_list_is_the_list(lake: Lake) -> None:
-    assert lake.run("--sample", "500").code == 0
-    assert lake.query("SELECT count(*) FROM companies") == [(30,)]
-
-
-@pytest.mark.slow
-def test_a_budget_holds_for_a_sample_too(lake: Lake) -> None:
-    run = lake.run("--sample", "10", "--max-credits", "4")
-    assert run.code == 4
-    assert lake.ledger()["credits_charged"] <= 4
-    assert lake.run("--sample", "10").code == 0
-    assert lake.query("SELECT count(*) FROM companies WHERE paid_at IS NOT NULL") <= [(14,)]
-    assert lake.ledger()["companies_charged_again"] == 0
-
-
-def test_a_sample_that_is_no_number_is_refused(lake: Lake) -> None:
-    assert lake.run("--sample", "some").code == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import msgspec
 import polars as pl
 import pytest
 from hypothesis import given
@@ -133,10 +132,6 @@ def test_what_is_known_to_be_left_is_packed_by_length():
     ]  # fmt: skip
 
 
-def test_nothing_wanted_is_nothing_asked():
-    assert all(plan_pages(ApiSettings(), dataset, []) == [] for dataset in DATASETS)
-
-
 # --- few requests ----------------------------------------------------------------------------------------------------
 
 
@@ -148,10 +143,6 @@ def count_requests(api, totals, expected=()):
 
 def test_full_history_takes_at_most_39_requests_for_1000_companies():
     assert count_requests(ApiSettings(), totals_of(COMPANIES)) / 5 <= 39
-
-
-def test_without_a_cap_on_records_it_takes_30():
-    assert count_requests(ApiSettings(records_per_request=0), totals_of(COMPANIES)) / 5 == 30
 
 
 @pytest.mark.parametrize("weeks", [0, 4, 13, 52])
@@ -213,26 +204,7 @@ def test_what_a_budget_of_requests_leaves_to_the_next_run_is_said():
     assert estimate(ApiSettings(), targets, [], max_requests=10**6).left_out_count == whole.left_out_count == 0
 
 
-def test_credits_are_companies_outside_their_window():
-    paid = paid_for(COMPANIES[:10])
-    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), paid, max_credits=-1, shard_companies=10)
-    assert estimate(ApiSettings(), targets, []).credit_count == 15
-
-
-def test_what_a_budget_leaves_out_costs_nothing():
-    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), paid_for(), max_credits=0, shard_companies=10)
-    assert estimate(ApiSettings(), targets, []) == ({}, 0, 0.0, 0, 0)
-
-
 # --- targets ---------------------------------------------------------------------------------------------------------
-
-
-def test_every_company_is_asked_for_each_dataset_in_list_order():
-    targets = targets_of(COMPANIES[:7], shard_companies=3)
-    assert targets.select("country", "company_number", "dataset").rows() == [
-        (*company, dataset) for company in COMPANIES[:7] for dataset in DATASETS
-    ]
-    assert targets["shard"].to_list() == [1] * 9 + [2] * 9 + [3] * 3
 
 
 def test_what_is_fresh_is_left_alone():
@@ -315,9 +287,3 @@ def test_a_budget_buys_the_first_and_never_leaves_out_what_is_paid_for(flags, bu
     assert sorted(sizes) == list(range(1, len(sizes) + 1))
     assert {sizes[shard] for shard in sorted(sizes)[:-1]} <= {shard_companies}, "all are full but the last"
     assert max(sizes.values(), default=0) <= shard_companies
-
-
-def test_settings_alone_say_how_requests_are_shaped():
-    api = msgspec.structs.replace(ApiSettings(), companies_per_request=7, records_per_request=21, page_limit_max=2)
-    [first, *_] = plan_pages(api, PAGED, [Wanted(company) for company in COMPANIES[:20]])
-    assert (len(first.companies), first.limit) == (7, 2)

@@ -45,12 +45,6 @@ def test_json_says_that_nothing_was_loaded_and_what_is_fresh(desk):
     assert summary["datasets"]["financials"] == {"fresh": COUNT}
 
 
-def test_out_is_written(desk, tmp_path):
-    desk.run()
-    assert desk.run("--out", str(tmp_path / "out.csv"))[0] == 0
-    assert len((tmp_path / "out.csv").read_text().splitlines()) == COUNT + 1
-
-
 def test_status_has_its_outcome_for_its_list_and_a_failure_before_it_is_over(desk):
     desk.run()
     first = desk.status()["lists"][0]["last_run"]
@@ -85,18 +79,6 @@ def test_a_line_or_a_setting_or_a_rule_that_changed_is_loaded(desk, tmp_path):
             code, _, said = desk.run(*options)
             assert code == 0, said
             assert generations(desk)[-1] == f"gen_{number:06}.duckdb"
-
-
-def test_rules_of_another_list_are_undone(desk, tmp_path):
-    rules = tmp_path / "rules.toml"
-    rules.write_text(RULES)
-    with_rules = ("--set", f"paths.alert_rules={rules}")
-    desk.run(*with_rules)
-    rules.write_text("")
-    desk.run("--list-name", "other", *with_rules)
-    rules.write_text(RULES)
-    desk.run(*with_rules)
-    assert generations(desk)[-1] == "gen_000003.duckdb"
 
 
 def test_companies_that_the_same_budget_leaves_out_again_are_nothing_new(desk):
