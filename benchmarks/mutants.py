@@ -126,7 +126,7 @@ class Suite:
             settings = file.with_suffix(".ini")
             settings.write_text(f"[run]\nsource = src,flows\ndata_file = {self._data}\n")
             options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", "--timeout=900"]
-            part = ["-n", "0", self._part] if self._part else ["-n", "2"]
+            part = ["-n", "1", self._part] if self._part else ["-n", "2"]
             self.pytest(*part, *options, MUTANTS_SECONDS=str(file))
         seconds: dict[str, float] = json.loads(file.read_text())
         return seconds

@@ -13,7 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import Mock
@@ -41,19 +41,6 @@ class Result(NamedTuple):
 
 
 Call = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def _running() -> Iterator[firmlake_sandbox.Sandbox]:
-    with firmlake_sandbox.start(requests_per_minute=0) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
-def sandbox(_running: firmlake_sandbox.Sandbox) -> firmlake_sandbox.Sandbox:
-    _running.reset()
-    _running.set_options(credits=1_000_000, week=0)
-    return _running
 
 
 @pytest.fixture
@@ -118,28 +105,6 @@ def test_the_json_of_a_run_has_the_same_keys_where_there_is_nothing_to_fetch(cal
         )
 
 
-@pytest.mark.slow
-def test_a_rerun_asks_for_nothing_and_is_done(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    call("run", "list.csv")
-    before = sandbox.ledger()["summary"]["requests"]
-    result = call("run", "list.csv", "--json")
-    assert result.code == 0
-    assert result.content["request_count"] == 0
-    assert sandbox.ledger()["summary"]["requests"] == before
-    assert {counts["fresh"] for counts in result.content["datasets"].values()} == {len(NUMBERS)}
-
-
-@pytest.mark.slow
-def test_refresh_asks_again_and_costs_nothing_inside_the_window(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    call("run", "list.csv")
-    planned = call("plan", "list.csv", "--refresh", "--json").content
-    assert planned["credits"] < 20  # only those not found were not paid for
-    again = call("run", "list.csv", "--refresh", "--json").content
-    assert again["request_count"] > 0
-    assert again["changed_company_count"] == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-
-
 def test_plan_sends_and_writes_nothing(call: Call, sandbox: firmlake_sandbox.Sandbox, tmp_path: Path):
     result = call("plan", "list.csv", "--json")
     assert result.code == 0
@@ -158,51 +123,52 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
     assert call("run", "list.csv").code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["run", "absent.csv"], "absent.csv"),
-        (["run", "."], "folder"),
-        (["run", "list.csv", "--set", "api.thread=2"], "Did you mean api.threads"),
-        (["run", "list.csv", "--set", "api.threads"], "KEY=VALUE"),
-        (["run", "list.csv", "--max-credits", "few"], "run.max_credits (--max-credits)"),
-        (["run", "list.csv", "--max-credits", "1", "--set", "run.max_credits=x"], "(--set run.max_credits)"),
-        (["prune", "--generations", "few"], "run.keep_generations (firmlake prune)"),
-        (["run", "list.csv", "--depth", "2"], "--expand"),
-        (["run", "list.csv", "--set", "api.base_url="], "No service is named"),
-        (["run", "list.csv", "--set", "api.base_url=http://example.com"], "https"),
-        (["company", "BE", "0403227516"], "check digit"),
-        (["company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
-        (["changes", "--company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
-        (["query", "SELECT 1"], "The data folder"),
-        (["run", os.fsdecode(b"klant\xe9n.csv")], r"klant\xe9n.csv is not valid UTF-8. Rename"),
-        (["run", "list.csv", "--data", os.fsdecode(b"\xe9")], r"\xe9 is not valid UTF-8. Rename"),
-        (["run", "list.csv", "--set", os.fsdecode(b"paths.data=\xe9")], r"paths.data=\xe9 is not valid UTF-8. Rename"),
-    ],
-)
-def test_a_mistake_of_the_caller_is_one_line_and_costs_no_request(call: Call, sandbox, arguments, named):
-    result = call(*arguments)
+MISTAKES = {
+    "run absent.csv": "absent.csv",
+    "run .": "folder",
+    "run list.csv --set api.thread=2": "Did you mean api.threads",
+    "run list.csv --set api.threads": "KEY=VALUE",
+    "run list.csv --max-credits few": "run.max_credits (--max-credits)",
+    "run list.csv --max-credits 1 --set run.max_credits=x": "(--set run.max_credits)",
+    "run list.csv --sample some": "",
+    "run list.csv --depth 2": "--expand",
+    "run list.csv --set api.base_url=": "No service is named",
+    "run list.csv --set api.base_url=http://example.com": "https",
+    "run list.csv --set run.time_zone=Europe/Nowhere": "run.time_zone",
+    "run list.csv --out back.doc": "cannot be written as .doc",
+    "plan list.csv --set run.credit_price=0.12": "",
+    "prune --generations few": "run.keep_generations (firmlake prune)",
+    "company BE 0403227516": "check digit",
+    "company 0403227515": "'0403227515' does not begin with BE, NL or FR",
+    "changes --company 0403227515": "'0403227515' does not begin with BE, NL or FR",
+    "query 'SELECT 1'": "The data folder",
+    "export": "No export target is named. Run `firmlake export FOLDER --data ",
+    "export out --table nothing": "",
+    "contacts plan absent.csv --list 1002": "absent.csv",
+    "verify --files --forgotten": "",
+    os.fsdecode(b"run klant\xe9n.csv"): r"klant\xe9n.csv is not valid UTF-8. Rename",
+    os.fsdecode(b"run list.csv --data \xe9"): r"\xe9 is not valid UTF-8. Rename",
+    os.fsdecode(b"run list.csv --set paths.data=\xe9"): r"paths.data=\xe9 is not valid UTF-8. Rename",
+}
+"""What is typed, and what the line that follows names."""
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_a_mistake_of_the_caller_is_one_line_with_exit_code_2_and_costs_no_request(call: Call, sandbox, typed):
+    result = call(*shlex.split(typed))
     assert result.code == 2
-    assert named in result.err
+    assert MISTAKES[typed] in result.err
+    assert result.err.splitlines()[-1].startswith("firmlake: ")
     assert sandbox.ledger()["summary"]["requests"] == 0
+    assert not Path("data").exists() or not list(Path("data").glob("landing/run=*"))
+    told = call(*shlex.split(typed), "--json")
+    assert told.content["exit_code"] == 2
 
 
-def test_a_current_folder_that_is_not_utf_8_is_refused_since_other_paths_start_there(call: Call, sandbox, monkeypatch):
-    folder = Path(os.fsdecode(b"klant\xe9n"))
-    folder.mkdir()
-    shutil.copy("list.csv", folder)
-    monkeypatch.chdir(folder)
-    result = call("run", "list.csv")
-    assert (result.code, r"klant\xe9n is not valid UTF-8. Rename" in result.err) == (2, True)
-    assert sandbox.ledger()["summary"]["requests"] == 0
-
-
-def test_a_missing_token_is_exit_2_before_any_request(call: Call, sandbox, monkeypatch):
+def test_a_missing_token_is_a_mistake_too(call: Call, sandbox, monkeypatch):
     monkeypatch.delenv("FIRMLAKE_API_TOKEN")
     result = call("run", "list.csv")
-    assert result.code == 2
-    assert "FIRMLAKE_API_TOKEN" in result.err
-    assert not Path("data").exists() or not list(Path("data").glob("landing/run=*"))
+    assert (result.code, "FIRMLAKE_API_TOKEN" in result.err, sandbox.ledger()["summary"]["requests"]) == (2, True, 0)
 
 
 def test_a_company_that_fails_is_exit_3_and_named(call: Call, sandbox: firmlake_sandbox.Sandbox):
@@ -258,40 +224,6 @@ def test_a_budget_also_counts_credits_that_the_service_charges_against_our_ledge
     assert (result.code, "more than the" in result.err) == (4, True)
     assert 120 < sandbox.ledger()["summary"]["credits_charged"] - paid <= most
     assert call("verify").code == 0
-
-
-@pytest.mark.slow
-def test_a_refresh_that_the_budget_leaves_out_is_made_by_the_next_run(call: Call, sandbox):
-    assert call("run", "list.csv").code == 0
-    left_out = call("run", "list.csv", "--refresh", "--max-credits", "0", "--json")
-    count = left_out.content["datasets"]["financials"].get("waiting", 0)
-    assert (left_out.code, count > 0) == (4, True), "a company that is not found costs nothing, and is never paid for"
-    assert call("plan", "list.csv", "--json").content["target_count"] == count
-    assert call("run", "list.csv").code == 0
-    assert "waiting" not in call("status", "--json").content["companies"]["financials"]
-
-
-@pytest.mark.slow
-def test_a_budget_of_requests_is_exit_4_and_never_exceeded(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    planned = call("plan", "list.csv", "--max-requests", "4", "--json").content
-    assert planned["left_out_requests"] == sum(planned["requests"].values()) - 4
-    assert "Left to the next run by run.max_requests" in call("plan", "list.csv", "--max-requests", "4").out
-    result = call("run", "list.csv", "--max-requests", "4", "--json")
-    assert result.code == 4
-    assert sandbox.ledger()["summary"]["requests"] == 4
-    assert call("run", "list.csv").code == 0
-
-
-@pytest.mark.slow
-def test_running_out_of_credits_is_exit_4_and_keeps_what_was_bought(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    sandbox.set_options(credits=120)
-    result = call("run", "list.csv", "--json")
-    assert result.code == 4
-    assert result.content["datasets"]["financials"]["reported"] > 0
-    assert "credits" in result.err
-    sandbox.set_options(credits=1_000_000)
-    assert call("run", "list.csv").code == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 
 
 def test_a_wrong_token_is_exit_5_and_one_request(call: Call, sandbox: firmlake_sandbox.Sandbox, monkeypatch):
@@ -356,17 +288,6 @@ def test_the_last_line_on_stderr_says_what_happened_also_with_out(call: Call):
     )
 
 
-def test_what_a_list_left_undone_is_told_after_another_list_has_run(call: Call):
-    write_few(6, "north.csv")
-    write_few(2, "south.csv")
-    assert call("run", "north.csv", "--max-credits", "3").code == 4
-    assert call("run", "south.csv").code == 0
-    status = call("status", "--json").content
-    assert [(each["name"], each["exit_code"]) for each in status["lists"]] == [("north", 4), ("south", 0)]
-    assert status["next_step"].startswith("For north: ")
-    assert re.search(r"north .* stopped ", call("status").out)
-
-
 ELEMENT = '{"countryCode": "{country}", "companyNumber": "{number}"}'
 PAGE = ', "limit": {limit}, "offset": {offset}'
 FIRMS = {
@@ -409,26 +330,6 @@ def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accep
     assert {("vanished_field", "profitability.revenue"), ("new_field", "profitability.revenueV2")} <= kinds
 
 
-@pytest.mark.slow
-def test_a_run_that_was_refused_for_a_lost_field_does_not_stand_in_the_way_of_the_next(call: Call, sandbox):
-    write_few(20)
-    assert call("run", "few.csv").code == 0
-    sandbox.set_faults([{"kind": "drift", "field": "revenue", "change": "vanished", "count": 0}])
-    assert call("run", "few.csv", "--refresh").code == 6
-    status = call("status", "--json").content
-    assert (status["unfinished"], len(status["refused"])) == ([], 1)
-    assert "run.vanished_share_max" in status["next_step"]
-    assert "revenue" in call("status").out
-    sandbox.set_faults([])
-    result = call("run", "few.csv", "--refresh", "--json")
-    assert (result.code, result.content["datasets"]["financials"].get("waiting")) == (0, None)
-    status = call("status", "--json").content
-    assert (status["refused"], status["next_step"]) == ([], "Nothing to do")
-    assert call("replay").code == 0
-    assert call("query", "SELECT count(*) AS n FROM runs", "--json").content == [{"n": 2}]
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-
-
 def test_a_folder_in_use_is_exit_7_and_names_the_holder(call: Call):
     with lock(Folders(Path("data")), "firmlake run of somebody else"):
         result = call("run", "list.csv")
@@ -460,16 +361,6 @@ def test_a_signal_ends_a_run_in_time_and_the_next_one_goes_on(environment, sandb
     assert result.code == 0
     assert "Continuing run" in result.err
     assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"]
-
-
-@pytest.mark.slow
-def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: Call, sandbox, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setenv("FIRMLAKE_API_TOKEN", "wrong")
-        assert call("run", "list.csv").code == 5
-    assert call("run", "list.csv", "--max-credits", "120").code == 4
-    assert 100 < sandbox.ledger()["summary"]["credits_charged"] <= 120
-    assert call("run", "list.csv", "--max-credits", str(len(NUMBERS))).code == 0
 
 
 @pytest.mark.slow
@@ -512,45 +403,6 @@ def test_a_run_that_ended_is_published_before_another_version_of_its_list(
     assert [row["outcome"] for row in outcomes] == ["done"] * (1 + is_complete), "what ended is not taken up"
 
 
-@pytest.mark.slow
-def test_a_sample_leaves_the_unfinished_run_of_its_list_alone(call: Call, sandbox):
-    write_few(130)
-    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
-    assert call("run", "few.csv").code == 5
-    assert call("plan", "few.csv", "--sample", "5", "--json").content["continues_run"] is None
-    assert call("run", "few.csv", "--sample", "5").code == 0
-    (unfinished,) = call("status", "--json").content["unfinished"]
-    assert call("plan", "few.csv", "--json").content["continues_run"] in unfinished
-
-
-@pytest.mark.slow
-def test_drift_in_a_run_that_is_taken_up_costs_the_new_list_one_call(call: Call, sandbox):
-    write_few(130)
-    assert call("run", "few.csv").code == 0
-    vanished = {"kind": "drift", "endpoint": "financials", "field": "healthIndicator", "change": "vanished", "count": 0}
-    sandbox.set_faults([vanished, {"kind": "status", "status": 401, "nth": [4]}])
-    assert call("run", "few.csv", "--refresh").code == 5
-    sandbox.set_faults([])
-    write_few(120)
-    assert call("run", "few.csv").code == 6
-    assert call("plan", "few.csv", "--json").content["continues_run"] is None
-    assert call("run", "few.csv").code == 0
-    assert call("status", "--json").content["unfinished"] == []
-
-
-@pytest.mark.slow
-def test_a_plan_prices_what_a_budget_leaves_of_an_unfinished_run(call: Call, sandbox):
-    write_few(130)
-    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [2]}])
-    assert call("run", "few.csv", "--set", "api.threads=1").code == 5
-    paid = sandbox.ledger()["summary"]["credits_charged"]
-    budget = str(paid + 5)  # of the run as a whole
-    plan = call("plan", "few.csv", "--max-credits", budget, "--json").content
-    assert (plan["credits"], plan["waiting_count"], bool(plan["continues_run"])) == (5, 125 - paid, True)
-    assert call("run", "few.csv", "--max-credits", budget).code == 4
-    assert sandbox.ledger()["summary"]["credits_charged"] <= paid + 5
-
-
 @pytest.mark.reliability
 def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(20)
@@ -572,47 +424,6 @@ def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call,
     assert after["credit_count"] == sandbox.ledger()["summary"]["credits_charged"]
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
     assert call("verify").code == 0
-
-
-@pytest.mark.slow
-def test_what_is_left_of_an_unfinished_run_is_priced(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    write_few(130, "many.csv")
-    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
-    assert call("run", "many.csv").code == 5
-    before = sandbox.ledger()["summary"]
-    plan = call("plan", "many.csv", "--json").content
-    assert plan["continues_run"]
-    told = call("plan", "many.csv").out
-    assert "Still to fetch" in told
-    assert f"has spent {plan['credits_before']} credits" in told
-    assert plan["credits_before"] == before["credits_charged"]
-    result = call("run", "many.csv", "--max-credits", str(plan["credits_before"] + plan["credits"]))
-    assert (result.code, "Still to fetch" in result.err) == (0, True)
-    after = sandbox.ledger()["summary"]
-    assert abs(sum(plan["requests"].values()) - (after["requests"] - before["requests"])) <= 1
-    assert 0 <= plan["credits"] - (after["credits_charged"] - before["credits_charged"]) < 10, "some are not found"
-
-
-@pytest.mark.reliability
-def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Call, sandbox):
-    write_few(10)
-    write_few(12, "more.csv")
-    assert call("run", "few.csv").code == 0
-    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [1]}])
-    assert call("run", "more.csv").code == 5
-    assert call("plan", "more.csv", "--json").content["target_count"] == 2
-    result = call("run", "more.csv", "--refresh", "--json")
-    assert (result.code, result.content["target_count"]) == (0, 12)
-    assert call("status", "--json").content["next_step"] == "Nothing to do"
-
-
-@pytest.mark.reliability
-def test_short_histories_are_no_picture_of_those_that_wait(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    assert call("run", "list.csv", "--max-requests", "5").code == 4
-    before = sandbox.ledger()["summary"]["requests"]
-    planned = sum(call("plan", "list.csv", "--json").content["requests"].values())
-    assert call("run", "list.csv").code == 0
-    assert abs(planned - (sandbox.ledger()["summary"]["requests"] - before)) <= 2
 
 
 def test_steps_that_nobody_knows_yet_are_in_the_plan(call: Call):
@@ -647,12 +458,6 @@ def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, 
     assert "nobody" not in again.err
     assert sandbox.ledger()["summary"]["requests"] == requests, "everybody one step away is fresh"
     assert call("run", "few.csv", "--expand", "parents", "--set", "run.datasets=financials").code == 2
-
-
-def test_json_errors_name_what_to_do(call: Call):
-    result = call("run", "absent.csv", "--json")
-    assert result.content["exit_code"] == 2
-    assert result.content["next_step"]
 
 
 @pytest.mark.slow
@@ -742,20 +547,6 @@ def interrupt(call: Call, sandbox: firmlake_sandbox.Sandbox, *arguments: str) ->
     return run
 
 
-@pytest.mark.slow
-def test_status_and_metrics_and_plan_count_the_credits_of_unfinished_runs(call: Call, sandbox):
-    interrupt(call, sandbox)
-    paid = sandbox.ledger()["summary"]["credits_charged"]
-    assert call("status", "--metrics", "m.prom", "--json").content["bill"]["spent"] == paid > 90
-    assert f"firmlake_month_credits {paid}\n" in Path("m.prom").read_text()
-    write_few(2)
-    assert call("run", "few.csv").code == 0
-    assert call("status", "--json").content["bill"]["spent"] == paid, "few.csv has companies that are paid for"
-    assert call("plan", "few.csv", "--json").content["bill"]["spent"] == paid
-    assert call("run", "list.csv").code == 0
-    assert call("status", "--json").content["bill"]["spent"] == sandbox.ledger()["summary"]["credits_charged"]
-
-
 @pytest.mark.parametrize("source", ["stdin", pytest.param("query", marks=pytest.mark.slow)])
 def test_an_interrupted_run_over_a_list_that_was_kept_is_resumed_by_what_status_advises(
     source, call: Call, sandbox, monkeypatch
@@ -804,43 +595,11 @@ def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_vers
     assert warning in call("run", "b/Customers.csv", "--sample", "1").err, "the file counts, not its sample"
 
 
-@pytest.mark.slow
-def test_many_refused_lines_that_were_not_before_end_a_run_with_3_once_and_status_counts_them(call: Call):
-    """The first version of a list, and one that is as bad as the version before, end as done."""
-
-    def run(name: str, junk: int) -> Result:
-        lines = [*(f"{c},{n}" for c, n in NUMBERS[: 20 - junk]), *("BE,oops" for _ in range(junk))]
-        Path(name).write_text("\n".join(["country,company_number", *lines, ""]))
-        return call("run", name, "--set", 'run.datasets=["relationships"]')
-
-    assert [run("junk.csv", junk).code for junk in (10, 10, 12)] == [0, 0, 0]
-    assert run("list.csv", 0).code == 0
-    assert "lines refused" not in call("status").out
-    result = run("list.csv", 3)
-    assert result.code == 3
-    assert "Published, but 3 of 20 lines of list.csv were refused, but 0 in the version before" in result.err
-    assert "`firmlake list show list`" in call("status", "--json").content["next_step"]
-    assert "3 lines refused" in call("status").out
-    assert call("status", "--metrics", "firmlake.prom").code == 0
-    assert 'firmlake_last_run_refused_lines{list="list"} 3\n' in Path("firmlake.prom").read_text()
-    assert run("list.csv", 3).code == 0
-
-
 def flip(path: Path) -> None:
     """Change a bit in the middle of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-
-
-@pytest.mark.slow
-def test_a_damaged_list_is_written_anew_when_the_run_is_resumed(call: Call, sandbox):
-    interrupt(call, sandbox)
-    [stored] = Path("data/landing/lists").iterdir()
-    flip(stored)
-    assert call("run", "list.csv").code == 0
-    assert call("verify").code == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 
 
 @pytest.mark.slow
@@ -882,18 +641,6 @@ def test_answers_whose_targets_are_lost_before_they_were_published_are_moved_and
     shutil.move(own, "elsewhere-" + own.replace("/", "-"))
     assert call("run", "list.csv").code == 0
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-
-
-@pytest.mark.slow
-def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    assert "firmlake run LIST" in call("status", "--json").content["next_step"]
-    call("run", "list.csv", "--max-credits", "10")
-    content = call("status", "--json").content
-    assert content["last_run"]["outcome"] == "stopped"
-    assert "list.csv again" in content["next_step"]
-    assert call("run", "list.csv").code == 0
-    assert call("status", "--json").content["next_step"] == "Nothing to do"
-    assert "list.csv" in call("status").out
 
 
 @pytest.mark.slow
@@ -950,23 +697,6 @@ def test_one_company_lands_and_counts_like_any_other(call: Call, sandbox: firmla
 
 
 @pytest.mark.slow
-def test_one_company_is_not_bought_beyond_the_budget(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    country, number = NUMBERS[0]
-    result = call("company", country, number, "--set", "run.max_credits=0")
-    assert (result.code, sandbox.ledger()["summary"]["requests"]) == (4, 0)
-    assert "run.max_credits" in result.err
-
-
-@pytest.mark.slow
-def test_replay_needs_no_service(call: Call, monkeypatch):
-    call("run", "list.csv")
-    before = call("query", "SELECT sum(revenue) AS revenue, count(*) AS n FROM financials", "--json").content
-    monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "")
-    assert call("replay").code == 0
-    assert call("query", "SELECT sum(revenue) AS revenue, count(*) AS n FROM financials", "--json").content == before
-
-
-@pytest.mark.slow
 def test_what_changed_from_one_week_to_the_next_is_told(call: Call, sandbox: firmlake_sandbox.Sandbox):
     """By the service's own weeks: the feed has what the tables differ in."""
     for week in (0, 1):
@@ -1003,11 +733,6 @@ def test_config_show_hides_passwords(call: Call):
         assert "planted-secret" not in shown
 
 
-def test_config_show_tells_where_a_value_comes_from(call: Call):
-    assert "# FIRMLAKE_API__REQUESTS_PER_MINUTE" in call("config", "show").out
-    assert call("config", "check").code == 0
-
-
 @pytest.mark.slow
 def test_the_token_is_in_no_file_and_no_output(call: Call, sandbox: firmlake_sandbox.Sandbox, tmp_path: Path):
     result = call("run", "list.csv")
@@ -1039,12 +764,6 @@ def test_an_error_keeps_its_exit_code_where_nothing_can_be_printed(call: Call, m
     for printing in ("secho", "echo"):
         monkeypatch.setattr(f"firmlake.terminal.echo.click.{printing}", gone)
     assert call("plan", "absent.csv", *options).code == 2
-
-
-def test_metrics_that_cannot_be_written_are_an_error(call: Call):
-    Path("data").mkdir()
-    result = call("status", "--metrics", "m" * 300)
-    assert (result.code, "m" * 300 in result.err) == (1, True)
 
 
 def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):

@@ -82,21 +82,9 @@ def test_a_refused_process_leaves_the_holder_alone(folders, other):
     assert f"process {other.pid}" in holder(folders)
 
 
-def test_the_lock_is_freed_by_an_error(folders):
-    with pytest.raises(ZeroDivisionError), lock(folders, "first"):
-        raise ZeroDivisionError
-    with lock(folders, "second"):
-        pass
-
-
 def test_looking_who_holds_the_folder_makes_nothing_and_takes_nothing(folders):
     assert holder(folders) == ""
     assert not folders.data.exists()
     with lock(folders, "first"):
         assert "first" in holder(folders)
         assert "first" in holder(folders)
-
-
-def test_other_data_folders_are_free(folders, tmp_path, other):
-    with lock(type(folders)(tmp_path / "other"), "second"):
-        pass

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from firmlake.core.errors import DamagedError, UsageError
+from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, RunSettings, Settings
 from firmlake.delivery.destination import open_destination
 from firmlake.rebuild import archive as archiving
-from firmlake.rebuild.archive import archive, collect_staged, fetch_runs, replay_archive, stage_archived
+from firmlake.rebuild.archive import archive, fetch_runs, replay_archive, stage_archived
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
@@ -138,24 +138,6 @@ def test_another_file_of_the_same_name_is_never_replaced(name, portfolios, targe
     done = archive(portfolios[0], target)
     assert done.runs == []
     assert f"{path.relative_to(target.path)} differs from the file of the same name" in done.damaged[FIRST].message
-
-
-@pytest.mark.slow
-def test_a_changed_staged_file_is_found(portfolios, target, folders):
-    archive(portfolios[0], target)
-    (run,), _ = fetch_runs(target, folders)
-    shards = [stage_archived(target.url, "one", FIRST, shard) for shard in run.shards()]
-    changed = next((target.path / "staged").rglob("lookalikes/*.parquet"))
-    changed.write_bytes(b"x")
-    with pytest.raises(DamagedError, match=changed.name):
-        collect_staged(target, "one", run, shards)
-
-
-@pytest.mark.slow
-def test_a_data_folder_with_runs_of_its_own_is_left_alone(portfolios, target):
-    archive(portfolios[0], target)
-    with pytest.raises(UsageError, match=r"this data folder already has its own runs"):
-        fetch_runs(target, portfolios[1])
 
 
 def test_a_run_that_was_not_published_waits(folders, target):

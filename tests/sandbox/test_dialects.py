@@ -154,28 +154,12 @@ def test_errors_say_the_same_in_another_form(api: Api, name: str) -> None:
     assert "Body refused" in answer.text
 
 
-def test_an_unknown_company_is_said_in_other_words_or_by_404(api: Api) -> None:
-    api.sandbox.set_options(dialect=["not-found-text"])
-    assert api.bulk("lookalikes", [UNKNOWN]).json()[0]["message"] == "Onderneming onbekend"
-    assert api.single("lookalikes", UNKNOWN).json()["message"] == "Onderneming onbekend"
-    api.sandbox.set_options(dialect=["not-found-404"])
-    assert api.bulk("lookalikes", [UNKNOWN]).status_code == 404
-    assert api.bulk("lookalikes", [UNKNOWN, KBC]).status_code == 200
-
-
 def test_one_dataset_is_forbidden_or_down_and_nothing_is_charged_for_it(api: Api) -> None:
     for name, dataset, status in (("forbidden", "relationships", 403), ("down", "lookalikes", 500)):
         api.sandbox.set_options(dialect=[name])
         assert {one: api.bulk(one, [KBC]).status_code for one in (dataset,)} == {dataset: status}
         assert api.summary()["credits_charged"] == 0
     assert api.bulk("financials", [KBC]).status_code == 200
-
-
-def test_a_byte_order_mark_and_gzip_come_before_the_json(api: Api) -> None:
-    api.sandbox.set_options(dialect=["byte-order-mark", "gzip"])
-    answer = api.bulk("lookalikes", [KBC])
-    assert answer.headers["content-encoding"] == "gzip"
-    assert answer.content.startswith(b"\xef\xbb\xbf[")
 
 
 @pytest.mark.parametrize(
@@ -233,22 +217,6 @@ def test_a_combination_is_the_same_for_the_same_seed_and_every_dialect_is_in_som
     }
     api.sandbox.set_options(dialect=["seed:3"])
     assert api.sandbox.control("GET", "options")["dialect"] == ["seed:3"]
-
-
-def test_faults_change_what_a_dialect_compresses(api: Api) -> None:
-    api.sandbox.set_options(dialect=["gzip"])
-    plain = ask(api, {}, "lookalikes", [KBC])
-    api.sandbox.set_faults([{"kind": "elements", "anomaly": "doubled"}])
-    doubled = ask(api, {}, "lookalikes", [KBC])
-    assert doubled.headers["content-encoding"] == "gzip"
-    assert doubled.json() == 2 * plain.json()
-
-
-def test_options_of_a_dialect_end_with_it(api: Api) -> None:
-    api.sandbox.set_options(dialect=["companies-20"])
-    assert ask(api, {}, "lookalikes", [KBC] * 21).status_code == 400
-    api.sandbox.set_options(dialect=[])
-    assert ask(api, {}, "lookalikes", [KBC] * 21).status_code == 200
 
 
 def test_the_help_lists_every_dialect_under_its_gap() -> None:

@@ -34,11 +34,6 @@ def raw(api: Api) -> bytes:
 # Which requests a rule applies to.
 
 
-def test_without_rules_nothing_happens(api: Api) -> None:
-    assert statuses(api, 3) == [200] * 3
-    assert api.sandbox.control("GET", "faults") == {"rules": [], "applied": {}}
-
-
 def test_a_rule_is_for_an_endpoint_or_a_dataset(api: Api, companies: list[str]) -> None:
     rules = [{"kind": "status", "endpoint": endpoint} for endpoint in ("financials", "lists.overview")]
     api.sandbox.set_faults(rules)
@@ -55,11 +50,6 @@ def test_a_rule_is_for_the_nth_requests_that_it_concerns(api: Api, companies: li
     api.sandbox.set_faults([{"kind": "status", "endpoint": "lists", "nth": [2, 4]}])
     api.bulk("financials", companies[:1])
     assert statuses(api, 5) == [200, 500, 200, 500, 200]
-
-
-def test_a_rule_may_apply_so_many_times(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "status", "times": 2}])
-    assert statuses(api, 4) == [500, 500, 200, 200]
 
 
 def test_a_rule_may_fail_every_request_once(api: Api) -> None:
@@ -95,17 +85,6 @@ def test_probability_is_decided_by_the_request_and_not_by_the_order(api: Api) ->
     assert failures(paths, 1) != alone
 
 
-def test_a_request_that_failed_by_chance_may_pass_when_it_comes_again(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "status", "probability": 0.5}])
-    assert set(statuses(api, 30)) == {200, 500}
-
-
-def test_the_ledger_counts_faults(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "status", "nth": [1]}, {"kind": "delay", "seconds": 0}])
-    statuses(api, 3)
-    assert api.summary()["faults"] == {"status": 1, "delay": 3}
-
-
 def test_faults_come_after_authorization_and_rate_limit(api: Api) -> None:
     api.sandbox.set_options(requests_per_minute=1, rate_limit_kind="sliding-window")
     api.sandbox.set_faults([{"kind": "status"}])
@@ -116,17 +95,30 @@ def test_faults_come_after_authorization_and_rate_limit(api: Api) -> None:
 # Instead of the work.
 
 
-def test_an_error_has_the_form_of_the_service_and_does_no_work(api: Api, companies: list[str]) -> None:
-    api.sandbox.set_faults([{"kind": "status", "status": 503, "message": "Down"}])
+@pytest.mark.parametrize(
+    ("rule", "status", "headers"),
+    [
+        ({"kind": "status", "status": 503, "message": "Down"}, 503, {}),
+        *(
+            ({"kind": "status", "status": 429, "headers": {"Retry-After": value}}, 429, {"retry-after": value})
+            for value in ("7200", "soon", "-1", "", "Wed, 21 Oct 2015 07:28:00 GMT")
+        ),
+        (
+            {"kind": "redirect", "status": 302, "location": "http://else.example/"},
+            302,
+            {"location": "http://else.example/"},
+        ),
+    ],
+)
+def test_an_error_has_any_status_and_headers_and_does_no_work(
+    api: Api, companies: list[str], rule: dict[str, Any], status: int, headers: dict[str, str]
+) -> None:
+    api.sandbox.set_faults([rule])
     answer = api.bulk("financials", companies[:2])
-    assert (answer.status_code, answer.json()) == (503, {"status": 503, "message": "Down"})
+    assert answer.status_code == status
+    assert {name: answer.headers[name] for name in headers} == headers
+    assert "message" not in rule or answer.json() == {"status": status, "message": rule["message"]}
     assert api.summary()["credits_charged"] == 0
-
-
-@pytest.mark.parametrize("value", ["3", "7200", "soon", "-1", "", "Wed, 21 Oct 2015 07:28:00 GMT"])
-def test_a_retry_after_may_be_anything(api: Api, value: str) -> None:
-    api.sandbox.set_faults([{"kind": "status", "status": 429, "headers": {"Retry-After": value}}])
-    assert api.call("GET", LISTS).headers["retry-after"] == value
 
 
 def test_a_retry_after_may_be_a_date_ahead(api: Api) -> None:
@@ -134,12 +126,6 @@ def test_a_retry_after_may_be_a_date_ahead(api: Api) -> None:
     date = parsedate_to_datetime(api.call("GET", LISTS).headers["retry-after"]).timestamp()
     now = api.sandbox.control("POST", "clock", {"seconds": 0})["now"]
     assert 3590 < date - now < 3601
-
-
-def test_a_redirect_names_another_address(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "redirect", "status": 302, "location": "http://elsewhere.example/"}])
-    answer = api.call("GET", LISTS)
-    assert (answer.status_code, answer.headers["location"]) == (302, "http://elsewhere.example/")
 
 
 def test_a_token_may_expire(api: Api) -> None:
@@ -174,25 +160,13 @@ def test_a_hanging_request_is_never_answered(api: Api, companies: list[str]) -> 
 # On the connection.
 
 
-def test_a_reset_comes_before_any_work(api: Api, companies: list[str]) -> None:
-    api.sandbox.set_faults([{"kind": "reset"}])
-    with pytest.raises(httpx.ReadError):
-        api.bulk("financials", companies[:2])
-    with pytest.raises(ConnectionResetError):
-        raw(api)
-    assert api.summary()["credits_charged"] == 0
+def test_a_reset_comes_before_any_work_and_an_answer_may_be_lost_after_it(api: Api, companies: list[str]) -> None:
+    for kind, charged in (("reset", 0), ("lose", 2)):
+        api.sandbox.set_faults([{"kind": kind, "nth": [1]}])
+        with pytest.raises(httpx.ReadError):
+            api.bulk("financials", companies[:2])
+        assert api.summary()["credits_charged"] == charged
     assert api.summary()["by_outcome"] == {"no answer": 2}
-
-
-def test_an_answer_may_be_lost_after_the_work(api: Api, companies: list[str]) -> None:
-    api.sandbox.set_faults([{"kind": "lose", "nth": [1]}])
-    with pytest.raises(httpx.ReadError):
-        api.bulk("financials", companies[:2])
-    assert api.summary()["credits_charged"] == 2
-    assert api.bulk("financials", companies[:2]).headers["X-Credits-Charged"] == "0"
-
-
-def test_contacts_may_be_added_and_the_answer_lost(api: Api, companies: list[str]) -> None:
     api.sandbox.set_faults([{"kind": "lose", "nth": [1]}])
     with pytest.raises(httpx.ReadError):
         api.add_contacts(1002, {companies[0]: ["1"]})
@@ -223,14 +197,6 @@ def test_a_trickle_arrives_whole_in_the_end(api: Api) -> None:
     began = time.monotonic()
     assert api.call("GET", LISTS).content == whole
     assert time.monotonic() - began > 0.01 * len(whole) / 200
-
-
-def test_a_trickle_ends_when_the_client_has_gone(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "trickle", "bytes": 1, "seconds": 0.05, "times": 1}])
-    headers = {"Authorization": f"Bearer {api.sandbox.token}"}
-    with api.connection.stream("GET", api.sandbox.base_url + LISTS, headers=headers) as answer:
-        assert next(answer.iter_raw()) == b"{"
-    assert statuses(api, 1) == [200]
 
 
 # Wrong bodies with status 200.
@@ -289,43 +255,35 @@ def spoil(api: Api, asked: list[str], /, dataset: str = "financials", **rule: ob
     return right, api.bulk(dataset, asked[:10]).json()
 
 
-def test_an_element_may_be_missing(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="elements", anomaly="missing", companies=[companies[3]])
-    assert spoilt == right[:3] + right[4:]
+def swapped(right: list[Any]) -> list[Any]:
+    """The data of two neighbours under the identifier of the other."""
+    one, other = right[3], right[4]
+    there = {"identifier": other["identifier"]}, {"identifier": one["identifier"]}
+    return [*right[:3], one | there[0], other | there[1], *right[5:]]
 
 
-def test_an_element_may_be_doubled(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="elements", anomaly="doubled", companies=[companies[3]])
-    assert spoilt == [*right, right[3]]
+ANOMALIES = {
+    "missing": lambda right: right[:3] + right[4:],
+    "doubled": lambda right: [*right, right[3]],
+    "contradictory": lambda right: [*right, right[3] | {"data": None, "message": "Company not found"}],
+    "swapped": swapped,
+    "reordered": lambda right: right[::-1],
+    "message": lambda right: [element | {"message": "Answered in part"} for element in right],
+}
 
 
-def test_a_company_may_be_found_and_not_found(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="elements", anomaly="contradictory", companies=[companies[3]])
-    assert spoilt == [*right, right[3] | {"data": None, "message": "Company not found"}]
+@pytest.mark.parametrize("anomaly", ANOMALIES)
+def test_elements_may_be_wrong_in_so_many_ways(api: Api, companies: list[str], anomaly: str) -> None:
+    whole = anomaly in ("reordered", "message")
+    of = {"count": 0} if whole else {"companies": [companies[3]]}
+    right, spoilt = spoil(api, companies, kind="elements", anomaly=anomaly, **of)
+    assert spoilt == ANOMALIES[anomaly](right)
 
 
 def test_a_company_nobody_asked_for_may_be_there(api: Api, companies: list[str]) -> None:
     right, spoilt = spoil(api, companies, kind="elements", anomaly="foreign")
     assert spoilt[:-1] == right
     assert spoilt[-1]["identifier"] not in [element["identifier"] for element in right]
-
-
-def test_data_may_be_under_another_identifier(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="elements", anomaly="swapped", companies=[companies[3]])
-    assert [element["data"] for element in spoilt] == [element["data"] for element in right]
-    identifiers = [element["identifier"] for element in right]
-    identifiers[3:5] = identifiers[4], identifiers[3]
-    assert [element["identifier"] for element in spoilt] == identifiers
-
-
-def test_elements_may_be_in_another_order(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="elements", anomaly="reordered")
-    assert spoilt == right[::-1]
-
-
-def test_a_message_may_be_set_though_there_is_data(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="elements", anomaly="message", count=0)
-    assert spoilt == [element | {"message": "Answered in part"} for element in right]
 
 
 def test_so_many_elements_are_drawn_by_the_request(api: Api, companies: list[str]) -> None:
@@ -360,31 +318,34 @@ def values(elements: list[Any], field: str) -> Iterator[Any]:
             yield record["profitability"].get(field, "nothing")
 
 
-@pytest.mark.parametrize(
-    ("literal", "value"),
-    [("1e30", 1e30), ("1" + "0" * 30, 10**30), ("12.345", 12.345), ("null", None), ("{}", {}), ('"n/a"', "n/a")],
-)
-def test_a_field_may_hold_any_json(api: Api, companies: list[str], literal: str, value: object) -> None:
-    _, spoilt = spoil(api, companies, kind="drift", field="grossMargin", change="literal", literal=literal, count=0)
-    assert all(one == value for one in values(spoilt, "grossMargin"))
+LITERALS = {"1e30": 1e30, "1" + "0" * 30: 10**30, "12.345": 12.345, "null": None, "{}": {}, '"n/a"': "n/a"}
+# A change of the field grossMargin, and what each record then has instead, under which name.
+DRIFTS = [
+    *(
+        ({"change": "literal", "literal": text}, "grossMargin", lambda _, value=value: value)
+        for text, value in LITERALS.items()
+    ),
+    ({"change": "vanished"}, "grossMargin", lambda _: "nothing"),
+    ({"change": "renamed"}, "grossMarginV2", lambda right: right),
+    ({"change": "unknown"}, "grossMargin", lambda right: right),
+    ({"change": "text"}, "grossMargin", str),
+]
+
+
+@pytest.mark.parametrize(("change", "name", "expected"), DRIFTS)
+def test_a_field_may_hold_any_json_vanish_be_renamed_joined_or_quoted(
+    api: Api, companies: list[str], change: dict[str, str], name: str, expected: Any
+) -> None:
+    right, spoilt = spoil(api, companies, kind="drift", field="grossMargin", count=0, **change)
+    assert list(values(spoilt, name)) == [expected(one) for one in values(right, "grossMargin")]
+    if change == {"change": "unknown"}:
+        assert all(isinstance(one, dict) for one in values(spoilt, "unheardOf"))
 
 
 def test_a_literal_is_sent_to_the_last_digit(api: Api, companies: list[str]) -> None:
     digits = "0.1234567890123456789012345"
     api.sandbox.set_faults([{"kind": "drift", "field": "ebit", "change": "literal", "literal": digits, "count": 1}])
     assert f'"ebit":{digits},'.encode() in api.bulk("financials", companies[:2]).content
-
-
-def test_a_field_may_vanish_be_renamed_joined_or_quoted(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="drift", field="grossMargin", change="vanished", count=0)
-    assert set(values(spoilt, "grossMargin")) == {"nothing"}
-    right, spoilt = spoil(api, companies, kind="drift", field="grossMargin", change="renamed", count=0)
-    assert list(values(spoilt, "grossMarginV2")) == list(values(right, "grossMargin"))
-    right, spoilt = spoil(api, companies, kind="drift", field="grossMargin", change="unknown", count=0)
-    assert all(isinstance(one, dict) for one in values(spoilt, "unheardOf"))
-    assert list(values(spoilt, "grossMargin")) == list(values(right, "grossMargin"))
-    right, spoilt = spoil(api, companies, kind="drift", field="grossMargin", change="text", count=0)
-    assert list(values(spoilt, "grossMargin")) == [str(one) for one in values(right, "grossMargin")]
 
 
 def test_drift_may_concern_one_company_alone(api: Api, companies: list[str]) -> None:

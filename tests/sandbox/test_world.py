@@ -74,10 +74,6 @@ def test_the_world_stays_as_it_is_from_version_to_version() -> None:
     assert record["profitability"]["revenue"] == 153683.93
 
 
-def test_two_percent_are_not_found() -> None:
-    assert 0.016 < 1 - sum(is_found(World(), node) for node in SAMPLE) / len(SAMPLE) < 0.024
-
-
 def test_texts_follow_the_language() -> None:
     places = {tuple(identify(World(), node, language).place for language in ("NL", "FR", "EN")) for node in FEW}
     assert ("Brussel", "Bruxelles", "Brussels") in places
@@ -92,13 +88,6 @@ def test_periods_are_one_to_twenty_and_eight_on_average() -> None:
     counts = [count_periods(World(), node) for node in SAMPLE]
     assert set(counts) == set(range(1, 21))
     assert 7.7 < sum(counts) / len(counts) < 8.3
-
-
-@given(worlds, nodes)
-@examples(200)
-def test_there_are_never_more_than_twenty_periods(world: World, node: int) -> None:
-    records, total = list_financials(world, node, 500, 0)
-    assert 1 <= len(records) == total <= 20
 
 
 @given(worlds, nodes, st.integers(1, 25), st.integers(0, 25))
@@ -122,16 +111,6 @@ def test_periods_follow_each_other_newest_first(world: World, node: int) -> None
     assert date.fromisoformat(found[0]["dateReceived"]).toordinal() <= date(2026, 1, 5).toordinal() + 7 * world.week
 
 
-def test_some_periods_are_of_unequal_length_and_some_filed_twice() -> None:
-    days = [
-        (date.fromisoformat(record["endDate"]) - date.fromisoformat(record["startDate"])).days
-        for _, record in records()
-    ]
-    assert 0.002 < sum(not 364 <= day <= 366 for day in days) / len(days) < 0.03
-    keys = [(node, record["endDate"]) for node, record in records()]
-    assert 0.002 < 1 - len(set(keys)) / len(keys) < 0.02
-
-
 def test_amounts_have_two_decimals_and_ratios_four() -> None:
     for _, record in records():
         amounts = [
@@ -144,36 +123,47 @@ def test_amounts_have_two_decimals_and_ratios_four() -> None:
         assert all(round(ratio, 4) == ratio for ratio in ratios)
 
 
-def test_accounts_add_up_nearly_always() -> None:
-    checks = [
-        (
-            abs(s["equity"] + s["debt"] - s["totalAssets"]) < 0.02,
-            abs(s["longTermDebt"] + s["shortTermDebt"] - s["debt"]) < 0.02,
-            abs(record["people"]["employeeMaleRatio"] + record["people"]["employeeFemaleRatio"] - 1) < 1e-6,
-        )
-        for _, record in records()
-        if (s := record["solvency"])["totalAssets"] < 1e10
-    ]
-    for outcomes in zip(*checks, strict=True):
-        assert 0.97 < sum(outcomes) / len(outcomes) < 1
+def is_of_another_length(record: Any) -> bool:
+    days = (date.fromisoformat(record["endDate"]) - date.fromisoformat(record["startDate"])).days
+    return not 364 <= days <= 366
 
 
-def test_accounts_are_as_varied_as_real_ones() -> None:
-    found = [record for _, record in records()]
-    assert 0.1 < sum(r["profitability"]["revenue"] is None for r in found) / len(found) < 0.3
-    assert 0.02 < sum(r["solvency"]["capital"] is None for r in found) / len(found) < 0.15
-    assert 0.1 < sum(r["profitability"]["netProfit"] < 0 for r in found) / len(found) < 0.6
-    assert 0.03 < sum(r["solvency"]["equity"] < 0 for r in found) / len(found) < 0.2
-    assert 0.01 < sum(r["solvency"]["totalAssets"] > 1e9 for r in found) / len(found) < 0.06
-    assert any(r["healthIndicator"] < 0 for r in found)
-    codes = {code for r in found for code in r["jointCommitteeCodes"]}
-    assert {"200", "0100"} <= codes
-    assert any(not r["jointCommitteeCodes"] for r in found)
+def adds_up(record: Any) -> bool:
+    part = record["solvency"]
+    sums = (
+        part["equity"] + part["debt"] - part["totalAssets"],
+        part["longTermDebt"] + part["shortTermDebt"] - part["debt"],
+    )
+    people = record["people"]["employeeMaleRatio"] + record["people"]["employeeFemaleRatio"] - 1
+    return part["totalAssets"] > 1e10 or (max(map(abs, sums)) < 0.02 and abs(people) < 1e-6)
 
 
-def test_a_company_has_some_seven_kilobytes_of_accounts() -> None:
-    size = sum(len(msgspec.json.encode(list_financials(World(), node, 500, 0)[0])) for node in FEW) / len(FEW)
-    assert 6_000 < size < 10_000
+# Which share of all records is so, at least and at most: as varied as real ones.
+SHARES = {
+    "another length": (is_of_another_length, 0.002, 0.03),
+    "adds up": (adds_up, 0.95, 1),
+    "no revenue": (lambda record: record["profitability"]["revenue"] is None, 0.1, 0.3),
+    "no capital": (lambda record: record["solvency"]["capital"] is None, 0.02, 0.15),
+    "a loss": (lambda record: record["profitability"]["netProfit"] < 0, 0.1, 0.6),
+    "negative equity": (lambda record: record["solvency"]["equity"] < 0, 0.03, 0.2),
+    "large": (lambda record: record["solvency"]["totalAssets"] > 1e9, 0.01, 0.06),
+    "negative health": (lambda record: record["healthIndicator"] < 0, 0, 1),
+    "committee 200": (lambda record: "200" in record["jointCommitteeCodes"], 0, 1),
+    "no committee": (lambda record: not record["jointCommitteeCodes"], 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_accounts_are_as_varied_as_real_ones(name: str) -> None:
+    is_so, least, most = SHARES[name]
+    found = [is_so(record) for _, record in records()]
+    assert least < sum(found) / len(found) < most
+
+
+def test_few_companies_are_unknown_and_few_periods_filed_twice() -> None:
+    assert 0.016 < 1 - sum(is_found(World(), node) for node in SAMPLE) / len(SAMPLE) < 0.024
+    keys = [(node, record["endDate"]) for node, record in records()]
+    assert 0.002 < 1 - len(set(keys)) / len(keys) < 0.02
 
 
 # Lookalikes.
@@ -189,12 +179,6 @@ def test_lookalikes_are_others_that_exist_in_strictly_falling_score(world: World
     assert all(is_found(world, other) for other in others)
     scores = [entry["score"] for entry in entries]
     assert all(0 < lower < higher <= 1 for higher, lower in pairwise([1, *scores]))
-
-
-def test_most_have_twenty_lookalikes_and_some_none() -> None:
-    counts = [len(list_lookalikes(World(), node)) for node in FEW]
-    assert counts.count(20) > len(counts) / 2
-    assert 0.02 < counts.count(0) / len(counts) < 0.07
 
 
 def test_lookalikes_are_shared_and_often_mutual() -> None:
@@ -224,17 +208,6 @@ def test_parents_and_children_mirror_each_other(world: World, node: int) -> None
         assert (node, stake, function) in edges(world, other, "parents")
 
 
-@pytest.mark.parametrize("week", [0, 30])
-def test_parents_and_children_mirror_each_other_within_whole_groups(week: int) -> None:
-    world = World(week=week)
-    found = [node for node in FEW if is_found(world, node)]
-    parents = {(node, other, stake) for node in found for other, stake, _ in edges(world, node, "parents")}
-    children = {(other, node, stake) for node in found for other, stake, _ in edges(world, node, "children")}
-    known = set(found)
-    assert {edge for edge in parents if edge[1] in known} == {edge for edge in children if edge[0] in known}
-    assert len(parents) > 500
-
-
 def test_owners_are_companies_persons_and_anonymous() -> None:
     entries = [entry for node in FEW for entry in plain(list_relationships(World(), node, "EN"))["parents"]]
     companies = [entry for entry in entries if entry["identifier"]]
@@ -247,15 +220,6 @@ def test_owners_are_companies_persons_and_anonymous() -> None:
         assert entry["identifier"]["place"]
     functions = [entry["function"] for entry in companies]
     assert 0.85 < functions.count("SHAREHOLDER") / len(functions) < 1
-
-
-def test_stakes_stay_under_one_nearly_always() -> None:
-    sums = []
-    for node in FEW:
-        entries = plain(list_relationships(World(), node, "EN"))["parents"]
-        sums.append(sum(entry.get("percentage", 0) for entry in entries))
-        assert all(0 < entry.get("percentage", 1) <= 1 for entry in entries)
-    assert 0.99 < sum(total < 1.000001 for total in sums) / len(sums) < 1
 
 
 def test_there_are_chains_cycles_and_companies_with_nobody() -> None:
@@ -282,17 +246,6 @@ def climb(owners: dict[int, list[int]], node: int) -> int:
 
 
 # From week to week.
-
-
-@pytest.mark.slow
-def test_about_five_percent_change_in_a_week() -> None:
-    few = SAMPLE[:1500]
-    before = [describe(World(), node) for node in few]
-    for week in range(1, 4):
-        after = [describe(World(week=week), node) for node in few]
-        changed = sum(one != other for one, other in zip(before, after, strict=True)) / len(few)
-        assert 0.03 < changed < 0.08
-        before = after
 
 
 @pytest.mark.slow
