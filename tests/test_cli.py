@@ -142,7 +142,7 @@ MISTAKES = {
     "company 0403227515": "'0403227515' does not begin with BE, NL or FR",
     "changes --company 0403227515": "'0403227515' does not begin with BE, NL or FR",
     "query 'SELECT 1'": "The data folder",
-    "export": "No export target is named. Run `firmlake export FOLDER --data ",
+    "export": "No export target is named. Run `firmlake export FOLDER",
     "export out --table nothing": "",
     "contacts plan absent.csv --list 1002": "absent.csv",
     "verify --files --forgotten": "",
@@ -299,7 +299,7 @@ FIRMS = {
 @pytest.mark.parametrize(
     ("wrong", "named", "requests"),
     [
-        (tuple(f"api.requests.{name}={text}" for name, text in FIRMS.items()), "or api.requests", 11),
+        (tuple(f"api.requests.{name}={text}" for name, text in FIRMS.items()), "or api.requests", 10),
         (("api.base_url=ADDRESS/v2",), "or api.base_url", 12),
     ],
 )

@@ -72,21 +72,6 @@ def test_names_from_outside_cannot_break_out_of_their_cell():
     assert "| financials | new_field | a\\|b | 7 |" in text
 
 
-def test_names_from_outside_make_no_image_link_or_code():
-    from artifacts import summary_markdown
-
-    name = "![x](http://a/t.png) [in](http://b) `c` \\|"
-    text = summary_markdown(msgspec.structs.replace(SUMMARY, list_name=name))
-    assert r"\!\[x\](http://a/t.png) \[in\](http://b) \`c\` \\\|" in text
-
-
-def test_what_is_as_expected_takes_no_room():
-    from artifacts import summary_markdown
-
-    assert "Differences" in summary_markdown(SUMMARY)
-    assert "Differences" not in summary_markdown(msgspec.structs.replace(SUMMARY, drift=[]))
-
-
 def test_a_table_of_failures_that_has_not_all_of_them_says_where_they_are(monkeypatch: pytest.MonkeyPatch):
     import artifacts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,32 +47,6 @@ def test_every_variable_of_the_file_is_asked_for(flow_modules: None, monkeypatch
     with pytest.raises(UsageError) as refused:
         _check_variables((ROOT / "prefect.yaml").read_text())
     assert all(name in refused.value.message for name in named - {"LAKE_ARCHIVE"})
-
-
-@pytest.mark.slow
-def test_automations_are_updated_not_made_twice_and_those_made_twice_earlier_go(
-    enrich: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    from prefect.client.orchestration import get_client
-    from prefect.events.schemas.automations import AutomationCore
-
-    from deploy import _put_automation
-
-    [described] = [{**each, "name": "twice"} for each in AUTOMATIONS if each["name"] == "firmlake silent"]
-    with get_client(sync_client=True) as client:
-        for _ in range(2):
-            client.create_automation(AutomationCore.model_validate(described))
-        _put_automation(client, described | {"description": "changed"}, None)
-        _put_automation(client, described | {"description": "changed"}, None)
-        assert [each.description for each in client.read_automations_by_name("twice")] == ["changed"]
-        [notice] = [{**each, "name": "notice"} for each in AUTOMATIONS if each["name"] == "firmlake failed"]
-        _put_automation(client, notice, None)
-        assert client.read_automations_by_name("notice") == []
-    assert capsys.readouterr().out.splitlines() == [
-        "Automation twice: updated",
-        "Automation twice: unchanged",
-        "Automation notice: skipped, because it needs a notification block",
-    ]
 
 
 @pytest.mark.slow

@@ -16,11 +16,9 @@ import pytest
 from firmlake.core.errors import (
     AuthorizationError,
     CompanyListError,
-    DriftError,
     FirmlakeError,
     LockHeldError,
     SettingsError,
-    Stopped,
 )
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -61,14 +59,6 @@ def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(
         assert f"| {dataset} | {answered[0][0]} |" in summary
     assert f"firmlake query --data {folders.data} " in summary
     assert f"firmlake query --data {folders.data} " in capfd.readouterr().out
-
-
-@pytest.mark.slow
-def test_without_a_list_the_sample_runs_on_the_embedded_service(run_flow: RunFlow, folders: Folders):
-    run = run_flow(None, api__base_url="sandbox")
-    assert run.state == "Completed"
-    assert run.artifacts["enrich-summary"].startswith("## sample.csv: done\n")
-    assert ask(folders, "SELECT count(*) FROM company_state")[1] == [(3 * 78,)]
 
 
 def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
@@ -116,18 +106,6 @@ def test_a_service_that_differs_fails_the_run_with_what_helps_which_is_what_a_we
     assert run.message == str(run.error)
 
 
-@pytest.mark.slow
-def test_a_budget_fails_the_run_and_the_next_one_goes_on(run_flow: RunFlow, company_list: Path, sandbox: Sandbox):
-    stopped = run_flow(company_list, run__shard_companies=20, run__max_requests=4)
-    assert stopped.state == "Failed"
-    assert stopped.message.startswith("Published what was fetched, but stopped: ")
-    assert isinstance(stopped.error, Stopped)
-    wait_until(lambda: "Failed" in stopped.tasks().values())
-    assert request_count(sandbox) == 4
-    assert run_flow(company_list, run__shard_companies=20).state == "Completed"
-    assert sandbox.ledger(summary=True)["summary"]["companies_charged_again"] == 0
-
-
 def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(
     run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ):
@@ -141,21 +119,6 @@ def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(
     assert request_count(sandbox) == 1
     wait_until(lambda: "Failed" in run.tasks().values())
     assert not [name for name in run.tasks() if name.startswith("stage")]
-
-
-@pytest.mark.slow
-def test_answers_that_lost_a_field_are_not_published(
-    run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox
-):
-    assert run_flow(company_list).state == "Completed"
-    published = newest(folders)
-    sandbox.set_faults(
-        [{"kind": "drift", "endpoint": "financials", "field": "revenue", "change": "vanished", "count": 0}]
-    )
-    run = run_flow(company_list, run__refresh_after_days=0)
-    assert (run.state, type(run.error)) == ("Failed", DriftError)
-    wait_until(lambda: run.tasks().get("publish") == "Failed")
-    assert newest(folders) == published
 
 
 def test_what_is_wrong_from_the_start_fails_the_run_with_its_line(

@@ -15,7 +15,6 @@ import pytest
 from firmlake.core.errors import (
     DamagedError,
     InterruptedRunError,
-    SettingsError,
     Stopped,
     UsageError,
 )
@@ -107,17 +106,6 @@ def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_tra
     assert logged(ZeroDivisionError("by 0")) == ("It ended badly", True)
 
 
-def test_a_settings_file_names_the_service_too(tmp_path: Path):
-    from job import read_job
-
-    file = tmp_path / "ours.toml"
-    file.write_text('[api]\nbase_url = "https://service.example"\n')
-    with pytest.raises(UsageError, match="No company list is named"):
-        read_job(None, str(file), None)
-    with pytest.raises(SettingsError):
-        read_job("list.csv", str(tmp_path / "missing.toml"), None)
-
-
 def test_an_error_of_ours_becomes_a_state_with_its_line_and_no_frames():
     from job import in_one_line
 
@@ -156,16 +144,6 @@ def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch: pytes
     with pytest.raises(DamagedError, match=r"2 runs archived, without one: x is gone\. Restore it"):
         job.name_damaged("2 runs archived", {"one": DamagedError("x is gone", "Restore it")})
     assert told == ["Skipped run one: x is gone. Restore it"]
-
-
-def test_a_run_is_named_for_people():
-    from datetime import UTC, datetime
-
-    from names import describe
-
-    at = datetime(2026, 11, 23, 12, tzinfo=UTC)
-    assert describe("weekly", {"company_list": "/srv/customers.xlsx"}, at) == "weekly customers 2026-11-23"
-    assert describe("after-enrich", {"config": None}, at) == "after-enrich 2026-11-23"
 
 
 _AFTER_THE_WORKER = """

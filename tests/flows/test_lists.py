@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.errors import Stopped
-from firmlake.core.settings_layers import load_settings
 from firmlake_sandbox import Sandbox
 
 from .conftest import FlowRun, _look_up
@@ -116,31 +112,3 @@ def _answer(api: str, sandbox: Sandbox, is_approved: bool, answered: threading.E
     # The run is paused a moment before its form is there: Prefect rejects answers until then.
     wait_until(lambda: ask(f"flow_runs/{paused['id']}/resume", answer)["status"] == "ACCEPT")
     answered.set()
-
-
-def test_a_plan_that_nobody_approved_in_time_is_named_also_where_the_server_ended_the_run(tmp_path, monkeypatch):
-    from prefect.exceptions import FlowPauseTimeout
-
-    monkeypatch.syspath_prepend(FLOWS)
-    add_contacts, by_hand = import_module("add_contacts"), import_module("by_hand")
-
-    def pause(**_: Any) -> None:
-        raise FlowPauseTimeout
-
-    settings = load_settings(flags={"paths.data": str(tmp_path / "the data")}, environment={})[0]
-    monkeypatch.setattr(add_contacts, "pause_flow_run", pause)
-    monkeypatch.setattr(add_contacts, "plan_markdown", lambda made: "")
-    monkeypatch.setattr(add_contacts, "tell", lambda line: None)
-    made = SimpleNamespace(plan_id="20260101T000000Z-0001")
-    with pytest.raises(Stopped) as waited:
-        add_contacts.wait_for_approval(settings, made)
-    assert f"apply '{tmp_path / 'the data/plans' / made.plan_id}.json'`" in waited.value.next_step
-
-    state = SimpleNamespace(is_completed=lambda: False)
-    monkeypatch.setattr(add_contacts, "add_contacts", lambda return_state: state)
-    monkeypatch.setattr(by_hand, "_OUR_LOGGERS", ())
-    monkeypatch.setattr(by_hand, "_find_server", lambda: None)
-    monkeypatch.setattr(by_hand, "_ended_paused", lambda state: True)
-    with pytest.raises(Stopped) as ended:
-        by_hand._run("add_contacts", ())
-    assert ended.value.next_step == waited.value.next_step
