@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.failure import about_run, failed_deliveries, failed_work, recorded_delivery
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
@@ -35,9 +35,9 @@ def test_the_record_goes_when_the_same_work_succeeds_and_not_when_other_work_doe
     assert failed_work(folders.state) == []
 
 
-def test_the_record_goes_when_its_next_step_has_succeeded(folders: Folders):
+def test_the_record_goes_when_what_mends_it_has_succeeded(folders: Folders):
     """Otherwise `status` would go on asking for a replay that has been done."""
-    fail(lock(folders, "firmlake run a.csv"), FirmlakeError("No warehouse", "Rebuild it with `firmlake replay`"))
+    fail(lock(folders, "firmlake run a.csv"), DamagedError("No warehouse", "Rebuild it with `firmlake replay`"))
     with lock(folders, "firmlake verify"):
         pass
     assert failed_work(folders.state)

@@ -83,6 +83,8 @@ class FirmlakeError(Exception):
     """Identifies the token that was refused, without revealing it; see `core.failure`."""
     run_id = ""
     """The run that failed; see `core.failure`."""
+    mended_by = ""
+    """Work on the data folder that removes the cause; see `core.failure`."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         self.message, self.next_step = shown(redact(message)), shown(redact(next_step))
@@ -184,7 +186,9 @@ class HeldError(FirmlakeError):
 
 
 class DamagedError(FirmlakeError):
-    """A file is missing or does not match its checksum."""
+    """A file is missing or does not match its checksum. A replay makes what can be made again."""
+
+    mended_by = "firmlake replay"
 
 
 class ServiceError(FirmlakeError):

@@ -44,6 +44,8 @@ class LastFailure(msgspec.Struct, frozen=True):
     """The run that failed. Once it is published, by whatever command, the failure is over."""
     list_name: str = ""
     """The company list of the work; empty if it has none."""
+    mended_by: str = ""
+    """Work that removes the cause; empty if none is known."""
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -56,13 +58,14 @@ class _Written(msgspec.Struct, frozen=True):
     """Identifies the token that was refused, without revealing it."""
     run_id: str = ""
     list_name: str = ""
+    mended_by: str = ""
 
 
 @contextmanager
 def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]:
     """Record work on the folder that fails.
 
-    If it succeeds, the record of its own last failure is taken back, and so are those whose next step it was. Work on a
+    If it succeeds, the record of its own last failure is taken back, and so are those that it mends. Work on a
     company list takes back only what failed for this list.
 
     Raises:
@@ -76,7 +79,7 @@ def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]
         raise
     _remove(_work(state, what, list_name))
     for failure in failed_work(state):
-        if f"`{what}`" in failure.next_step:
+        if failure.mended_by == what:
             _remove(_work(state, failure.what, failure.list_name))
 
 
@@ -151,7 +154,7 @@ def _write(path: Path, what: str, error: FirmlakeError, list_name: str = "") -> 
     """Write a record. On a full disk nothing is recorded."""
     with suppress(FirmlakeError):
         code = exit_code_of_signal() if was_interrupted() else error.exit_code
-        said = str(error), error.next_step, error.key, error.run_id, list_name
+        said = str(error), error.next_step, error.key, error.run_id, list_name, error.mended_by
         write_json(path, _Written(what, utc_now(), code, *said))
 
 
@@ -161,8 +164,8 @@ def _read(path: Path, key: str = "") -> LastFailure | None:
     except (OSError, DamagedError):
         return None
     is_mended = bool(key and written.key) and key != written.key
-    rest = written.exit_code, written.line, written.next_step, is_mended, written.run_id, written.list_name
-    return LastFailure(written.what, written.at, *rest)
+    said = written.exit_code, written.line, written.next_step
+    return LastFailure(written.what, written.at, *said, is_mended, written.run_id, written.list_name, written.mended_by)
 
 
 def _remove(path: Path) -> None:
