@@ -240,7 +240,8 @@ def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: dat
     )  # fmt: skip
     latest = micros(loaded_at + AHEAD)
     statement = _SAY.format(run=number, latest=latest, started=micros(run.plan.started_at))
-    index.executemany(statement, rows.iter_rows())
+    in_order = rows.sort("company", "dataset", maintain_order=True)  # SQLite appends to its tree in half the time
+    index.executemany(statement, in_order.iter_rows())
 
 
 _IS_ANSWERED = f"excluded.status IN {ANSWERED}"
