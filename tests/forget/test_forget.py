@@ -69,7 +69,7 @@ def test_no_byte_of_the_data_folder_holds_the_name_afterwards(folders):
     done = forget(settings_of(folders), [Subject("person", NAME)], now)
     assert places_of(folders.data, *SPELLED) == set()
     assert [query(folders, sql) for sql in (_STRUCTURE, _PAST, "FROM loads ORDER BY ALL")] == kept
-    assert [path.name for path in list_generations(folders)] == generations
+    assert [path.name for path in list_generations(folders)] == generations[-1:], "older ones named it too"
     assert {place.what for place in done.places} >= {"answers", "list", "staged", "relationships", "drift"}
     register = json.loads(folders.tombstones.read_text())["content"]  # which tells no name
     assert [one["is_done"] for one in register["tombstones"]] == [True]

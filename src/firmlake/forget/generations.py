@@ -1,4 +1,4 @@
-"""Rebuild each generation of the warehouse that names a forgotten subject, from the runs that it was made from."""
+"""Rebuild the newest generation, and one held back, from cleaned runs; remove older ones that name a subject."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from firmlake.rebuild.replay import finished_runs, read_pruned
 from firmlake.service_lists.load import load_additions, load_overview
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shards
-from firmlake.warehouse.generations import checkpoint, connect_to, find_held, list_generations, remake
+from firmlake.warehouse.generations import checkpoint, connect_to, find_held, list_generations, newest, remake
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, read_loads
 from firmlake.warehouse.schema import create_tables
@@ -36,10 +36,9 @@ Step = Callable[[duckdb.DuckDBPyConnection, Load], None]
 
 
 def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, write: bool) -> Iterator[Place]:
-    """Rebuild every generation that holds data to remove, after its runs were cleaned.
+    """Rebuild the newest generation and the one held back if they hold data to remove; remove older ones that do.
 
-    A rebuilt generation has the same loads, numbers and times as before. If a generation continues another, its rebuild
-    starts from the file of the other, so rebuilding all of them costs little more than one replay.
+    Their runs were cleaned before. A rebuilt generation has the same loads, numbers and times as before.
 
     Args:
         folders: The data folder.
@@ -50,24 +49,20 @@ def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, wr
     Raises:
         DamagedError: A run that a generation was made from is damaged.
     """
-    steps: dict[str, Step] = {}
-    clean: list[tuple[Path, list[Load]]] = []
-    for path in (*list_generations(folders), *filter(None, [find_held(folders)])):
+    held, published = find_held(folders), newest(folders)
+    kept = {path.name for path in (held, published) if path}
+    for path in (*list_generations(folders), *filter(None, [held])):
         found = list(find(path))
         yield from found
-        if not write:
-            continue
-        loads = _read_loads(path)
-        if found:
-            steps |= _find_steps(folders, [load.name for load in loads if load.name not in steps])
-            start, begun = _nearest(clean, loads)
-            _remake(folders, path, loads[len(begun) :], start, steps, settings)
+        if write and found and path.name not in kept:
+            path.unlink()
+        elif write and found:
+            _remake(folders, path, settings)
             if left := next(iter(find(path)), None):
                 raise FirmlakeError(
                     f"{path} still holds data that must be removed, in {left.what}",
                     "Run `firmlake replay`, and report this as a bug",
                 )
-        clean.append((path, loads))
 
 
 def check_generations(folders: Folders) -> None:
@@ -132,12 +127,6 @@ def _read_loads(path: Path) -> list[Load]:
         return read_loads(connection)
 
 
-def _nearest(clean: list[tuple[Path, list[Load]]], loads: list[Load]) -> tuple[Path | None, list[Load]]:
-    """Find the clean generation whose loads are the longest beginning of these loads."""
-    begun = [(path, held) for path, held in clean if held and loads[: len(held)] == held]
-    return max(begun, key=lambda each: len(each[1]), default=(None, []))
-
-
 def _find_steps(folders: Folders, names: list[str]) -> dict[str, Step]:
     """Return functions that load each of these runs and overviews, after staging runs that are not staged."""
     known = set(run_ids(folders))
@@ -171,14 +160,10 @@ def _overview_step(folders: Folders, overview: Overview) -> Step:
     return step
 
 
-def _remake(
-    folders: Folders,
-    path: Path,
-    loads: list[Load],
-    start: Path | None,
-    steps: dict[str, Step],
-    settings: RunSettings,
-) -> None:
+def _remake(folders: Folders, path: Path, settings: RunSettings) -> None:
+    loads = _read_loads(path)
+    steps = _find_steps(folders, [load.name for load in loads])
+
     def load_all(connection: duckdb.DuckDBPyConnection) -> None:
         create_tables(connection)
         for load in loads:
@@ -189,13 +174,6 @@ def _remake(
             checkpoint(connection, may_compact=True)
         create_views(connection)
 
-    remake(
-        folders,
-        path,
-        load_all,
-        memory_limit=settings.duckdb_memory,
-        start=start,
-        storage_version=settings.storage_version,
-    )
+    remake(folders, path, load_all, memory_limit=settings.duckdb_memory, storage_version=settings.storage_version)
     with suppress(OSError):
         path.chmod(0o400)

@@ -324,7 +324,6 @@ def remake(
     load: Callable[[duckdb.DuckDBPyConnection], None],
     *,
     memory_limit: str,
-    start: Path | None = None,
     storage_version: str = "latest",
 ) -> None:
     """Replace a kept generation in one step; readers that have it open keep the old file.
@@ -332,9 +331,8 @@ def remake(
     Args:
         folders: The data folder.
         path: The generation.
-        load: Fills the file inside a transaction.
+        load: Fills the empty file inside a transaction.
         memory_limit: Memory limit of DuckDB, such as "512MB".
-        start: The generation to copy and change; None starts with an empty file.
         storage_version: The oldest DuckDB that can read the file.
 
     Raises:
@@ -342,7 +340,7 @@ def remake(
     """
     try:
         with _aside(folders, path) as aside:
-            _fill(folders, aside, load, memory_limit, start, storage_version, is_tidied=start is None)
+            _fill(folders, aside, load, memory_limit, None, storage_version, is_tidied=True)
             aside.replace(path)
         sync_folder(folders.warehouse)
     except OSError as error:
