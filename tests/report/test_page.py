@@ -105,7 +105,7 @@ def test_it_is_well_formed_and_every_section_is_there(page):
 
 
 def test_its_heading_names_the_load_which_need_not_be_a_run(page):
-    assert "from generation 3, load r.</p>" in page
+    assert "from generation 3, load r. The figures are those of" in page
 
 
 def test_it_can_be_read_without_a_mouse_and_without_sight(page):

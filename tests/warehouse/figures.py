@@ -111,7 +111,7 @@ def own(made, child, parent=None, stake=None, name=None):
 
 def list_of(made, name, *cells, column="limit"):
     """Add a list with one company a line, and one own cell each."""
-    made.fill("company_lists", list_name=name)
+    made.fill("company_lists", list_name=name, column_names=json.dumps([column]))
     for line, (company, cell) in enumerate(cells, 1):
         key = {"country": "NL", "company_number": f"{company:08}"} if company else {"country": None}
         made.fill("list_members", list_name=name, line=line, columns=json.dumps({column: cell}), **key,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import duckdb
 import pytest
 
 from .figures import Figures, list_of, own
@@ -197,6 +198,21 @@ def test_exposure_is_summed_by_head_of_group():
         (2, None, None, 1, 0, Decimal("1000.00"), 0.333333, 0),
         (3, "company 3", "NL 00000003", 2, 1, Decimal("499.50"), 0.1665, 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("'customer', 'limit'", "no list customer"),
+        ("'customers', 'Limit'", r"customers has no column Limit; it has \[\"limit"),
+    ],
+)
+def test_exposure_of_what_is_not_there_is_an_error_and_not_zero(call, said):
+    made = Figures()
+    made.files(1)
+    list_of(made, "customers", (1, "10"))
+    with pytest.raises(duckdb.Error, match=said):
+        made.made().ask(f"FROM exposure({call})")
 
 
 def test_exposure_keeps_two_persons_of_one_name_apart():

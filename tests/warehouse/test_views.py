@@ -14,7 +14,7 @@ from firmlake.warehouse import views
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import SEVERITIES, create_views, definitions, describe_columns, outdate_views
 
-from .figures import Figures
+from .figures import Figures, list_of
 
 CHECKS = [definition for definition in definitions() if definition.kind == "check"]
 MADE = [definition for definition in definitions() if definition.kind in ("table", "view", "macro")]
@@ -82,6 +82,7 @@ def test_money_stays_exact(empty):
 def extremes():
     made = Figures()
     made.files_extremes()
+    list_of(made, "customers", (1, "10"))
     return made.made()
 
 
@@ -113,6 +114,7 @@ def sparse():
     made.add("lookalikes", 1, rank=1, lookalike_country="NL", lookalike_company_number="00000009")
     made.add("company_state", 1, dataset="financials", status="empty", record_count=0, reject_count=0, payload_hash="")
     made.loads(1, "r")
+    list_of(made, "customers", (1, "10"))
     return made.made()
 
 

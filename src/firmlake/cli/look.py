@@ -77,7 +77,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
 @click.argument("sql")
 @format_and_out(*_FORMATS)
 @_LIST_ALONE
-@click.option("--held", is_flag=True, help="Query the generation that a gate holds back, if there is one.")
+@click.option("--held", is_flag=True, help="Query the generation that a gate holds back.")
 @click.option("--allow-files", is_flag=True, help="Let SQL read and write files, and load extensions.")
 @command
 def query(
@@ -99,13 +99,15 @@ def query(
     from firmlake.core.text import count_of
     from firmlake.report.sections import find_section
     from firmlake.terminal.results import BINARY_FORMATS, FORMATS, show_result, write_binary
-    from firmlake.warehouse.generations import asking
+    from firmlake.warehouse.generations import asking, find_held
 
     kind = choose_format(kind, out, call.as_json, _FORMATS)
     if kind in BINARY_FORMATS and not out:
         raise UsageError(f"{kind} is binary and cannot be printed", "Add --out FILE")
     settings = call.settings()
     folders = Folders.existing(settings)
+    if held and not find_held(folders):
+        raise UsageError("No generation is held back", "Query the published one without --held")
     name, _, company = sql.strip().partition(" ")
     section = find_section(name) if _SECTION.fullmatch(name) else None
     sql = section.sql if section else sql

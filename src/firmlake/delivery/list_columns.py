@@ -80,7 +80,8 @@ def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
     Raises:
         UsageError: There is no such column. The message names similar ones.
     """
-    chosen = [each for name in names or ["default"] for each in _find(name.strip())]
+    wanted = [name.strip() for name in names or ["default"]]
+    chosen = [each for name in wanted if name not in LINE_COLUMNS for each in _find(name)]  # those are always added
     return tuple(dict.fromkeys(chosen))
 
 

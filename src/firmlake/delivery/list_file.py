@@ -30,7 +30,14 @@ from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
 from firmlake.intake.lines import ListColumns, read_columns
 from firmlake.landing.run import open_run
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.incomplete import COMPLETENESS, Incomplete, read_incomplete, to_hand_on, to_json
+from firmlake.warehouse.incomplete import (
+    COMPLETENESS,
+    Completeness,
+    describe_service,
+    read_incomplete,
+    to_hand_on,
+    to_json,
+)
 from firmlake.warehouse.list_names import find_named_list
 
 _UNREAD: Final = AddedColumn(
@@ -77,7 +84,7 @@ class ListBack(NamedTuple):
         refused: Selects line, given and reason of the refused lines.
         delimiter: The delimiter of the list; a comma if it was not delimited text.
         formats: Number formats of columns of an XLSX list, as in `TextTable.formats`.
-        incomplete: Why the list is not complete; empty if it is.
+        completeness: Whether the list is complete.
     """
 
     name: str
@@ -92,7 +99,7 @@ class ListBack(NamedTuple):
     refused: str
     delimiter: str
     formats: dict[str, dict[str, str | int]]
-    incomplete: list[Incomplete]
+    completeness: Completeness
 
 
 def gather_list(
@@ -150,7 +157,7 @@ def gather_list(
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
         read.delimiter or ",",
         read.formats,
-        read_incomplete(connection, listed.name),
+        Completeness(read_incomplete(connection, listed.name), describe_service(connection)),
     )
 
 
@@ -310,7 +317,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
             write_file(wanted.path, make)
             if wanted.path.suffix.lower() == ".csv":
                 beside = wanted.path.with_name(f"{wanted.path.name}.json")
-                write_file(beside, lambda aside: aside.write_bytes(to_json(to_hand_on(back.incomplete))))
+                write_file(beside, lambda aside: aside.write_bytes(_completeness(back)))
             refused = connection.execute(f"SELECT count(*) FROM ({back.refused})").fetchall()[0][0]
         except duckdb.OutOfMemoryException as error:
             raise FirmlakeError(
@@ -339,7 +346,11 @@ def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
         field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
         for field in schema
     ]
-    return pa.schema(fields, metadata={COMPLETENESS: to_json(to_hand_on(back.incomplete))})
+    return pa.schema(fields, metadata={COMPLETENESS: _completeness(back)})
+
+
+def _completeness(back: ListBack) -> bytes:
+    return to_json(to_hand_on(back.completeness.incomplete), back.completeness.service)
 
 
 def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
@@ -359,9 +370,8 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
     refused = connection.execute(back.refused).fetchall()
     kinds = _kinds(connection, back)
     meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
-    return write_workbook(
-        path, back.name, _batches(connection, back.cell_query), kinds, meanings, refused, back.formats, back.incomplete
-    )
+    lines = _batches(connection, back.cell_query)
+    return write_workbook(path, back.name, lines, kinds, meanings, refused, back.formats, back.completeness)
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:

@@ -19,7 +19,7 @@ from xlsxwriter import Workbook
 
 from firmlake.core.guard import is_risky
 from firmlake.core.open_workbook import open_workbook
-from firmlake.warehouse.incomplete import Incomplete
+from firmlake.warehouse.incomplete import Completeness
 
 SHEET_ROWS: Final = 1_048_575
 """Lines that a sheet holds below its header."""
@@ -56,6 +56,18 @@ _STATUS_COLOURS: Final = {
 _KINDS: Final = ("number", "number,", "date", *"nbdes")
 _Typed = float | date | time | str  # bool counts as float, datetime as date; str is an error such as #N/A
 
+_CAUSES: Final = {
+    "budget": "the budget of a run or month was used up",
+    "credits": "the service's credits ran out",
+    "outage": "the service did not answer",
+    "forbidden": "the service does not allow it",
+    "gave_up": "every attempt failed",
+    "rejected": "records do not fit the tables",
+    "not_asked": "not asked yet; run the whole list",
+    "gate": "a gate holds the figures back",
+}
+"""Causes of the view `incomplete`, in words."""
+
 Meanings = Mapping[str, tuple[str, str, str]]
 """For each added column: its source, its type in DuckDB, and its meaning."""
 
@@ -68,7 +80,7 @@ def write_workbook(
     meanings: Meanings,
     refused: Sequence[tuple[int, str | None, str]],
     formats: Mapping[str, Mapping[str, str | int]],
-    incomplete: Sequence[Incomplete] = (),
+    completeness: Completeness,
 ) -> int:
     """Write a list as a workbook, line by line, in constant memory.
 
@@ -82,7 +94,7 @@ def write_workbook(
         meanings: The added columns.
         refused: Line, its text, and the reason.
         formats: Number formats of own columns by kind of cell.
-        incomplete: Why the list is not complete; the last sheet says that, or that it is.
+        completeness: What the last sheet says.
 
     Returns:
         The number of texts that were cut to the length limit of a cell.
@@ -109,11 +121,15 @@ def write_workbook(
             for each in refused:
                 sheet.line(each, ["#,##0", "text", "text"])
             sheet.finish(widest=90)
-        sheet = _Sheet(book, "Complete" if not incomplete else "Incomplete")
+        sheet = _Sheet(book, "Incomplete" if completeness.incomplete else "Complete")
         sheet.head(["because of", "dataset", "companies"], 3)
-        for lack in incomplete:
-            sheet.line((lack.cause, lack.dataset or "all", lack.company_count), ["text", "text", "#,##0"])
-        sheet.finish()
+        for lack in completeness.incomplete:
+            sheet.line((_CAUSES[lack.cause], lack.dataset or "all", lack.company_count), ["text", "text", "#,##0"])
+        if not completeness.incomplete:
+            sheet.line(("Nothing is missing: every company was asked for everything", None, None), ["text"] * 3)
+        if completeness.service:
+            sheet.line((f"The figures are those of {completeness.service}", None, None), ["text"] * 3)
+        sheet.finish(widest=90)
     return lines.cut_count
 
 

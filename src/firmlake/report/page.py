@@ -28,6 +28,7 @@ from firmlake.report.sections import SectionTables, read_sections
 from firmlake.report.status import read_status
 from firmlake.report.summary import find_doubts
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.incomplete import describe_service
 
 _ALERTS = "The most severe and newest first; `firmlake alerts` lists all of them."
 _ALERTS_MAX = 12
@@ -133,7 +134,8 @@ def make_report(
     title = f"firmlake report, generation {generation}{f', {company_list}' if company_list else ''}"
     html = render_page(
         "report.html", title, parts, company_list=company_list, made=f"{now:%d %b %Y, %H:%M} UTC",
-        generation=generation, run_id=load_id, figures=figures, doubts=map(str, find_doubts(connection, last_run)),
+        generation=generation, run_id=load_id, service=describe_service(connection),
+        figures=figures, doubts=map(str, find_doubts(connection, last_run)),
     )  # fmt: skip
     return Made(html, figures)
 
@@ -183,7 +185,8 @@ def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, n
     name = head.pop("name")
     return render_page(
         "company.html", f"{name or company.company_number}, firmlake", parts, name=name or company, **head,
-        made=f"{now:%d %b %Y, %H:%M} UTC", figures=_company_tiles(fetch_dicts(connection.execute(_COMPANY_FIGURES))),
+        service=describe_service(connection), made=f"{now:%d %b %Y, %H:%M} UTC",
+        figures=_company_tiles(fetch_dicts(connection.execute(_COMPANY_FIGURES))),
     )  # fmt: skip
 
 

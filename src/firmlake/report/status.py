@@ -30,6 +30,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
+from firmlake.core.text import count_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open
@@ -270,6 +271,11 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         *(next_step for *_, next_step in status.damaged),
         *(each.next_step for each in status.undelivered),
         *filter(None, [status.refresh_off]),
+        *(
+            f"Run the list {each.list_name} again: {count_of(each.company_count, 'company')} of it were never asked for"
+            for each in status.incomplete
+            if each.cause == "not_asked" and each.list_name
+        ),
     ]
     return next(iter(steps), "Nothing to do")
 

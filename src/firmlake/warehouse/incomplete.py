@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import duckdb
 import msgspec
 
 from firmlake.core.text import count_of
 
-__all__ = ["COMPLETENESS", "Incomplete", "describe_incomplete", "read_incomplete", "to_hand_on", "to_json"]
+__all__ = [
+    "COMPLETENESS",
+    "Incomplete",
+    "describe_incomplete",
+    "describe_service",
+    "read_incomplete",
+    "to_hand_on",
+    "to_json",
+]
 
 COMPLETENESS = "firmlake.completeness"
 """The key in the metadata of Parquet files."""
@@ -25,6 +34,13 @@ class Incomplete(msgspec.Struct, frozen=True):
     cause: str
     company_count: int
     example: str
+
+
+class Completeness(NamedTuple):
+    """Why data is not complete, nothing if it is; and the service whose figures it has."""
+
+    incomplete: Sequence[Incomplete] = ()
+    service: str = ""
 
 
 def read_incomplete(connection: duckdb.DuckDBPyConnection, list_name: str | None = None) -> list[Incomplete]:
@@ -52,9 +68,19 @@ def to_hand_on(rows: Iterable[Incomplete]) -> list[dict[str, str | int | None]]:
     ]
 
 
-def to_json(handed_on: list[dict[str, str | int | None]]) -> bytes:
-    """Return as JSON whether data is complete, and if not why and how much is missing."""
-    return json.dumps({"is_complete": not handed_on, "incomplete": handed_on}).encode()
+def to_json(handed_on: list[dict[str, str | int | None]], service: str = "") -> bytes:
+    """Return as JSON whether data is complete, and if not why and how much is missing; and who states the figures."""
+    told = {"service": service} if service else {}
+    return json.dumps({"is_complete": not handed_on, "incomplete": handed_on, **told}).encode()
+
+
+def describe_service(connection: duckdb.DuckDBPyConnection) -> str:
+    """Name the service whose figures a generation has; empty if it has none."""
+    found = connection.execute("SELECT service FROM runs ORDER BY started_at DESC LIMIT 1").fetchall()
+    return _EMBEDDED.get(found[0][0], found[0][0]) if found else ""
+
+
+_EMBEDDED = {"embedded": "the embedded service, which makes figures up"}
 
 
 _ORDER = "ORDER BY list_name NULLS FIRST, company_count DESC, cause, dataset"

@@ -12,7 +12,7 @@
 -- company_count: Number of companies of the list in the group
 -- exposure: Sum of the column
 -- exposure_fraction: Share of the sum over all lines, 0.1 is 10 %. Null: that sum is not above zero
--- unread_count: Number of these lines whose cell has no number that amount can read; empty cells do not count
+-- unread_count: Number of these lines whose cell amount cannot read; empty cells do not count
 SELECT
     row_number() OVER (ORDER BY exposure DESC, head, head_company) AS exposure_rank,
     head, head_company, line_count, company_count, exposure,
@@ -28,10 +28,18 @@ FROM (
         coalesce(sum(amount(cell)), 0)::DECIMAL(38, 2) AS exposure,
         count(*) FILTER (amount(cell) IS NULL AND trim(cell) <> '') AS unread_count
     FROM (
-        SELECT country, company_number, columns->>asked_column AS cell
+        SELECT
+            l.country, l.company_number,
+            CASE
+                WHEN k.list_name IS NULL THEN error('There is no list ' || asked_list || '; company_lists has the names')
+                WHEN NOT list_contains(from_json(k.column_names, '["VARCHAR"]'), asked_column)
+                THEN error('The list ' || k.list_name || ' has no column ' || asked_column || '; it has ' || k.column_names)
+                ELSE l.columns->>asked_column
+            END AS cell
         FROM (SELECT of_list AS asked_list, of_column AS asked_column) asked
-        JOIN list_members l ON lower(l.list_name) = lower(asked_list)
-        WHERE l.status <> 'blank'
+        LEFT JOIN company_lists k ON lower(k.list_name) = lower(asked_list)
+        LEFT JOIN list_members l ON l.list_name = k.list_name
+        WHERE l.status IS DISTINCT FROM 'blank'
     ) m
     LEFT JOIN (
         SELECT b.id, f.head_id

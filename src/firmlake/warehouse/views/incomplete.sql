@@ -43,7 +43,7 @@ SELECT
     g.list_name, NULL, 'gate',
     (
         SELECT count(DISTINCT (m.country, m.company_number)) FROM list_members m
-        WHERE g.list_name IS NULL OR lower(m.list_name) = lower(g.list_name)
+        WHERE m.company_number IS NOT NULL AND (g.list_name IS NULL OR lower(m.list_name) = lower(g.list_name))
     ),
     g.says
 FROM generation_quality g

@@ -15,7 +15,7 @@ SELECT
     CASE m.status WHEN 'accepted' THEN coalesce(s.status, 'not asked') ELSE m.status END AS status,
     CASE m.status
         WHEN 'repeated' THEN 'line ' || r.first_line || ' names the same company'
-        WHEN 'accepted' THEN nullif(concat_ws('; ', m.reason, s.reason), '')
+        WHEN 'accepted' THEN nullif(concat_ws('; ', m.reason, s.reason, CASE s.status WHEN 'not found' THEN 'the service does not know it' END), '')
         ELSE m.reason
     END AS reason,
     m.country || ' ' || m.company_number AS company,
