@@ -278,38 +278,16 @@ _NAME_LENGTH_MAX = 64
 """Longest name that goes into requests and settings; those of services have a dozen characters."""
 _NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
 
-_FRAGMENTS: dict[str, tuple[str, ...]] = {
-    "country": ("country", "land", "pays", "nation"),
-    "company_number": (
-        "number",
-        "nummer",
-        "numero",
-        "siren",
-        "kvk",
-        "vat",
-        "regist",
-        "enterpriseid",
-        "companyid",
-        "id",
-    ),
-    "companies": (
-        "compan",
-        "identif",
-        "items",
-        "entities",
-        "organi",
-        "enterprises",
-        "businesses",
-        "elements",
-        "onderneming",
-        "bedrij",
-        "entrepris",
-        "societ",
-    ),
-    "limit": ("limit", "size", "take", "count", "perpage", "per_page", "top", "rows", "max"),
-    "offset": ("offset", "skip", "start", "from", "begin"),
+_FRAGMENTS = {
+    "country": "country land pays nation",
+    "company_number": "number nummer numero siren kvk vat regist enterpriseid companyid id",
+    "companies": "compan identif items entities organi enterprises businesses elements onderneming bedrij "
+    "entrepris societ",
+    "limit": "limit size take count perpage per_page top rows max",
+    "offset": "offset skip start from begin",
 }
-"""Parts of the names that services use, by role in a request. The first role that matches a word wins."""
+"""Parts of the names that services use, by role in a request. The first role that matches a word wins; of two letters,
+only the whole word does."""
 
 _UNKNOWN = re.compile(
     r"should not exist|unknown|unrecogni[sz]ed|unexpected|not (?:allowed|permitted|recogni[sz]ed|expected)|additional",
@@ -398,6 +376,6 @@ def _role(word: str, names: Mapping[str, str]) -> str | None:
     if text.endswith("ids") and "companies" in names:
         return "companies"
     for role, fragments in _FRAGMENTS.items():
-        if role in names and any(text == part if len(part) < 3 else part in text for part in fragments):
+        if role in names and any(text == part if len(part) < 3 else part in text for part in fragments.split()):
             return role
     return None

@@ -15,7 +15,7 @@ import msgspec
 
 from firmlake.api.answers import read_answer
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import MESSAGE_KEYS, read_lines, read_message
+from firmlake.api.judge import read_lines, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
 from firmlake.check.examples import describe_refusal, find_bounds, language_header, with_language_header
 from firmlake.check.finding import Finding
@@ -302,21 +302,6 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
     return Finding(row, "; ".join(seen), "covered", {"api.names.success_message": min(said)})
 
 
-def find_errors(talk: Talk, company: Company) -> Finding:
-    """Find how the service refuses a whole request: from an earlier refusal, or by asking for a huge page."""
-    row = "whole-request errors"
-    refused = next((answer for answer in reversed(talk.answers) if is_refusal(answer)), None)
-    refused = refused or _provoke(talk, company)
-    if refused is None:
-        return Finding(row, "no request was refused", "not_observed")
-    content = read_json(refused.body)
-    if isinstance(content, dict) and isinstance(content.get("message"), str) and "status" in content:
-        return Finding(row, describe_refusal(refused), "as_assumed")
-    key = next((key for key in MESSAGE_KEYS if isinstance(content, dict) and key in content), None)
-    form = f"JSON with {key!r}" if key else refused.headers.get("content-type", "no content type")
-    return Finding(row, f"{form}: {describe_refusal(refused)}", "covered")
-
-
 def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
@@ -361,8 +346,3 @@ def _names(answer: Answer) -> dict[str, str]:
         f"{one.get('country')} {one.get('companyNumber')}": f"{one.get('name')}, {one.get('place')}"
         for one in identifiers
     }
-
-
-def _provoke(talk: Talk, company: Company) -> Answer | None:
-    answer = talk.single("financials", company, 10**6, 0)
-    return answer if is_refusal(answer) else None

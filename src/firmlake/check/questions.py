@@ -28,7 +28,6 @@ from firmlake.check.finding import Finding
 from firmlake.check.limits import (
     choose_repeated,
     find_companies_cap,
-    find_errors,
     find_language,
     find_messages,
     find_not_found,
@@ -94,7 +93,6 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     yield find_messages(talk, answers)
     yield find_language(talk, body, [known, *others])
     yield find_not_found(talk, body, known, stranger)
-    yield find_errors(talk, known)
     yield find_rate_limit(talk)
     yield from find_credits(talk, [known, *others], stranger)
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
