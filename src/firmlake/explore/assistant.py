@@ -24,8 +24,6 @@ from firmlake.tables.schemas import COMPANY_TABLES
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-__all__ = ["make_server"]
-
 _ROWS_MAX: Final = 1_000
 _BYTES_MAX: Final = 200_000
 _INSTRUCTIONS: Final = f"""A DuckDB warehouse of companies: accounts, lookalikes, owners and company lists, read-only.

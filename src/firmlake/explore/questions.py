@@ -13,8 +13,6 @@ from firmlake.explore.holding import Holding
 from firmlake.report.feed import alert_row
 from firmlake.report.sections import find_section
 
-__all__ = ["ALL", "alerts", "changes", "find", "generation", "groups", "lists", "members", "peers", "portfolio"]
-
 ALL: Final = "All companies"
 _FOUND_MAX = 200
 _CHANGES_MAX = 20_000
@@ -84,9 +82,6 @@ def alerts(holding: Holding, company_list: str, *, with_closed: bool) -> pl.Data
         "SELECT DISTINCT country, company_number FROM list_members WHERE list_name = $list", _of(company_list)
     )
     return frame.join(listed, on=["country", "company_number"], how="semi", maintain_order="left")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _of(company_list: str) -> dict[str, str]:

@@ -19,8 +19,6 @@ from firmlake.core.errors import EXIT_DONE, FirmlakeError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.explore.holding import newest_holding, show_folder
 
-__all__ = ["HOST", "guarded", "serve"]
-
 HOST = "127.0.0.1"
 _APP = Path(__file__).with_name("app.py")
 # Marimo's pages hold their own scripts and compile charts; whatever they load comes from this server.
@@ -128,9 +126,6 @@ def guarded(application: ASGIApp, port: int) -> ASGIApp:
         await application(scope, receive, send_with_headers)
 
     return guarded
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _listen(port: int) -> socket.socket:

@@ -10,8 +10,6 @@ import altair as alt
 import marimo as mo
 import polars as pl
 
-__all__ = ["bar", "beside", "chosen", "figures", "filtered", "heading", "note", "scatter", "table", "within"]
-
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "country": ("BE", "NL", "FR"),
     "size": ("micro", "small", "medium", "large", "not stated"),
@@ -164,9 +162,6 @@ def table(
         label=label,
         max_columns=None,
     )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _percent(value: Any) -> str:

@@ -18,8 +18,6 @@ from firmlake.tables.index import micros
 from firmlake.tables.stage import landed_tables
 from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead
 
-__all__ = ["Bill", "Day", "count_unbought", "read_bill", "read_dues", "spent_by", "spent_this_month"]
-
 _DAYS = 28
 
 
@@ -193,8 +191,6 @@ def read_dues(
     days = sorted({day for (day, _), count in counts.items() if count})
     return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]
 
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 _KEY = ("country", "company_number")
 _FREE = """

@@ -7,17 +7,12 @@ from datetime import UTC, datetime
 
 from firmlake.report.status import ListRun, Status
 
-__all__ = ["render_metrics"]
-
 _Sample = tuple[dict[str, str], float]
 
 
 def render_metrics(status: Status) -> str:
     """Write the metrics as text. A metric without a value yet is left out. Times are in seconds since 1970."""
     return "\n".join([*_lines(status), "# EOF"]) + "\n"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _lines(status: Status) -> Iterator[str]:

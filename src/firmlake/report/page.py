@@ -1,9 +1,5 @@
 """The report and the page of a company: HTML made from the newest generation, without network or script."""
 
-# ruff: noqa: S608 - statements are put together from texts of this module
-
-# ruff: noqa: S608 - statements are put together from texts of this module
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -46,6 +42,30 @@ class Made(NamedTuple):
 
     html: str
     tiles: list[Tile]
+
+
+_LABELS = {
+    "companies": ("Companies", 0),
+    "with_accounts": ("With accounts", 0),
+    "revenue_amount": ("Annual revenue, newest accounts", 1),
+    "employees": ("Employees", 1),
+    "growth": ("Revenue growth, median", 1),
+    "equity_fraction": ("Equity ratio, median", 1),
+    "distress": ("In distress (Altman)", -1),
+    "negative_equity": ("Negative equity", -1),
+}
+"""Name of each figure, and whether more is better (1), worse (-1) or neither (0)."""
+
+_COMPANY_TILES = {
+    "revenue_amount": "Revenue, annual",
+    "revenue_growth": "Revenue growth",
+    "net_margin": "Net margin",
+    "employee_count": "Employees",
+    "total_assets_amount": "Total assets",
+    "equity_fraction": "Equity ratio",
+    "health_indicator": "Health indicator",
+    "z": "Altman's Z''",
+}
 
 
 def write_report(
@@ -173,20 +193,20 @@ def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, n
         duckdb.Error: DuckDB cannot compute a figure.
     """
     tables = SectionTables(connection, "company", company=company)
-    found = fetch_dicts(connection.execute(_COMPANY))
+    figures, *sections = read_sections("company")
+    found = fetch_dicts(connection.execute(figures.sql))
     if not found:
         raise UsageError(
             f"The warehouse does not hold {company}", f"`firmlake company {company}` fetches it, for a credit"
         )
-    head = found[0]
+    head = found[0] | {"name": found[0]["name"] or str(company)}
     alerts = [alert_row(alert) for alert in read_alerts(connection, company, with_closed=True)]
     parts = [draw_rows("Alerts", "Alerts", "Open alerts first, then closed ones.", alerts)] if alerts else []
-    parts += [draw_section(connection, tables, section) for section in read_sections("company")]
-    name = head.pop("name")
+    parts += [draw_section(connection, tables, section) for section in sections]
+    title = f"{found[0]['name'] or company.company_number}, firmlake"
     return render_page(
-        "company.html", f"{name or company.company_number}, firmlake", parts, name=name or company, **head,
-        service=describe_service(connection), made=f"{now:%d %b %Y, %H:%M} UTC",
-        figures=_company_tiles(fetch_dicts(connection.execute(_COMPANY_FIGURES))),
+        "company.html", title, parts, service=describe_service(connection), made=f"{now:%d %b %Y, %H:%M} UTC",
+        figures=_company_tiles(head), **head,
     )  # fmt: skip
 
 
@@ -214,31 +234,6 @@ def _left_out(name: str, now: dict[str, Any]) -> list[str]:
     return [of, f"{now['doubtful']:,} doubtful left out"] if now["doubtful"] else [of]
 
 
-_LABELS = {
-    "companies": ("Companies", 0),
-    "with_accounts": ("With accounts", 0),
-    "revenue_amount": ("Annual revenue, newest accounts", 1),
-    "employees": ("Employees", 1),
-    "growth": ("Revenue growth, median", 1),
-    "equity_fraction": ("Equity ratio, median", 1),
-    "distress": ("In distress (Altman)", -1),
-    "negative_equity": ("Negative equity", -1),
-}
-"""Name of each figure, and whether more is better (1), worse (-1) or neither (0)."""
-_OF_COMPANY = "country = getvariable('country') AND company_number = getvariable('number')"
-_COMPANY = f"""
-    SELECT name, place, country || ' ' || company_number AS number, status,
-        (SELECT max(generation) FROM loads) AS generation
-    FROM companies JOIN company_status USING (country, company_number) WHERE {_OF_COMPANY}
-"""
-_COMPANY_FIGURES = f"""
-    SELECT end_date, revenue_annual AS revenue_amount, revenue_growth, net_margin,
-        total_assets AS total_assets_amount, equity_fraction, employee_count, health_indicator, z, zone,
-        incomparable_because
-    FROM portfolio WHERE {_OF_COMPANY}
-"""
-
-
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
     """Say why a report or page was not written, and what to do."""
@@ -257,10 +252,9 @@ def _lacks_views() -> FirmlakeError:
     return FirmlakeError("The newest generation lacks the views of this version", "`firmlake replay` makes it again")
 
 
-def _company_tiles(found: list[dict[str, Any]]) -> list[Tile]:
-    if not found:
+def _company_tiles(row: dict[str, Any]) -> list[Tile]:
+    if row["end_date"] is None:
         return [Tile("Accounts", "none held")]
-    row = found[0]
     note = row["incomparable_because"] or f"accounts to {row['end_date']:%d %b %Y}"
     tone = "bad" if row["incomparable_because"] else ""
     figures = {name: "-" if row[name] is None else shown_number(name, row[name]) for name in _COMPANY_TILES}
@@ -271,15 +265,3 @@ def _company_tiles(found: list[dict[str, Any]]) -> list[Tile]:
         "z": (zone, {"distress": "bad", "safe": "good"}.get(row["zone"] or "", "")),
     }
     return [Tile(label, figures[name], *about.get(name, ())) for name, label in _COMPANY_TILES.items()]
-
-
-_COMPANY_TILES = {
-    "revenue_amount": "Revenue, annual",
-    "revenue_growth": "Revenue growth",
-    "net_margin": "Net margin",
-    "employee_count": "Employees",
-    "total_assets_amount": "Total assets",
-    "equity_fraction": "Equity ratio",
-    "health_indicator": "Health indicator",
-    "z": "Altman's Z''",
-}

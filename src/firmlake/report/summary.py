@@ -21,17 +21,6 @@ from firmlake.warehouse.generations import HELD
 from firmlake.warehouse.unchanged import Unchanged
 from firmlake.warehouse.versions import count_rows
 
-__all__ = [
-    "FailureGroup",
-    "RunSummary",
-    "failure_groups",
-    "failures",
-    "shown_statuses",
-    "summarise",
-    "summarise_unchanged",
-    "summary_of_nothing",
-]
-
 STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
 """The statuses of a company and dataset in a run. Fresh ones were not asked for."""
 

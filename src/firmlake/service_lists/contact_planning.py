@@ -23,19 +23,6 @@ from firmlake.service_lists.contact_plan import Contact, ContactList, ContactPla
 from firmlake.service_lists.decode import ListEntry
 from firmlake.service_lists.overview import take_overview
 
-__all__ = [
-    "check_list",
-    "check_plan",
-    "find_service_list",
-    "name_next_step",
-    "pack_requests",
-    "plan_contacts",
-    "plan_redrive",
-    "read_plan",
-    "says_not_found",
-    "write_plan",
-]
-
 REDRIVE = "redrive"
 """The source of a plan for failed contacts, instead of a file name."""
 _PLAN_AGAIN = "Plan again with `firmlake contacts plan`, which leaves out the contacts already added"
@@ -194,9 +181,6 @@ def check_list(plan: ContactPlan, entry: ListEntry) -> None:
             f"List {plan.list_id} was named {plan.list_name!r} when the plan was made, and is named {entry.name!r} now",
             _PLAN_AGAIN,
         )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _make(

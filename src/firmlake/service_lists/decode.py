@@ -190,8 +190,6 @@ def read_addition(body: bytes) -> AddedContacts:
     return AddedContacts(answer.success, answer.message or "", failed, len(failures) - len(failed), tuple(differences))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
 _PAGE = msgspec.json.Decoder(ListPage, strict=False)  # a total may be a text
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ADDITION = msgspec.json.Decoder(Addition, strict=False)  # and success, too
