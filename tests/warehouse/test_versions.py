@@ -89,8 +89,17 @@ class Model:
 
 @pytest.fixture(scope="module", params=[1, *slow(2, 3, 4, 5)])
 def weeks(request, tmp_path_factory):
-    """Publish the weeks: the data folder, the models after all weeks, and each model's rows after each week."""
-    folders, chance = Folders(tmp_path_factory.mktemp("versions")), random.Random(request.param)
+    """Publish the weeks: the data folder, the models after all weeks, and each model's rows after each week.
+
+    Rows are closed in several stretches, as a large load closes them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("firmlake.warehouse.versions._STRETCH", 20)
+        yield publish_weeks(request.param, Folders(tmp_path_factory.mktemp("versions")))
+
+
+def publish_weeks(seed, folders):
+    chance = random.Random(seed)
     models, shown = {dataset: Model() for dataset in DATASETS}, []
     for week in range(WEEKS):
         fates = {company: chance.choice(FATES) for company in COMPANIES}

@@ -199,16 +199,16 @@ _HELD = """
     FROM {versions} t SEMI JOIN {answered} a USING ({scope}) WHERE valid_to IS NULL
 """
 
-# Keys without a held row need no comparison.
+# Keys without a held row need no comparison. Rows are numbered, because their row ids change with the next commit.
 _OFFERED = """
     CREATE OR REPLACE TEMP TABLE offered AS
-    SELECT {nth} AS nth, {columns}
+    SELECT row_number() OVER () AS offered_row, {nth} AS nth, {columns}
     FROM {staged} s SEMI JOIN held USING ({scope})
 """
 
 _KEPT = """
     CREATE OR REPLACE TEMP TABLE kept AS
-    SELECT held_row, o.rowid AS offered_row
+    SELECT held_row, offered_row
     FROM held h JOIN offered o ON h.nth = o.nth AND {same}
 """
 
@@ -247,7 +247,7 @@ _INSERT_UNHELD = """
 
 _INSERT_OFFERED = """
     INSERT INTO {versions} BY NAME
-    SELECT {columns}, {number} AS valid_from FROM offered o ANTI JOIN kept ON o.rowid = offered_row
+    SELECT {columns}, {number} AS valid_from FROM offered o ANTI JOIN kept USING (offered_row)
 """
 
 _CLOSE_MERGED = """
@@ -293,7 +293,7 @@ def _refresh(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
         values = ", ".join(f"{name} = o.{name}" for name in table.volatile)
         differs = " OR ".join(f"t.{name} IS DISTINCT FROM o.{name}" for name in table.volatile)
         connection.execute(
-            f"UPDATE {table.name}_versions t SET {values} FROM kept JOIN offered o ON o.rowid = offered_row "
+            f"UPDATE {table.name}_versions t SET {values} FROM kept JOIN offered o USING (offered_row) "
             f"WHERE t.rowid = held_row AND ({differs})"
         )
 
