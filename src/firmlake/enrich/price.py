@@ -45,7 +45,7 @@ class Price(NamedTuple):
 
     Attributes:
         cut: What is fetched.
-        how: The option that restricts a run to it; empty for the whole list, and where the list has to be cut.
+        how: What restricts a run to it: an option, or a shorter list; empty for the whole list.
         target_count: Companies to request.
         request_count: Requests, about.
         minutes: Duration at the allowance.
@@ -107,7 +107,7 @@ def price_cuts(
     cuts["only companies never fetched"] = ("--set run.refresh_after_days=36500", pl.col("is_bought").is_null())
     countries = targets["country"].cast(pl.String).unique().sort()
     for country in countries if len(countries) > 1 else []:
-        cuts[f"only {country}"] = ("", pl.col("country") == country)
+        cuts[f"only {country}"] = ("with a list of these lines", pl.col("country") == country)
     priced = [_price(settings, rate, held.totals, cut, how, rows.filter(rule)) for cut, (how, rule) in cuts.items()]
     whole = priced[0]
     return rate, [whole, *(each for each in priced[1:] if each[2:] != whole[2:] and each.target_count)]

@@ -93,7 +93,7 @@ def describe_prices(planned: Planned, credit_price: str) -> Iterator[str]:
         )
     for price in planned.prices:
         expected = "unknown" if price.expected is None else f"{price.expected:,}"
-        money = ", ".join(price.in_money(credit_price))
+        money = (" to " if price.expected is None else ", ").join(price.in_money(credit_price))
         said = f" ({money})" if money else ""
         yield (
             f"Price, {price.cut}{f' ({price.how})' if price.how else ''}: {count_of(price.target_count, 'company')}, "
