@@ -21,11 +21,14 @@ def publish(call: Call, anyway: bool) -> None:
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.warehouse.gates import judge_held
-    from firmlake.warehouse.generations import find_held, release
+    from firmlake.warehouse.generations import find_held, list_generations, release
     from firmlake.warehouse.rules import read_gates
 
     settings = call.settings()
     folders, gates = Folders.existing(settings), read_gates(settings.paths.gates)
+    if not (find_held(folders) or list_generations(folders)):
+        call.answer({"released": None}, lambda: echo("No generation is held back"))
+        return
     with lock(folders, "firmlake publish"):
         if not anyway and find_held(folders) and (error := judge_held(folders, gates, settings.run.duckdb_memory)):
             raise error
