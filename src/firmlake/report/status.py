@@ -32,7 +32,7 @@ from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
 from firmlake.core.text import count_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
-from firmlake.landing.run import Outcome, Run, read_runs, unfinished_runs
+from firmlake.landing.run import REDRIVE, Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.summary import RunSummary, summarise, summarise_unchanged
@@ -264,7 +264,13 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
     if last.next_step:
         return last.next_step
-    of_lists = [(each.name, each.last_run.next_step) for each in status.lists if each.last_run]
+    lacking = {each.list_name.casefold() for each in status.incomplete if each.list_name}
+    is_redriven = last.list_name == REDRIVE and last.outcome == "done"  # which mends what lists lack, not their drift
+    of_lists = [
+        (each.name, each.last_run.next_step)
+        for each in status.lists
+        if each.last_run and (each.name.casefold() in lacking or not is_redriven)
+    ]
     steps = [
         *(f"For {name}: {next_step}" for name, next_step in of_lists if next_step),
         *_unpark({kind for kind, *_ in status.parked}),
