@@ -60,12 +60,14 @@ def test_everything_that_hands_data_on_says_so(desk, tmp_path):
     lacking = [
         {"list": "list", "dataset": dataset, "cause": "budget", "company_count": 25} for dataset in sorted(DATASETS)
     ]
-    completeness = {"is_complete": False, "incomplete": lacking}
+    completeness = {"is_complete": False, "incomplete": lacking, "service": desk.service.base_url}
     assert json.loads((tmp_path / "back.csv.json").read_text()) == completeness
     metadata = pq.read_schema(tmp_path / "back.parquet").metadata
     assert json.loads(metadata[b"firmlake.completeness"]) == completeness
     sheet = openpyxl.load_workbook(tmp_path / "back.xlsx").worksheets[-1]
-    assert (sheet.title, [cell.value for cell in sheet[2]]) == ("Incomplete", ["budget", "financials", 25])
+    assert (sheet.title, [cell.value for cell in sheet[2]]) == (
+        "Incomplete", ["the budget of a run or month was used up", "financials", 25],
+    )  # fmt: skip
     [manifest] = (tmp_path / "exported").glob("exports/*/manifest.json")
     in_manifest = json.loads(manifest.read_text())["incomplete"]
     assert [each for each in in_manifest if each["list"]] == lacking
@@ -84,6 +86,8 @@ def test_everything_that_hands_data_on_says_so(desk, tmp_path):
 
 def test_a_complete_list_says_that_too(desk, tmp_path):
     assert desk.run("--out", str(tmp_path / "back.csv"))[0] == 0
-    assert json.loads((tmp_path / "back.csv.json").read_text()) == {"is_complete": True, "incomplete": []}
+    assert json.loads((tmp_path / "back.csv.json").read_text()) == {
+        "is_complete": True, "incomplete": [], "service": desk.service.base_url,
+    }  # fmt: skip
     [(comment,)] = query(desk.folders, "SELECT comment FROM duckdb_views() WHERE view_name = 'list'")
     assert comment.endswith(". Complete")

@@ -56,6 +56,8 @@ _LINES: Final = 4_000_000
 
 _MEMORY_SIGNS: Final = (b"memory", b"bad_alloc", b"PyObject pointer is null")
 """What libraries print when they cannot allocate: Rust, C++, and Polars while it makes Python objects."""
+_KILLED: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGKILL, -signal.SIGSEGV)
+"""What a library ends with that does not check an allocation, without a word; the kernel kills a process too."""
 
 _BATCH_BYTES: Final = 16 * 2**20
 _MAX_ARCHIVES: Final = 3
@@ -353,7 +355,8 @@ def _run(path: Path, order: _Order) -> _Found:
         raise CompanyListError(*msgspec.json.decode(child.stdout, type=tuple[str, str]))
     if child.returncode == -signal.SIGXCPU:
         raise _too_slow(path, order)
-    if child.returncode == _OUT_OF_MEMORY or any(sign in child.stderr for sign in _MEMORY_SIGNS):
+    is_killed = child.returncode in (_OUT_OF_MEMORY, *_KILLED)
+    if is_killed or any(sign in child.stderr for sign in _MEMORY_SIGNS):
         raise CompanyListError(
             f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read",
             "Check that it is a list; if it is, save it as CSV",
