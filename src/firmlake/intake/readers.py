@@ -54,8 +54,9 @@ _SECONDS: Final = 60
 _LINES: Final = 4_000_000
 """Lines for each 10 MB of a file, at 3 bytes each: this process takes 100 bytes and 10 µs for each."""
 
-_MEMORY_SIGNS: Final = (b"memory", b"bad_alloc", b"PyObject pointer is null")
-"""What libraries print when they cannot allocate: Rust, C++, and Polars while it makes Python objects."""
+_MEMORY_SIGNS: Final = (b"memory", b"alloc", b"pyobject pointer is null", b"new thread", b"spawn thread")
+"""What libraries print, in whatever case, that cannot allocate: Rust, C++, Arrow, Polars while it makes Python objects,
+and those whose next thread finds no room for its stack."""
 _KILLED: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGKILL, -signal.SIGSEGV)
 """What a library ends with that does not check an allocation, without a word; the kernel kills a process too."""
 
@@ -356,7 +357,7 @@ def _run(path: Path, order: _Order) -> _Found:
     if child.returncode == -signal.SIGXCPU:
         raise _too_slow(path, order)
     is_killed = child.returncode in (_OUT_OF_MEMORY, *_KILLED)
-    if is_killed or any(sign in child.stderr for sign in _MEMORY_SIGNS):
+    if is_killed or any(sign in child.stderr.lower() for sign in _MEMORY_SIGNS):
         raise CompanyListError(
             f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read",
             "Check that it is a list; if it is, save it as CSV",
