@@ -78,9 +78,12 @@ def test_working_capital_by_hand():
                    cash=90, short_term_debt_financial=50, short_term_debt_accounts_payable=146,
                    long_term_debt_accounts_payable=4)  # fmt: skip
     made.files(7, net_working_capital=5)
+    # 297,945.07 x 365 / 10,609,683.11 is 10.250066: the ratio is not rounded before it becomes days.
+    made.files(8, "2025-12-31", "2025-01-01", revenue="10609683.11", net_working_capital_requirement="297945.07")
     made.made()
+    assert made.of(8, "requirement_days", "working_capital") == [(10.3,)]
     assert made.ask("SELECT type_no FROM working_capital ORDER BY company_number") == [
-        *((each[2],) for each in rows), (None,)
+        *((each[2],) for each in rows), (None,), (None,)
     ]  # fmt: skip
     columns = "net_cash, requirement_days, net_cash_stated, identity_difference, accounts_payable, payable_days"
     # 60 of 730 is 30 days; 146 of 730 is 73.

@@ -54,7 +54,7 @@ _SECONDS: Final = 60
 _LINES: Final = 4_000_000
 """Lines for each 10 MB of a file, at 3 bytes each: this process takes 100 bytes and 10 µs for each."""
 
-_MEMORY_SIGNS: Final = (b"memory", b"alloc", b"pyobject pointer is null", b"new thread", b"spawn thread")
+_MEMORY_SIGNS: Final = (b"memory", b"alloc", b"pyobject pointer is null", b"new thread", b"temporarily unavailable")
 """What libraries print, in whatever case, that cannot allocate: Rust, C++, Arrow, Polars while it makes Python objects,
 and those whose next thread finds no room for its stack."""
 _KILLED: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGKILL, -signal.SIGSEGV)

@@ -1,7 +1,7 @@
 -- table doubtful_periods
 -- One row per financial period whose figures are not comparable with those of other periods: its amounts are
 -- presumably in another unit, it ends before it begins, it covers less than 90 days, it ends after the last answer in
--- the warehouse, a figure that cannot be negative is below zero, or several amounts leap by about a thousand. Growth,
+-- the warehouse, total assets, debts or employees are below zero, or several amounts leap by about a thousand. Growth,
 -- medians, ranks and sums leave these periods out.
 --
 -- incomparable_because: Why the figures are not comparable; the first reason, if there are several

@@ -6,7 +6,7 @@
 -- added up. The order of an answer has no effect.
 --
 -- parent_id: Id of the owner: country and company number in one text. Without an identifier: the id of the owned
--- company, /p/ and the owner's name
+-- company, /p/ and the owner's name, if any
 -- child_id: Id of the owned company in the same form. Without an identifier: the id of the owner, /c/ and the name of
 -- the owned company
 -- parent_country: Country of the owner. Null: it has no identifier
