@@ -28,6 +28,8 @@ SPELLINGS = [
     "José_Álvarez (1961)",
     "https://example.com/" + quote("José Álvarez"),
     "Jos&eacute; &Aacute;lvarez",
+    "Jos&#233; &#xC1;lvarez",
+    "\U0001d409os\U0001d41e \U0001d400lvarez",
     "<b>José</b> <i class='x'>Álvarez</i>",
     "José<!-- first name -->Álvarez",
     "Jo\u00adsé Álvarez",

@@ -73,7 +73,7 @@ def may_name(content: bytes, forgotten: Forgotten) -> bool:
         found = ["\n".join(text.drop_nulls().unique().to_list()).encode() for text in texts]
     else:
         found = list(pieces(content))[1:]
-    if forgotten.spelled_in(b"\n".join(found)):
+    if forgotten.spelled_in(b"\n".join(found), shortest=2):
         return True
     cells = {cell.strip() for piece in found for cell in _CELL.findall(piece.decode("utf-8", "replace"))}
     return any(forgotten.clean(cell, has_contacts=True) != cell for cell in cells)

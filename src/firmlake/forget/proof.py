@@ -145,7 +145,7 @@ def _look_into(path: Path, content: bytes, forgotten: Forgotten) -> Iterator[Pla
 
 def _search(content: bytes, forgotten: Forgotten) -> int:
     """Count the places where readable bytes hold a forgotten name of several words, in any encoding."""
-    spelled = forgotten.spelled_in(content)
+    spelled = forgotten.spelled_in(content, shortest=2)
     if not spelled:
         return 0
     spans: set[tuple[int, int]] = set()

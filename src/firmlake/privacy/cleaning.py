@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from firmlake.core.company import Company, normal_form
 from firmlake.privacy.document import GONE, Number, Object, Place, looks_like_json, objects_in, read, rewrite, write
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
@@ -33,18 +35,22 @@ def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None
         company: The company that the document is about, if the document does not name it.
         whole: Replaces a text that is only a name.
     """
-    is_json = looks_like_json(body)
-    if is_json and not forgotten.may_be_in(body):
-        return body
-    try:
-        document = read(body) if is_json else None
-    except ValueError:
-        return b""
-    if document is None:
+    if not looks_like_json(body):
         text = body.decode("utf-8", "surrogateescape")
         cleaned = forgotten.clean(text, company)
         return body if cleaned == text else (cleaned or "").encode("utf-8", "surrogateescape")
-    cleaned_document = clean_document(document, forgotten, company, whole)
+    if not forgotten.may_be_in(body):
+        return body
+    cleaner = _Cleaner(forgotten, company, whole)
+    elements = _elements(body)
+    if elements:
+        kept = [part for each in elements for part in _clean_element(each, cleaner)]
+        return body if kept == elements else b"[%b]" % b",".join(kept)
+    try:
+        document = read(body)
+    except ValueError:
+        return b""
+    cleaned_document = _clean_until_stable(document, cleaner)
     return body if cleaned_document == document else write(cleaned_document)
 
 
@@ -53,16 +59,22 @@ def clean_record(body: bytes, forgotten: Forgotten) -> bytes:
     return clean_json(body, forgotten, whole=FORGOTTEN)
 
 
-def clean_document(document: Any, forgotten: Forgotten, company: Company | None, whole: str | None) -> Any:
-    """Remove forgotten subjects from a document that has been read."""
-    cleaner = _Cleaner(forgotten, company, whole)
-    if (
-        not isinstance(document, Object)
-        and isinstance(document, list)
-        and all(isinstance(item, Object) for item in document)
-    ):
-        return [item for element in document for item in _clean_until_stable([element], cleaner)]
-    return _clean_until_stable(document, cleaner)
+def _elements(body: bytes) -> list[bytes]:
+    """Return the bytes of each element of an array of objects; nothing for any other document."""
+    try:
+        elements = [bytes(each) for each in msgspec.json.decode(body, type=list[msgspec.Raw])]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    return elements if all(each.startswith(b"{") for each in elements) else []
+
+
+def _clean_element(element: bytes, cleaner: _Cleaner) -> list[bytes]:
+    """Return the bytes of an element in a list; an empty list if it is about a forgotten company."""
+    if not cleaner.forgotten.may_be_in(element):
+        return [element]
+    document = [read(element)]
+    cleaned = _clean_until_stable(document, cleaner)
+    return [element] if cleaned == document else [write(each) for each in cleaned]
 
 
 def _clean_until_stable(document: Any, cleaner: _Cleaner) -> Any:
@@ -92,7 +104,7 @@ def company_of(place: Place) -> Company | None:
 
 class _Cleaner:
     def __init__(self, forgotten: Forgotten, company: Company | None, whole: str | None) -> None:
-        self._forgotten, self._company, self._whole = forgotten, company, whole
+        self.forgotten, self._company, self._whole = forgotten, company, whole
 
     def clean(self, place: Place) -> Any:
         value = place.value
@@ -118,7 +130,7 @@ class _Cleaner:
         )
 
     def _is_forgotten(self, value: Any) -> bool:
-        return self._forgotten.has_company(identity(value))
+        return self.forgotten.has_company(identity(value))
 
     def _without_company(self, party: Object) -> Object:
         """Remove from a related party the names and numbers of a forgotten company."""
@@ -142,34 +154,34 @@ class _Cleaner:
             except ValueError:
                 pass
             else:
-                cleaned = clean_json(inner, self._forgotten, self._company_of(place))
+                cleaned = clean_json(inner, self.forgotten, self._company_of(place))
                 return text if cleaned == inner else cleaned.decode("utf-8", "replace")
         cleaned_text = self._clean_plain(text, place)
         return self._whole if cleaned_text is None else cleaned_text
 
     def _clean_plain(self, text: str, place: Place) -> str | None:
-        has_contacts = self._forgotten.has_contacts and _is_of_contacts(place)
-        return self._forgotten.clean(text, self._company_of(place), has_contacts=has_contacts)
+        has_contacts = self.forgotten.has_contacts and _is_of_contacts(place)
+        return self.forgotten.clean(text, self._company_of(place), has_contacts=has_contacts)
 
     def _company_of(self, place: Place) -> Company | None:
-        return (self._company or company_of(place)) if self._forgotten.is_scoped else None
+        return (self._company or company_of(place)) if self.forgotten.is_scoped else None
 
     def _contact(self, place: Place) -> str | None:
-        if not (self._forgotten.has_contacts and _is_of_contacts(place)):
+        if not (self.forgotten.has_contacts and _is_of_contacts(place)):
             return None
-        return self._forgotten.contact(place.value)
+        return self.forgotten.contact(place.value)
 
     def _names_in_parts(self, items: list[Any], place: Place) -> set[int]:
         """Find names whose parts are separate values, such as first and last name; return the places of the parts."""
-        if not self._forgotten.has_persons:
+        if not self.forgotten.has_persons:
             return set()
         texts = {
             index: item for index, item in enumerate(items) if isinstance(item, str) and not isinstance(item, Number)
         }
-        words = [(word, index) for index, text in texts.items() for word in self._forgotten.words_in(text)]
+        words = [(word, index) for index, text in texts.items() for word in self.forgotten.words_in(text)]
         owners = [index for _, index in words]
         found: set[int] = set()
-        for first, last in self._forgotten.persons_in([word for word, _ in words], self._company_of(place)):
+        for first, last in self.forgotten.persons_in([word for word, _ in words], self._company_of(place)):
             is_whole = owners[first] not in owners[:first] and owners[last] not in owners[last + 1 :]
             if is_whole and owners[first] != owners[last]:
                 found.update(owners[first : last + 1])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from functools import lru_cache, partial
 
+import polars as pl
+
 from firmlake.core.company import NUMBER_LENGTH, Company
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
-from firmlake.privacy.key import keyed_hash
+from firmlake.privacy.key import HASH_DIGITS, keyed_hash
 from firmlake.privacy.tombstones import Register, company_hash, contact_hash, person_hash, read_register, word_hash
 from firmlake.privacy.words import Word, known_words_in, numbers_in, spellings
 
@@ -21,18 +22,16 @@ FORGOTTEN = "[forgotten]"
 
 Span = tuple[int, int]
 
-_TEXTS = re.compile(rb'"((?:[^"\\]|\\.)*+(?:"|\\?\Z))', re.DOTALL)
+_TOKEN_BYTES = {*b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%&#;\\", *range(0x80, 0x100)}
+"""Letters, digits, and what encodes others in UTF-8, JSON, URLs and HTML."""
+_TO_TOKENS = bytes(byte if byte in _TOKEN_BYTES else 0x20 for byte in range(0x100))
 _ASCII = re.compile(rb"[A-Za-z0-9]+")
-_WORDS = re.compile(rb"(?:[A-Za-z0-9%&;+\\-]|[\xc2-\xf4][\x80-\xbf]{1,3})+")
-_BEYOND_ASCII = re.compile(rb"[%&\\\x80-\xff]")
-"""Letters beyond ASCII, and what encodes others in JSON, URLs and HTML."""
-_MASKED_BYTES = re.compile(rb"person-[0-9a-f]{32}")
 _NUMBERS = re.compile(rb"(?<![\w.])[0-9]{1,14}(?![\w.])")
-_HIT = "hit"
+_KNOWN_TOKENS_MAX = 500_000
 _MASKED = re.compile(r"person-([0-9a-f]{32})")
 _MARK = re.compile(r"forgotten-[0-9a-f]{8}")
 _CONTENT = re.compile(r"[^\W_]")
-_TOKEN = re.compile(r"[^\s,;|\"'()\[\]{}:=]+")
+_ID = re.compile(r"[^\s,;|\"'()\[\]{}:=]+")
 _LENGTHS = {"BE": (9, 10), "NL": (7, 8), "FR": (9, 14)}
 """Digits of a company number as people write it; the first 9 of 14 in France are the company of an establishment."""
 
@@ -65,7 +64,8 @@ class Forgotten:
         self._names = {frozenset(words) for words in names}
         self._words = frozenset(word for words in names for word in words)
         self._word_mark = lru_cache(maxsize=262_144)(self._find_word)
-        self._marks_of = lru_cache(maxsize=262_144)(self._find_marks)
+        self._other_tokens: set[bytes] = set()
+        self._has_number = lru_cache(maxsize=262_144)(self._find_number)
         self.is_scoped = any(one.scope for one in register.tombstones)
         self.has_persons, self.has_contacts = bool(self._persons), bool(self._contacts)
         self.has_companies = bool(self._companies)
@@ -73,31 +73,44 @@ class Forgotten:
         self._company_hash = lru_cache(maxsize=65536)(partial(company_hash, key))
 
     def may_be_in(self, body: bytes) -> bool:
-        """Tell quickly whether a document may name a forgotten subject. False means that it certainly does not."""
-        marks: set[str] = set()
-        for token in set(_TEXTS.findall(body)):
-            marks |= self._marks_of(token)
-        if self.has_companies or self.has_contacts:
-            for token in set(_NUMBERS.findall(body)):
-                marks |= self._marks_of(token)
-        return _HIT in marks or any(name <= marks for name in self._names)
+        """Tell quickly whether a JSON document may name a forgotten subject. False means that it certainly does not."""
+        parts = body.split(b'"')
+        texts = set(parts if b'\\"' in body else parts[1::2])
+        if self.has_persons and self.spelled_in(b'"'.join(texts)):
+            return True
+        return (self.has_companies or self.has_contacts) and any(
+            map(self._has_number, texts | set(_NUMBERS.findall(body)))
+        )
 
-    def spelled_in(self, content: bytes) -> set[bytes]:
-        """Find spellings in any bytes, one of which stands wherever a forgotten name of several words stands.
+    def may_name(self, texts: pl.Series) -> pl.Series:
+        """Return those of different texts that may name a forgotten subject."""
+        if self.has_companies or self.has_contacts:
+            return texts
+        spelled = self.spelled_in("\n".join(texts).encode())
+        return texts.filter(texts.str.contains_any([each.decode() for each in spelled])) if spelled else texts.clear()
+
+    def spelled_in(self, content: bytes, shortest: int = 1) -> set[bytes]:
+        """Find spellings in any bytes, one of which stands wherever a forgotten name stands.
+
+        Args:
+            content: Text in UTF-8, also as JSON, URL or HTML, or any file.
+            shortest: Look only for names of so many words.
 
         Returns:
             The spellings of one word of each name all of whose words occur, and masked names; often none.
         """
         spelled: defaultdict[str, set[bytes]] = defaultdict(set)
-        for word in set(_ASCII.findall(content)):
-            if mark := self._word_mark(word.decode().lower()):
-                spelled[mark].add(word)
-        for token in filter(_BEYOND_ASCII.search, set(_WORDS.findall(content))):
-            for mark in self._marks_of_word(token.decode("utf-8", "ignore")):
+        if len(self._other_tokens) > _KNOWN_TOKENS_MAX:
+            self._other_tokens.clear()
+        for token in set(content.translate(_TO_TOKENS).split()) - self._other_tokens:
+            marks = self._marks_of(token)
+            for mark in marks:
                 spelled[mark].add(token)
-        found = {masked for masked in set(_MASKED_BYTES.findall(content)) if masked[7:].decode() in self._persons}
+            if not marks:
+                self._other_tokens.add(token)
+        found = {token for mark in spelled.keys() & self._persons.keys() for token in spelled[mark]}
         for name in self._names:
-            if len(name) > 1 and name <= spelled.keys():
+            if len(name) >= shortest and name <= spelled.keys():
                 found |= min((spelled[mark] for mark in name), key=len)
         return found
 
@@ -136,7 +149,7 @@ class Forgotten:
             The same text if it names no forgotten subject; None if it holds nothing else.
         """
         if has_contacts and self._contacts:
-            text = _TOKEN.sub(lambda found: self.contact(found[0]) or found[0], text)
+            text = _ID.sub(lambda found: self.contact(found[0]) or found[0], text)
         return self._clean(text, company if self.is_scoped else None)
 
     def words_in(self, text: str) -> list[Word]:
@@ -164,23 +177,22 @@ class Forgotten:
         mark = word_hash(self._key, word)
         return mark if mark in self._words else ""
 
-    def _marks_of_word(self, text: str) -> set[str]:
-        """Decode one word of the bytes, and return the keyed hashes of the words in it."""
-        return {self._word_mark(word.text) for spelling in spellings(text) for word in self.words_in(spelling)} - {""}
+    def _marks_of(self, token: bytes) -> set[str]:
+        """Return the keyed hashes of the words of forgotten names in some bytes, and a masked name of a person."""
+        marks = {self._word_mark(word.decode().lower()) for word in _ASCII.findall(token)}
+        if not token.isalnum():
+            text = token.decode("utf-8", "ignore")
+            marks |= {self._word_mark(word.text) for each in spellings(text) for word in self.words_in(each)}
+        elif len(token) == HASH_DIGITS and token.decode() in self._persons:
+            marks.add(token.decode())
+        return marks - {""}
 
-    def _find_marks(self, token: bytes) -> frozenset[str]:
-        """Return the words of forgotten names in a text, and `_HIT` if it names a forgotten contact or company."""
-        marks: set[str] = set()
-        for text in spellings(_read_text(token)):
-            if self._words:
-                marks.update(filter(None, (self._word_mark(word.text) for word in self.words_in(text))))
-                if any(found[1] in self._persons for found in _MASKED.finditer(text)):
-                    marks.add(_HIT)
-            if self._number_spans(text) or (
-                self._contacts and any(self.contact(each) is not None for each in _TOKEN.findall(text))
-            ):
-                marks.add(_HIT)
-        return frozenset(marks)
+    def _find_number(self, token: bytes) -> bool:
+        """Tell whether a part of a JSON document names a forgotten contact or company."""
+        return any(
+            self._number_spans(text) or any(self.contact(each) is not None for each in _ID.findall(text))
+            for text in spellings(token.decode("utf-8", "replace"))
+        )
 
     def _is_person(self, name_hash: str, company: Company | None) -> bool:
         scopes = self._persons.get(name_hash, ())
@@ -231,15 +243,6 @@ def open_forgotten(settings: PrivacySettings, folders: Folders) -> Forgotten | N
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _read_text(token: bytes) -> str:
-    """Decode a JSON text without its first quotation mark, as far as one that was cut off can be read."""
-    text = token.decode("utf-8", "replace")
-    try:
-        return str(json.loads(f'"{text}' if text.endswith('"') else f'"{text}"', strict=False))
-    except ValueError:
-        return text
 
 
 def _read(digits: str) -> list[Company]:

@@ -91,9 +91,12 @@ def _clean_column(frame: pl.DataFrame, name: str, forgotten: Forgotten) -> pl.Da
     by = [name]
     if forgotten.is_scoped and name not in _OF_NO_COMPANY and set(_COMPANY) <= set(frame.columns):
         by += _COMPANY
-    distinct = frame.select(pl.col(by).cast(pl.String)).filter(pl.col(name).is_not_null()).unique().rows()
+    suspects = forgotten.may_name(frame[name].drop_nulls().unique())
+    if suspects.is_empty():
+        return frame
     changed = {}
-    for text, *company in distinct:
+    distinct = frame.select(pl.col(by).cast(pl.String)).filter(pl.col(name).is_in(suspects.implode())).unique()
+    for text, *company in distinct.rows():
         about = Company(*company) if company and None not in company else None
         cleaned = _clean_value(name, text, about, forgotten)
         if cleaned != text:

@@ -9,10 +9,8 @@ from pathlib import Path
 from firmlake.core.errors import SettingsError
 from firmlake.core.files import write_file
 
-__all__ = ["KEY_BYTES", "keyed_hash", "read_key"]
-
 KEY_BYTES = 32
-_HASH_DIGITS = 32
+HASH_DIGITS = 32
 
 
 def read_key(path: Path, setting: str, *, is_new: bool = True) -> bytes:
@@ -47,4 +45,4 @@ def read_key(path: Path, setting: str, *, is_new: bool = True) -> bytes:
 def keyed_hash(key: bytes, *parts: str) -> str:
     """Hash texts with a key (HMAC-SHA256, cut to 128 bits). Testing a guess against the hash needs the key."""
     content = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return hmac.digest(key, content, "sha256").hex()[:_HASH_DIGITS]
+    return hmac.digest(key, content, "sha256").hex()[:HASH_DIGITS]

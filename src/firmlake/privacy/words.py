@@ -32,8 +32,8 @@ _TAG = re.compile(r"<(?:/?[A-Za-z]|!-)[^<>]{0,1000}>")
 _GROUPS = re.compile(r"\d+(?:[ .\-/]\d+)*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DIGITS = range(7, 15)
-_ESCAPE = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
-_DECODED_MAX = 3
+_ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
+_DECODED_MAX = 4
 """How many nested encodings are decoded, such as JSON inside a JSON text."""
 
 
@@ -128,7 +128,7 @@ def _normal(word: str) -> str:
 
 def _decode(text: str) -> str:
     if "\\" in text:
-        text = _ESCAPE.sub(lambda found: json.loads(f'"{found[0]}"'), text)
+        text = _ESCAPES.sub(lambda found: json.loads(f'"{found[0]}"'), text)
     if "%" in text:
         text = unquote(text)
     return html.unescape(text) if "&" in text else text
