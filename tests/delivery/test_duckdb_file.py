@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.delivery.duckdb_file import open_duckdb
+from firmlake.delivery.drivers import open_database
 
 
 @pytest.mark.parametrize("mode", [None, 0o600, 0o640])
@@ -22,10 +22,10 @@ def test_files_of_a_load_are_as_private_as_the_database_and_a_new_one_is_its_own
     before = os.umask(0o022)
     try:
         if mode:
-            with open_duckdb(path, "main", "100MB"):
+            with open_database(f"duckdb:{path}", "main", "100MB"):
                 pass
             path.chmod(mode)
-        with open_duckdb(path, "main", "100MB") as opened:
+        with open_database(f"duckdb:{path}", "main", "100MB") as opened:
             opened.run("CREATE TABLE t AS SELECT 1 AS n")
             modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
             opened.is_to_rewrite = is_rewritten
@@ -45,7 +45,7 @@ def test_a_target_that_is_no_database_is_refused_since_a_load_into_it_would_be_l
     if name != ":memory:":
         path.write_text('[{"a": 1}]\n' if name.endswith("json") else "a,b\n1,2\n")
     refused = pytest.raises(FirmlakeError, match=r"not a .*DuckDB database.*Name another file")
-    with refused, open_duckdb(path, "main", "100MB"):
+    with refused, open_database(f"duckdb:{path}", "main", "100MB"):
         pass
 
 
@@ -54,7 +54,10 @@ def test_a_database_of_another_kind_is_refused_without_a_download(tmp_path):
     path = tmp_path / "list.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE t (a)")
-    with pytest.raises(FirmlakeError, match="Name another file") as caught, open_duckdb(path, "main", "100MB"):
+    with (
+        pytest.raises(FirmlakeError, match="Name another file") as caught,
+        open_database(f"duckdb:{path}", "main", "100MB"),
+    ):
         pass
     assert "download" not in str(caught.value)
 
@@ -64,5 +67,5 @@ def test_a_file_that_this_process_reads_is_refused(tmp_path):
     path = tmp_path / "warehouse.duckdb"
     duckdb.connect(str(path)).close()
     refused = pytest.raises(FirmlakeError, match="cannot be opened")
-    with duckdb.connect(str(path), read_only=True), refused, open_duckdb(path, "main", "100MB"):
+    with duckdb.connect(str(path), read_only=True), refused, open_database(f"duckdb:{path}", "main", "100MB"):
         pass

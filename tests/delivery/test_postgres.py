@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.delivery.postgres import open_postgres
+from firmlake.delivery.drivers import open_database
 from support import ACME
 
 from .test_load import assert_same, deliver
@@ -50,6 +50,6 @@ def test_views_on_a_table_that_must_be_made_again_are_to_be_dropped(weeks, place
 
 @pytest.mark.parametrize("secret", ["password", "sslpassword"])
 def test_an_address_with_a_password_is_refused_and_not_quoted(secret):
-    with pytest.raises(UsageError) as caught, open_postgres(f"postgres://host/name?{secret}=planted", "firmlake"):
+    with pytest.raises(UsageError) as caught, open_database(f"postgres://host/name?{secret}=planted", "x", ""):
         pass
     assert "planted" not in str(caught.value)

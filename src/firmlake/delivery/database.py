@@ -1,37 +1,29 @@
 """A database as the target of loads: tables are staged one by one, then published together in one transaction.
 
-_staging_<table>    the staged rows of a table; each table is committed separately
-_firmlake_staged    the tables staged so far, so that an interrupted load can resume
-_firmlake_loads     one row for each load, written in the transaction that publishes the tables
+_firmlake_loading_<table>           the rows of a table while they are sent
+_firmlake_staging_<load>_<table>    all rows of a table, so that an interrupted load can resume
+_firmlake_loads                     one row for each load, written in the transaction that publishes the tables
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import duckdb
 import msgspec
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError
-from firmlake.delivery.dialects import (
-    Dialect,
-    add_column,
-    add_key,
-    apply_changes,
-    comments,
-    create_table,
-    replace_rows,
-)
+from firmlake.core.errors import FirmlakeError, Translation, translated
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.delivery.files import Source
 from firmlake.delivery.record import ColumnShape, DeliveredTable, Record, describe_table
 from firmlake.delivery.selection import CHANGE
-from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table, comment_of
 
 Shape = tuple[tuple[str, str], ...]
 """Name and type of each column of a table, as the database spells them."""
@@ -56,57 +48,208 @@ LOADS = Table(
     ),
 )
 
-STAGED = Table(
-    "_firmlake_staged",
-    "A table that an unfinished load has staged",
-    ("load_id", "table_name"),
-    (
-        Column("load_id", "text", "Name of the load"),
-        Column("table_name", "text", "Table"),
-        Column("described", "json", "Its columns, key and number of rows"),
-    ),
+_LOADING, _STAGING = "_firmlake_loading_", "_firmlake_staging_"
+ROWS_AT_ONCE = 50_000
+"""Rows that are read from a database at once."""
+_DUCKDB_TYPES = ("VARCHAR", "BIGINT", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMPTZ")
+"""The types of exported columns, as DuckDB and manifests spell them. DECIMAL is followed by precision and scale."""
+
+
+class Dialect(NamedTuple):
+    """How the SQL of one database differs from the others, and the statements that loads and scripts consist of.
+
+    Attributes:
+        types: Its spelling of `_DUCKDB_TYPES`.
+        quote: The character around names; empty if names are not quoted, so that users need not quote them either.
+        comment: A comment as part of a column or table; empty if comments are separate statements.
+        has_keys: Whether primary keys are declared.
+        has_backslashes: Whether backslashes escape quotes in texts; otherwise a quote is doubled.
+        has_apart_ddl: Whether tables are created, altered and dropped outside transactions, because the database would
+            commit the transaction or refuse the statement.
+    """
+
+    types: tuple[str, ...]
+    quote: str = '"'
+    comment: str = ""
+    has_keys: bool = False
+    has_backslashes: bool = False
+    has_apart_ddl: bool = False
+
+    def quoted(self, name: str) -> str:
+        """Return the name of a column as statements spell it."""
+        return f"{self.quote}{name}{self.quote}"
+
+    def names(self, table: DeliveredTable) -> str:
+        """Return the names of a table's columns as statements list them."""
+        return ", ".join(self.quoted(column.name) for column in table.columns)
+
+    def type(self, duckdb_type: str) -> str:
+        """Return the spelling of a type that DuckDB spells like this."""
+        name, bracket, size = duckdb_type.partition("(")
+        return self.types[_DUCKDB_TYPES.index(name)] + bracket + size
+
+    def literal(self, value: object) -> str:
+        """Return a value as statements spell it."""
+        if value is None or isinstance(value, int):
+            return "NULL" if value is None else str(value)
+        if self.has_backslashes:
+            return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+        return quote_text(value)
+
+    def create_table(self, name: str, table: DeliveredTable, more: str = "") -> str:
+        """Create an empty table with these columns; `more` stands before its name."""
+        lines = (f"  {self._declared(column, '' if column.nullable else ' NOT NULL')}" for column in table.columns)
+        comment = self._inline(comment_of(table.meaning, table.key))
+        return f"CREATE TABLE {more}{name} (\n" + ",\n".join(lines) + f"\n){comment}"
+
+    def add_column(self, name: str, column: ColumnShape) -> str:
+        """Add a column. It is null until the rows are replaced."""
+        return f"ALTER TABLE {name} ADD COLUMN {self._declared(column)}"
+
+    def add_key(self, name: str, table: DeliveredTable) -> Iterator[str]:
+        """Declare the primary key, if the database has keys and no column of the key may be null."""
+        if self.has_keys and table.strict_key:
+            yield f"ALTER TABLE {name} ADD PRIMARY KEY ({', '.join(map(self.quoted, table.key))})"
+
+    def comments(self, name: str, table: DeliveredTable) -> Iterator[str]:
+        """Set the comments of the table and its columns, unless the statement that creates the table includes them."""
+        if self.comment:
+            return
+        yield f"COMMENT ON TABLE {name} IS {self.literal(comment_of(table.meaning, table.key))}"
+        for column in table.columns:
+            yield f"COMMENT ON COLUMN {name}.{self.quoted(column.name)} IS {self.literal(column.comment)}"
+
+    def replace_rows(self, name: str, staged: str, table: DeliveredTable) -> Iterator[str]:
+        """Make a table hold exactly the staged rows, writing only those that differ.
+
+        Readers with an open transaction keep what they saw, and views on the table stay valid.
+        """
+        rest = [column.name for column in table.columns if column.name not in table.key]
+        same, columns = self._same_key(name, staged, table), self.names(table)
+        yield f"DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} WHERE {same})"
+        if rest:
+            differs = " OR ".join(self._compared(name, staged, column, "IS DISTINCT FROM") for column in rest)
+            yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {same} AND ({differs}))"
+        yield (
+            f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {same})"
+        )
+
+    def apply_changes(self, name: str, staged: str, table: DeliveredTable) -> Iterator[str]:
+        """Apply the staged changes to a table that holds the previous generation."""
+        columns = self.names(table)
+        yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {self._same_key(name, staged, table)})"
+        yield f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} WHERE {CHANGE.name} <> 'delete'"
+
+    def _declared(self, column: ColumnShape, null: str = "") -> str:
+        return f"{self.quoted(column.name)} {self.type(column.type)}{null}{self._inline(column.comment)}"
+
+    def _inline(self, comment: str) -> str:
+        return " " + self.comment.format(self.literal(comment)) if self.comment else ""
+
+    def _same_key(self, name: str, staged: str, table: DeliveredTable) -> str:
+        nullable = {column.name for column in table.columns if column.nullable}
+        operators = {key: "IS NOT DISTINCT FROM" if key in nullable else "=" for key in table.key}
+        return " AND ".join(self._compared(name, staged, key, operator) for key, operator in operators.items())
+
+    def _compared(self, name: str, staged: str, column: str, operator: str) -> str:
+        """Compare a column of two tables, without their schema, which not every database allows before a column."""
+        bare_staged, bare_name = staged.rpartition(".")[2], name.rpartition(".")[2]
+        return f"{bare_staged}.{self.quoted(column)} {operator} {bare_name}.{self.quoted(column)}"
+
+
+# With a primary key, DuckDB rejects a row that is deleted and inserted again in one transaction.
+DUCKDB = Dialect(_DUCKDB_TYPES)
+POSTGRES = Dialect(
+    ("text", "bigint", "numeric", "double precision", "boolean", "date", "timestamp with time zone"), has_keys=True
+)
+# Its COPY refuses to put the times of Parquet files into a column with a zone; they are in UTC.
+REDSHIFT = Dialect(("VARCHAR(MAX)", "BIGINT", "DECIMAL", "DOUBLE PRECISION", "BOOLEAN", "DATE", "TIMESTAMP"))
+SNOWFLAKE = Dialect(
+    ("VARCHAR", "NUMBER(38,0)", "NUMBER", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP_TZ"),
+    quote="",
+    has_backslashes=True,
+    has_apart_ddl=True,
+)
+BIGQUERY = Dialect(
+    ("STRING", "INT64", "NUMERIC", "FLOAT64", "BOOL", "DATE", "TIMESTAMP"),
+    quote="`",
+    comment="OPTIONS (description = {})",
+    has_backslashes=True,
+    has_apart_ddl=True,
+)
+DATABRICKS = Dialect(
+    ("STRING", "BIGINT", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP"),
+    quote="`",
+    comment="COMMENT {}",
+    has_backslashes=True,
 )
 
 
-class Connection(Protocol):
-    """A connection to a database, bound to a schema. It raises `FirmlakeError`s, whose messages never hold credentials.
+class Connection:
+    """A connection to a database, bound to a schema that exists; see `drivers`.
 
-    Attributes:
+    It raises `FirmlakeError`s, whose messages never hold credentials.
+
+    Args:
+        cursor: Runs statements, as the DB-API says; each is its own transaction unless one was begun.
         name: The database without credentials, for messages and records.
-        schema: The schema of the tables, quoted where the database needs it.
+        schema: The schema of the tables, as users spell it.
+        translations: What the user does about errors of the library.
+        secret: A text to hide in messages.
     """
 
-    name: str
-    schema: str
-    dialect: Dialect
+    dialect: ClassVar[Dialect]
+    columns_query: ClassVar[str]
+    """Selects table, name and type of each column in the schema, in order, with types as the database spells them."""
+    remnants: ClassVar[str] = ""
+    """Where the database `{name}` itself keeps deleted rows, for the user."""
 
-    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def __init__(self, cursor: Any, name: str, schema: str, *translations: Translation, secret: str = "") -> None:
+        self._cursor, self._translations, self._secret = cursor, translations, secret
+        self.name, self._schema_name = name, schema
+        self.schema = quote_name(schema) if self.dialect.quote == '"' else schema
+
+    def columns(self) -> list[tuple[Any, ...]]:
+        """List the columns of all tables in the schema."""
+        return self.run(self.columns_query.format(schema=self.schema, text=quote_text(self._schema_name)))
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        ...
-
-    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write batches into an empty table, and return the number of rows."""
-        ...
+        with self.translated():
+            self._cursor.execute(statement)
+            return self._cursor.fetchall() if self._cursor.description else []
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts, so that a large table need not fit into memory."""
-        ...
+        with self.translated():
+            self._cursor.execute(statement)
+            while rows := self._cursor.fetchmany(ROWS_AT_ONCE):
+                yield rows
 
-    def reclaim(self, tables: Sequence[str]) -> str:
+    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write batches into an empty table, and return the number of rows."""
+        raise NotImplementedError
+
+    def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
         """Overwrite or free the space of deleted rows; return where they may still be, or an empty text."""
-        ...
+        return self.remnants.format(name=self.name)
 
-    def transaction(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """Run a transaction. An error rolls it back."""
-        ...
+        self.run("BEGIN TRANSACTION")
+        try:
+            yield
+        except BaseException:
+            with suppress(FirmlakeError):  # the connection may be gone, and the transaction with it
+                self.run("ROLLBACK")
+            raise
+        self.run("COMMIT")
 
-    def create_schema(self) -> None:
-        """Create the schema unless it exists."""
-        ...
-
-    def columns(self) -> list[tuple[Any, ...]]:
-        """List table, name and type of each column in the schema, in order, with types as the database spells them."""
-        ...
+    def translated(self) -> AbstractContextManager[None]:
+        """Turn errors of the library into one line."""
+        return translated(self.name, *self._translations, secret=self._secret)
 
 
 class Database:
@@ -130,6 +273,7 @@ class Database:
         self.address = address
         self.dialect = connection.dialect
         self._last_loaded_at: datetime | None = None
+        self._loaded_columns: dict[str, set[str]] = {}
 
     def held(self) -> Record | None:
         """Read the record of the newest load; None before the first."""
@@ -141,13 +285,14 @@ class Database:
         )
         if not rows:
             return None
-        self._last_loaded_at = _without_zone(rows[0][1])
-        return _record_of(rows[0])
+        self._last_loaded_at, record = _without_zone(rows[0][1]), _record_of(rows[0])
+        self._loaded_columns = {table.name: {column.name for column in table.columns} for table in record.tables}
+        return record
 
     def choose_tables(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Add the tables that earlier loads put into the schema, so that all its tables are of the same generation."""
-        made, existing = self.made(), self.shapes()
-        kept = (name for name in WAREHOUSE_TABLES if name in made and name in existing)
+        existing = self.shapes()
+        kept = (name for name in WAREHOUSE_TABLES if name in self._loaded_columns and name in existing)
         return tuple(dict.fromkeys((*names, *kept)))
 
     def differences(self, connection: duckdb.DuckDBPyConnection, prefix: str, held: Record) -> Iterator[str]:
@@ -174,61 +319,51 @@ class Database:
             columns = [column.name for column in table.columns]
             counted = ", ".join(("count(*)", *(f"count({column})" for column in columns)))
             expected = connection.execute(f"SELECT {counted} FROM {prefix}{table.name}").fetchall()[0]
-            for name, count, wanted in zip(("", *columns), self.count(table.name, columns), expected, strict=True):
+            for name, count, wanted in zip(("", *columns), self._count(table.name, columns), expected, strict=True):
                 if count != wanted:
                     what = f"values of {name}" if name else "rows"
                     yield f"{table.name} has {count:,} {what} instead of {wanted:,}"
 
-    def begin(self, record: Record) -> dict[str, DeliveredTable]:
-        """Create the schema and the tables of records, and remove tables staged by other, unfinished loads.
+    def begin(self, record: Record) -> set[str]:
+        """Create the table of records, and remove what other or killed loads staged.
 
         Returns:
-            The tables that this load has already staged.
+            The names of the tables that this load has already staged.
         """
-        self._connection.create_schema()
         existing = self.shapes()
-        for table in map(describe_table, (LOADS, STAGED)):
-            if table.name not in existing:
-                with self._with_ddl():
-                    self._run(create_table(self._at(table.name), table, self.dialect))
-                    self._comment(table)
-        rows = self._run(f"SELECT load_id, table_name, described FROM {self._at(STAGED.name)}")
-        staged = {
-            name: msgspec.json.decode(described, type=DeliveredTable)
-            for load_id, name, described in rows
-            if load_id == record.delivery_id and _staging(name) in existing
-        }
-        with self._with_ddl():
+        if LOADS.name not in existing:
+            with self._ddl():
+                self._run(self.dialect.create_table(self._at(LOADS.name), describe_table(LOADS)))
+                self._comment(describe_table(LOADS))
+        ours = _staging(record, "")
+        with self._ddl():
             for name in existing:
-                if name.startswith(_staging("")) and name.removeprefix(_staging("")) not in staged:
+                if name.startswith((_LOADING, _STAGING)) and not name.startswith(ours):
                     self._run(f"DROP TABLE {self._at(name)}")
-            for load_id, name, _ in rows:
-                if load_id != record.delivery_id or name not in staged:
-                    self._unmark(load_id, name)
-        return staged
+        return {name.removeprefix(ours) for name in existing if name.startswith(ours)}
 
     def put(self, record: Record, source: Source) -> DeliveredTable:
-        """Stage rows in a separate table, and commit them."""
-        return self.stage(
-            record.delivery_id, source.table, source.batches(source.table), is_whole=record.mode == "whole"
-        )
+        """Stage the rows of a table, and commit them, unless an earlier attempt did.
 
-    def stage(self, load_id: str, table: Table, batches: Iterable[pa.RecordBatch], *, is_whole: bool) -> DeliveredTable:
-        """Stage rows; if these are all rows of the table, the staged table may later become the table itself."""
-        described, where = describe_table(table), self._at(_staging(table.name))
-        with self._with_ddl():
-            self._run(create_table(where, described, self.dialect))
-            described = msgspec.structs.replace(
-                described, row_count=self._connection.ingest(_staging(table.name), table, batches)
-            )
-            for statement in add_key(where, described, self.dialect) if is_whole else ():
+        If these are all rows, the staged table may later become the table itself.
+        """
+        name, staged = source.table.name, _staging(record, source.table.name)
+        described = describe_table(source.table)
+        if staged in self.shapes():
+            return msgspec.structs.replace(described, row_count=self._count(staged, ())[0])
+        loading = f"{_LOADING}{name}"
+        with self._ddl():
+            self._run(self.dialect.create_table(self._at(loading), described))
+            count = self._connection.ingest(loading, source.table, source.batches(source.table))
+            for statement in self.dialect.add_key(self._at(loading), described) if record.mode == "whole" else ():
                 self._run(statement)
-            marks = (load_id, table.name, msgspec.json.encode(described).decode())
-            self._run(f"INSERT INTO {self._at(STAGED.name)} VALUES ({', '.join(map(self.dialect.text, marks))})")
-        return described
+            self._run(f"ALTER TABLE {self._at(loading)} RENAME TO {staged}")
+        return msgspec.structs.replace(described, row_count=count)
 
     def publish(self, record: Record) -> bool:
         """Publish all tables in one transaction. Readers see either the previous load or this one.
+
+        New tables and columns are empty until then, if the database has no transactions for statements that make them.
 
         Returns:
             True: a load is always written.
@@ -236,36 +371,29 @@ class Database:
         Raises:
             FirmlakeError: A table with one of these names exists, but no load made it. Choose another schema.
         """
-        existing, made, to_drop = self.shapes(), self.made(), []
+        existing = self.shapes()
         tables = [msgspec.structs.replace(table, columns=table.own_columns) for table in record.tables]
-        wanted = {
-            table.name: tuple(column for column in existing[_staging(table.name)] if column[0] != CHANGE.name)
+        shapes = {
+            table.name: tuple(column for column in existing[_staging(record, table.name)] if column[0] != CHANGE.name)
             for table in tables
         }
-        if self.dialect.has_apart_ddl:
-            existing = self._make_tables(tables, wanted, existing, made)
-            made |= {table.name: set() for table in tables}
-        with self._connection.transaction():
-            for table in tables:
-                shapes = (wanted[table.name], existing.get(table.name))
-                to_drop += self._publish_table(table, record.mode, *shapes, made.get(table.name))
-                self._unmark(record.delivery_id, table.name)
-            values = ", ".join(map(self.dialect.literal, _row_of(record, wanted, self._loaded_at())))
-            self._run(f"INSERT INTO {self._at(LOADS.name)} VALUES ({values})")
-            for name in () if self.dialect.has_apart_ddl else to_drop:
-                self._run(f"DROP TABLE {name}")
-        for name in to_drop if self.dialect.has_apart_ddl else ():
-            self._run(f"DROP TABLE {name}")
+        make_rows = self.dialect.apply_changes if record.mode == "changes" else self.dialect.replace_rows
+        with self._ddl():
+            to_fill = {
+                table.name: _staging(record, table.name)
+                for table in tables
+                if not self._become(record, table, shapes[table.name], existing.get(table.name))
+            }
+            with self._connection.transaction() if self.dialect.has_apart_ddl else nullcontext():
+                for table in tables:
+                    if table.name in to_fill:
+                        for statement in make_rows(self._at(table.name), self._at(to_fill[table.name]), table):
+                            self._run(statement)
+                values = ", ".join(map(self.dialect.literal, _row_of(record, shapes, self._loaded_at())))
+                self._run(f"INSERT INTO {self._at(LOADS.name)} VALUES ({values})")
+            for staged in to_fill.values():
+                self._run(f"DROP TABLE {self._at(staged)}")
         return True
-
-    def made(self) -> dict[str, set[str]]:
-        """Return the tables and columns that any load made, whether or not they still exist."""
-        made: dict[str, set[str]] = {}
-        if LOADS.name in self.shapes():
-            for (tables,) in self._run(f"SELECT DISTINCT tables FROM {self._at(LOADS.name)}"):
-                for name, shape in _shapes_of(tables).items():
-                    made.setdefault(name, set()).update(dict(shape))
-        return made
 
     def shapes(self) -> dict[str, Shape]:
         """Return the columns of each table that is now in the schema, whoever made it."""
@@ -273,11 +401,6 @@ class Database:
         for table, column, kind in self._connection.columns():
             shapes[table] = (*shapes.get(table, ()), (column, kind))
         return shapes
-
-    def count(self, name: str, columns: Iterable[str]) -> list[int]:
-        """Count the rows of a table, then the values of each column that are not null."""
-        counted = ", ".join(("count(*)", *(f"count({self.dialect.quoted(column)})" for column in columns)))
-        return [int(count) for count in self._run(f"SELECT {counted} FROM {self._at(name)}")[0]]
 
     def read(self, table: Table) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a loaded table in parts."""
@@ -288,69 +411,54 @@ class Database:
         """Overwrite or free the space of deleted rows; return where they may still be, or an empty text."""
         return self._connection.reclaim([self._at(name) for name in tables])
 
-    def _publish_table(
-        self, table: DeliveredTable, mode: str, wanted: Shape, existing: Shape | None, made: Collection[str] | None
-    ) -> list[str]:
-        """Publish the staged rows of one table, and return the tables to drop afterwards."""
-        name, staged = self._at(table.name), self._at(_staging(table.name))
-        self._check_own(name, existing, made)
-        to_drop = [staged]
-        if mode == "changes":
-            statements = list(apply_changes(name, staged, table, self.dialect))
-        elif existing is not None and _fits(existing, wanted, made or ()):
-            new_columns = [column for column in table.columns if column.name not in dict(existing)]
-            statements = [add_column(name, column, self.dialect) for column in new_columns]
-            statements += replace_rows(name, staged, table, self.dialect)
-        else:
-            to_drop = []
-            statements = [f"DROP TABLE {name}"] if existing is not None else []
-            statements.append(f"ALTER TABLE {staged} RENAME TO {table.name}")
-        for statement in statements:
-            self._run(statement)
-        if not set(wanted) <= set(existing or ()):
-            self._comment(table)
-        return to_drop
-
-    def _make_tables(
-        self,
-        tables: Sequence[DeliveredTable],
-        wanted: Mapping[str, Shape],
-        existing: Mapping[str, Shape],
-        made: Mapping[str, Collection[str]],
-    ) -> dict[str, Shape]:
-        """Create tables and add columns before the transaction, for databases that do not allow this inside one.
-
-        New tables and columns are empty until the load is committed.
+    def _become(self, record: Record, table: DeliveredTable, staged: Shape, existing: Shape | None) -> bool:
+        """Make a table fit for the staged rows; return whether the staged table itself has become the table.
 
         Raises:
-            FirmlakeError: A column has another type now. Drop the table.
+            FirmlakeError: No load made the table, or the type of a column has changed and the table must be dropped.
         """
-        for table in tables:
-            name, shape = self._at(table.name), existing.get(table.name)
-            if shape is None:
-                self._run(create_table(name, table, self.dialect))
-                self._comment(table)
-                continue
-            names_fit = [column for column, _ in shape] == [column for column, _ in wanted[table.name]]
-            if table.name not in made and names_fit and self.count(table.name, ()) == [0]:
-                continue  # an earlier load was killed before filling it
-            self._check_own(name, shape, made.get(table.name))
-            if not _fits(shape, wanted[table.name], made[table.name]):
-                raise FirmlakeError(
-                    f"{self.name}: the type of a column in {name} has changed", f"Drop {name}, then load again"
-                )
-            new_columns = [column for column in table.columns if column.name not in dict(shape)]
+        name = self._at(table.name)
+        if existing is not None and not self._is_ours(table.name, existing, staged):
+            raise FirmlakeError(
+                f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
+            )
+        if existing is not None and self._fits(table.name, existing, staged):
+            new_columns = [column for column in table.columns if column.name not in dict(existing)]
             for column in new_columns:
-                self._run(add_column(name, column, self.dialect))
+                self._run(self.dialect.add_column(name, column))
             if new_columns:
                 self._comment(table)
-        return self.shapes()
+            return False
+        if existing is not None and (self.dialect.has_apart_ddl or record.mode == "changes"):
+            raise FirmlakeError(
+                f"{self.name}: the type of a column in {name} has changed", f"Drop {name}, then load again"
+            )
+        if existing is not None:
+            self._run(f"DROP TABLE {name}")
+        if self.dialect.has_apart_ddl:
+            self._run(self.dialect.create_table(name, table))
+        else:
+            self._run(f"ALTER TABLE {self._at(_staging(record, table.name))} RENAME TO {table.name}")
+        self._comment(table)
+        return not self.dialect.has_apart_ddl
 
-    def _with_ddl(self) -> AbstractContextManager[object]:
-        """Begin a transaction for statements that also create or drop tables, if the database has such transactions.
+    def _is_ours(self, name: str, existing: Shape, staged: Shape) -> bool:
+        """Return whether a load made a table, which may have been killed before it filled the table."""
+        is_empty_copy = [column for column, _ in existing] == [column for column, _ in staged]
+        return name in self._loaded_columns or (
+            self.dialect.has_apart_ddl and is_empty_copy and self._count(name, ()) == [0]
+        )
 
-        Without a transaction, a staged table counts only once it is marked, which happens last.
+    def _fits(self, name: str, existing: Shape, staged: Shape) -> bool:
+        """Return whether rows can be put into a table as it is: its columns have the right types, and none is outdated.
+
+        Columns that somebody else added do not matter.
         """
+        columns, loaded = dict(staged), self._loaded_columns.get(name, ())
+        return all(columns.get(column) == kind for column, kind in existing if column in columns or column in loaded)
+
+    def _ddl(self) -> AbstractContextManager[object]:
+        """Begin a transaction for statements that also create or drop tables, if the database has such transactions."""
         return nullcontext() if self.dialect.has_apart_ddl else self._connection.transaction()
 
     def _loaded_at(self) -> datetime:
@@ -358,35 +466,21 @@ class Database:
         now = self._now().replace(tzinfo=None)
         return max(now, self._last_loaded_at + timedelta(microseconds=1)) if self._last_loaded_at else now
 
-    def _check_own(self, name: str, existing: Shape | None, made: Collection[str] | None) -> None:
-        if existing is not None and made is None:
-            raise FirmlakeError(
-                f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
-            )
+    def _count(self, name: str, columns: Iterable[str]) -> list[int]:
+        """Count the rows of a table, then the values of each column that are not null."""
+        counted = ", ".join(("count(*)", *(f"count({self.dialect.quoted(column)})" for column in columns)))
+        return [int(count) for count in self._run(f"SELECT {counted} FROM {self._at(name)}")[0]]
 
     def _comment(self, table: DeliveredTable) -> None:
-        for statement in comments(self._at(table.name), table, self.dialect):
+        for statement in self.dialect.comments(self._at(table.name), table):
             self._run(statement)
-
-    def _unmark(self, load_id: str, name: str) -> None:
-        which = f"load_id = {self.dialect.text(load_id)} AND table_name = {self.dialect.text(name)}"
-        self._run(f"DELETE FROM {self._at(STAGED.name)} WHERE {which}")
 
     def _at(self, name: str) -> str:
         return f"{self._connection.schema}.{name}"
 
 
-def _staging(name: str) -> str:
-    return f"_staging_{name}"
-
-
-def _fits(existing: Shape, wanted: Shape, made: Collection[str]) -> bool:
-    """Return whether rows can be put into a table as it is: its columns have the right types, and none is outdated.
-
-    Columns that somebody else added do not matter.
-    """
-    columns = dict(wanted)
-    return all(columns.get(name) == kind for name, kind in existing if name in columns or name in made)
+def _staging(record: Record, name: str) -> str:
+    return f"{_STAGING}{record.delivery_id.rpartition('-')[2]}_{name}"
 
 
 def _row_of(record: Record, shapes: Mapping[str, Shape], loaded_at: datetime) -> tuple[Any, ...]:
@@ -419,14 +513,9 @@ def _record_of(row: tuple[Any, ...]) -> Record:
         base_generation=None if base is None else int(base),
         tables=tuple(
             DeliveredTable(name, "", (), tuple(ColumnShape(*each, True, "") for each in shape), row_counts.get(name, 0))
-            for name, shape in _shapes_of(values["tables"]).items()
+            for name, shape in msgspec.json.decode(values["tables"], type=dict[str, Shape]).items()
         ),
     )
-
-
-def _shapes_of(tables: str) -> dict[str, Shape]:
-    """Read the columns of the tables of a load."""
-    return msgspec.json.decode(tables, type=dict[str, Shape])
 
 
 def _without_zone(moment: datetime) -> datetime:

@@ -27,12 +27,10 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.core.text import count_of
-from firmlake.delivery.bigquery import open_bigquery
-from firmlake.delivery.database import Connection, Database
+from firmlake.delivery.database import Database
 from firmlake.delivery.destination import Destination, open_destination
-from firmlake.delivery.duckdb_file import open_duckdb
+from firmlake.delivery.drivers import open_database
 from firmlake.delivery.files import FORMATS, TABLE_FORMATS, FileTarget, Source
-from firmlake.delivery.postgres import open_postgres
 from firmlake.delivery.record import DeliveredTable, Record, describe_rows
 from firmlake.delivery.selection import (
     BASE,
@@ -48,7 +46,6 @@ from firmlake.delivery.selection import (
     select_changes,
     select_whole,
 )
-from firmlake.delivery.snowflake import open_snowflake
 from firmlake.privacy.key import read_key
 from firmlake.privacy.tombstones import key_path
 from firmlake.tables.stage import SCHEMA_VERSION
@@ -120,7 +117,7 @@ class Target(Protocol):
         """Yield how the target differs from the generation delivered last, which the connection has at `prefix`."""
         ...
 
-    def begin(self, record: Record) -> dict[str, DeliveredTable]:
+    def begin(self, record: Record) -> set[str]:
         """Remove what other, killed deliveries left; return the tables that this delivery has put already."""
         ...
 
@@ -284,14 +281,7 @@ def open_target(request: Request, now: Callable[[], datetime] = utc_now) -> Iter
         UsageError: The address of the database is invalid.
         FirmlakeError: The database cannot be opened.
     """
-    scheme = request.target.partition(":")[0]
-    if scheme not in _OPENERS:
-        raise UsageError(
-            f"{scheme} is not a supported target",
-            "Name postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or duckdb:FILE; "
-            "for other databases, `firmlake export --ddl DIALECT` prints a script",
-        )
-    with _OPENERS[scheme](request) as connection:
+    with open_database(request.target, request.schema, request.memory_limit) as connection:
         yield Database(connection, request.schema, _address(request), now)
 
 
@@ -467,18 +457,16 @@ def _put_tables(
     )
     for selected in selection:
         name = selected.table.name
-        if name in delivered:
-            if target.logs_deliveries:
-                tell(f"{name}: staged by an earlier attempt")
-            yield delivered[name]
-            continue
         masked = mask_columns(connection, selected, request.mask, key)
         completeness = to_json(record.incomplete)
         source = Source(connection, masked, scratch, request.file_bytes, completeness=completeness)
         with translated(name, no_room):
             make_folder(scratch)
             table = target.put(record, source)
-        tell(f"{name}: {describe_rows(table)}{' changed' if record.mode == 'changes' else ''}")
+        if name not in delivered:
+            tell(f"{name}: {describe_rows(table)}{' changed' if record.mode == 'changes' else ''}")
+        elif target.logs_deliveries:
+            tell(f"{name}: staged by an earlier attempt")
         yield table
 
 
@@ -509,16 +497,3 @@ def _address(request: Request) -> str:
     """Return the address of the target; the path of a file is made absolute."""
     scheme, _, path = request.target.partition(":")
     return f"duckdb:{Path(path).absolute()}" if scheme == "duckdb" else request.target
-
-
-def _open_file(request: Request) -> AbstractContextManager[Connection]:
-    return open_duckdb(Path(request.target.removeprefix("duckdb:")), request.schema, request.memory_limit)
-
-
-_OPENERS: dict[str, Callable[[Request], AbstractContextManager[Connection]]] = {
-    "postgres": lambda request: open_postgres(request.target, request.schema),
-    "postgresql": lambda request: open_postgres(request.target, request.schema),
-    "snowflake": lambda request: open_snowflake(request.target, request.schema),
-    "bigquery": lambda request: open_bigquery(request.target, request.schema),
-    "duckdb": _open_file,
-}

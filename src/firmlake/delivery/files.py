@@ -191,7 +191,7 @@ class FileTarget:
         self.address = ""
         self._latest: StoredFile | None = None
         self._named_id = ""
-        self._is_complete = False
+        self._complete: Record | None = None
 
     def held(self) -> Record | None:
         """Read the record of the export that `latest.json` names; None if there is none, or if it is gone."""
@@ -209,17 +209,18 @@ class FileTarget:
         """Yield nothing: files are checked by their checksums, by those who read them."""
         yield from ()
 
-    def begin(self, record: Record) -> dict[str, DeliveredTable]:
-        """Return the tables of the export if it is complete already; otherwise clear what a killed export left."""
-        if complete := self._read_record(record.delivery_id):
-            self._is_complete = True
-            return {table.name: table for table in complete.tables}
-        self._destination.clear(folder_of(record.delivery_id))
-        return {}
+    def begin(self, record: Record) -> set[str]:
+        """Return the names of the tables if the export is complete already; otherwise clear what a killed one left."""
+        self._complete = self._read_record(record.delivery_id)
+        if self._complete is None:
+            self._destination.clear(folder_of(record.delivery_id))
+        return {table.name for table in self._complete.tables} if self._complete else set()
 
     def put(self, record: Record, source: Source) -> DeliveredTable:
-        """Write a table."""
+        """Write a table, unless the export is complete already."""
         table = describe_table(source.table)
+        if self._complete:
+            return next(each for each in self._complete.tables if each.name == table.name)
         if record.mode == "changes":
             table = msgspec.structs.replace(table, changes=dict(source.counts(CHANGE.name)))
         if record.format in TABLE_FORMATS:
@@ -240,11 +241,11 @@ class FileTarget:
             FirmlakeError: Another export has replaced `latest.json`.
         """
         folder = folder_of(record.delivery_id)
-        if not self._is_complete:
+        if not self._complete:
             self._destination.put(f"{folder}/manifest.json", io.BytesIO(encode_json(record)))
             self._destination.put(f"{folder}/_SUCCESS", io.BytesIO())
         if not self._is_named or record.delivery_id == self._named_id:
-            return not self._is_complete
+            return not self._complete
         manifest = f"{folder}/manifest.json"
         digest = hashlib.sha256(encode_json(record)).hexdigest()
         latest = Latest(record.delivery_id, manifest, digest, record.published_at)

@@ -12,16 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from firmlake.core.errors import UsageError
-from firmlake.delivery.dialects import (
-    BIGQUERY,
-    DATABRICKS,
-    POSTGRES,
-    REDSHIFT,
-    SNOWFLAKE,
-    Dialect,
-    comments,
-    create_table,
-)
+from firmlake.delivery.database import BIGQUERY, DATABRICKS, POSTGRES, REDSHIFT, SNOWFLAKE, Dialect
 from firmlake.delivery.files import folder_of
 from firmlake.delivery.record import DeliveredTable, Record
 
@@ -56,8 +47,8 @@ def _create(loaded: Loaded) -> Iterator[str]:
     if dialect is BIGQUERY:  # it takes the country from the path, and what it takes from a path may be null
         columns = (msgspec.structs.replace(c, nullable=c.nullable or c.name == "country") for c in table.columns)
         table = msgspec.structs.replace(table, columns=tuple(columns))
-    yield f"{create_table(name, table, dialect, 'IF NOT EXISTS ')};"
-    yield from (f"{statement};" for statement in comments(name, table, dialect))
+    yield f"{dialect.create_table(name, table, 'IF NOT EXISTS ')};"
+    yield from (f"{statement};" for statement in dialect.comments(name, table))
 
 
 class Loaded(NamedTuple):
@@ -88,7 +79,7 @@ class Loaded(NamedTuple):
 
     def at(self, path: str = "") -> str:
         """Return the quoted address of the table's folder, or of a path in it."""
-        return self.dialect.text(f"{self.folder}/{self.table.name}/{path}")
+        return self.dialect.literal(f"{self.folder}/{self.table.name}/{path}")
 
 
 def _snowflake(loaded: Loaded) -> Iterator[str]:
@@ -158,7 +149,7 @@ def _postgres(loaded: Loaded) -> Iterator[str]:
     yield "BEGIN;"
     yield f"CREATE TEMP TABLE {aside} (LIKE {loaded.name}) ON COMMIT DROP;"
     for file in loaded.table.files:
-        yield rf"\copy {aside} FROM {loaded.dialect.text(f'{loaded.folder}/{file.path}')} WITH (FORMAT csv, HEADER)"
+        yield rf"\copy {aside} FROM {loaded.dialect.literal(f'{loaded.folder}/{file.path}')} WITH (FORMAT csv, HEADER)"
     yield from _emptied(loaded)
     yield f"INSERT INTO {loaded.name}\nSELECT {values} FROM {aside};"
     yield "COMMIT;"

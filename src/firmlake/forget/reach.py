@@ -62,8 +62,9 @@ def clean_load(
         raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
     request = Request(target=address, schema=schema, mode="whole", memory_limit=settings.run.duckdb_memory)
     with open_target(request) as target:
-        there = target.shapes()
-        loaded = {name: there[name] for name in target.made() if name in there and name in WAREHOUSE_TABLES}
+        there, held = target.shapes(), target.held()
+        names = [table.name for table in held.tables] if held else []
+        loaded = {name: there[name] for name in names if name in there and name in WAREHOUSE_TABLES}
         places = list(_find(target, loaded, forgotten))
     if write and loaded and (places or not forgotten.register.is_done):
         if places:
