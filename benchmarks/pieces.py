@@ -95,12 +95,12 @@ def plan(job: Job, stages: Stages) -> Any:
 def export(job: Job, stages: Stages) -> Path:
     """Export the warehouse to Parquet files in a folder."""
     from firmlake.core.folders import Folders
-    from firmlake.delivery.deliver import export, export_request
-    from firmlake.delivery.destination import open_destination
+    from firmlake.delivery.deliver import Request, deliver
 
     folder = job.data / "export"
     with stages.clock("export"):
-        done = export(Folders(job.data), export_request(_settings(job)), open_destination(str(folder)))
+        request = Request(target=str(folder), memory_limit=_settings(job).run.duckdb_memory)
+        done = deliver(Folders(job.data), request)
     return folder / "exports" / done.record.delivery_id
 
 
@@ -117,13 +117,12 @@ def list_back(job: Job, stages: Stages, ending: str) -> Path:
 def load(job: Job, stages: Stages, target: str) -> str:
     """Load all tables into an empty schema of another database: what `firmlake load` does first."""
     from firmlake.core.folders import Folders
-    from firmlake.delivery.deliver import Request
-    from firmlake.delivery.deliver import load as carry_out
+    from firmlake.delivery.deliver import Request, deliver
 
     address = target.format(data=job.data)
     with stages.clock("load"):
-        request = Request(target=address, memory_limit=_settings(job).run.duckdb_memory)
-        carry_out(Folders(job.data), request, lambda: datetime.now(UTC))
+        request = Request(target=address, schema="firmlake", memory_limit=_settings(job).run.duckdb_memory)
+        deliver(Folders(job.data), request)
     return address
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firmlake.delivery.dbt import render_package_sources
+from firmlake.delivery.scripts import render_package_sources
 
 SOURCES = Path(__file__).parents[1] / "dbt" / "models" / "sources.yml"
 

@@ -11,8 +11,8 @@ from prefect import flow
 
 from artifacts import show_table
 from firmlake import __version__
-from firmlake.delivery.deliver import Delivered, export_as_set
-from firmlake.delivery.record import describe_rows
+from firmlake.core.folders import Folders
+from firmlake.delivery.deliver import deliver, export_request
 from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 
@@ -40,19 +40,12 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
         return end("", "Skipped: no export target is named. Set FIRMLAKE_EXPORT__TARGET to export after each run")
     if is_deployed() and is_before_first_run(settings):
         return end("", NO_RUN_YET)
-    done, _ = as_task(f"export to {settings.export.target}", lambda: export_as_set(settings, tell=tell))
-    tell(describe(done))
+    request = export_request(settings)
+    done = as_task(f"export to {request.target}", lambda: deliver(Folders.existing(settings), request, tell))
+    tell(done.describe())
     rows = [
         {"table": table.name, "rows": table.row_count, "files": len(table.files), **table.changes}
         for table in done.record.tables
     ]
-    show_table("export-tables", rows, describe(done))
-    return end(done.record.delivery_id, describe(done))
-
-
-def describe(done: Delivered) -> str:
-    """Describe the result of an export in one line."""
-    made = done.record
-    what = f"{made.delivery_id}: {describe_rows(made)}, {made.mode}"
-    note = f" ({done.note})" if done.note else ""
-    return (f"Exported {what}" if done.is_new else f"Already there: {what}") + note
+    show_table("export-tables", rows, done.describe())
+    return end(done.record.delivery_id, done.describe())

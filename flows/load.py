@@ -11,10 +11,8 @@ from prefect import flow
 
 from artifacts import show_table
 from firmlake import __version__
-from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import load as carry_out
-from firmlake.delivery.deliver import load_request
+from firmlake.delivery.deliver import deliver, load_request
 from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 
@@ -44,7 +42,7 @@ def load(whole: bool = False, config: str | None = None, overrides: dict[str, st
     if is_deployed() and is_before_first_run(settings):
         return end("", NO_RUN_YET)
     request = load_request(settings, is_whole=whole)
-    done = as_task("load", lambda: carry_out(Folders.of(settings), request, utc_now, tell))
+    done = as_task("load", lambda: deliver(Folders.of(settings), request, tell))
     message = done.describe()
     show_table(
         "load-tables", [{"table": name, "rows": count} for name, count in done.record.row_counts.items()], message

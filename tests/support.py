@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import hypothesis
@@ -17,11 +18,14 @@ import msgspec
 import polars as pl
 import pytest
 
+from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.rule import AlertRule
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import quote_text
+from firmlake.delivery.deliver import Delivered, Request, deliver
+from firmlake.delivery.destination import Destination
 from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.enrich.held import Held, read_held
 from firmlake.intake.key import names_of
@@ -384,6 +388,14 @@ def with_views(folders: Folders) -> None:
     publish(
         folders, lambda connection, _: create_views(connection), memory_limit="256MB", keep=9, start=newest(folders)
     )
+
+
+def export(
+    folders: Folders, request: Request, destination: Destination, now: Callable[[], datetime] = utc_now
+) -> Delivered:
+    """Export to a destination that is open already."""
+    with patch("firmlake.delivery.deliver.open_destination", return_value=destination):
+        return deliver(folders, msgspec.structs.replace(request, target=destination.url), now=now)
 
 
 # --- staged and published --------------------------------------------------------------------------------------------

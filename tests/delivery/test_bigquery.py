@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 
 from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.delivery.deliver import load
+from firmlake.delivery.deliver import deliver
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
 from .conftest import Place
@@ -222,17 +222,17 @@ def test_weeks_are_loaded_in_transactions_of_one_session(weeks, service):
     place = place_of(service)
     for week in range(2):
         folders = weeks(week)
-        assert load(folders, place.request(), now).record.mode == ("changes" if week else "whole")
+        assert deliver(folders, place.request(), now=now).record.mode == ("changes" if week else "whole")
         assert_same(folders, place)
-    assert not load(folders, place.request(), now).is_new
-    assert load(folders, place.request("whole"), now).record.mode == "whole"
+    assert not deliver(folders, place.request(), now=now).is_new
+    assert deliver(folders, place.request("whole"), now=now).record.mode == "whole"
     assert_same(folders, place)
     assert service.locations == {"firmlake": "EU"}
     assert service.sessions.count("") == 4  # each is ended
     units = [unit.partition("\nCOMMIT")[0] for unit in "\n".join(service.said).split("\nBEGIN")]
     assert len([unit for unit in units if "INSERT INTO firmlake._firmlake_loads" in unit]) == 3
     place.ask("DELETE FROM firmlake.lookalikes")
-    assert "lookalikes has 0 rows" in load(folders, place.request(), now).note
+    assert "lookalikes has 0 rows" in deliver(folders, place.request(), now=now).note
     assert_same(folders, place)
     table = WAREHOUSE_TABLES["financials"]
     assert {column.comment for column in table.columns} < set(service.comments["financials"])
@@ -247,7 +247,7 @@ def test_texts_with_quotes_and_backslashes_arrive(weeks, service):
 
 def test_an_error_within_the_transaction_rolls_it_back(weeks, service, monkeypatch):
     place = place_of(service)
-    load(weeks(0), place.request(), now)
+    deliver(weeks(0), place.request(), now=now)
     carry_out = service.carry_out
 
     def fail(statement):
@@ -258,21 +258,21 @@ def test_an_error_within_the_transaction_rolls_it_back(weeks, service, monkeypat
     folders = weeks(1)
     monkeypatch.setattr(service, "carry_out", fail)
     with pytest.raises(FirmlakeError, match="concurrent update"):
-        load(folders, place.request(), now)
+        deliver(folders, place.request(), now=now)
     monkeypatch.setattr(service, "carry_out", carry_out)
     assert "ROLLBACK" in service.said
     assert place.ask("SELECT max(generation) FROM firmlake._firmlake_loads") == [(1,)]
-    assert load(folders, place.request(), now).is_new
+    assert deliver(folders, place.request(), now=now).is_new
     assert_same(folders, place)
 
 
 def test_a_dataset_to_create_needs_a_location_and_a_login_that_is_refused_is_told(weeks, service, monkeypatch):
     folders = weeks(0)
     with pytest.raises(UsageError, match="no location"):
-        load(folders, place_of(service, "bigquery://p/firmlake").request(), now)
+        deliver(folders, place_of(service, "bigquery://p/firmlake").request(), now=now)
     with pytest.raises(UsageError, match="invalid"):
-        load(folders, place_of(service, "bigquery://p/fir-mlake").request(), now)
+        deliver(folders, place_of(service, "bigquery://p/fir-mlake").request(), now=now)
     monkeypatch.setattr(service, "answer", lambda *_: (_ for _ in ()).throw(RefusedError(403, "Access Denied")))
     with pytest.raises(FirmlakeError, match="GOOGLE_APPLICATION_CREDENTIALS") as caught:
-        load(folders, place_of(service).request(), now)
+        deliver(folders, place_of(service).request(), now=now)
     assert "planted-secret" not in str(caught.value)

@@ -13,13 +13,13 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.delivery.database import Database
-from firmlake.delivery.deliver import Delivered, Request, export, load
+from firmlake.delivery.deliver import Delivered, Request, deliver
 from firmlake.delivery.destination import open_destination
 from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import list_generations
-from support import ACME, slow
+from support import ACME, export, slow
 
 from .reading import rows, warehouse_rows
 from .test_load import assert_same, now
@@ -41,7 +41,7 @@ class Loaded:
         self.said: list[str] = []
 
     def deliver(self, folders, **options) -> Delivered:
-        return load(folders, self.place.request(**options), now, self.said.append)
+        return deliver(folders, self.place.request(**options), self.said.append, now)
 
     def assert_holds(self, folders):
         assert_same(folders, self.place)

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from firmlake.delivery.dbt import render_package_sources, render_sources
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
-from support import query, slow
+from firmlake.delivery.scripts import render_package_sources, render_sources
+from support import export, query, slow
 from warehouse.figures import Figures
 from warehouse.test_unit_errors import figures_of, make_world
 

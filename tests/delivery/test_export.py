@@ -11,11 +11,12 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.files import folder_of
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
+from support import export
 
 from .conftest import RUNS
 from .reading import check, exported_rows, follow, rows, warehouse_rows

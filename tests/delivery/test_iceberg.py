@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from firmlake.core.errors import UsageError
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.iceberg import CATALOG
 from firmlake.tables.schemas import WAREHOUSE_TABLES
-from support import query
+from support import export, query
 
 pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import load_catalog

@@ -22,8 +22,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import Request, export
-from support import query
+from firmlake.delivery.deliver import Request
+from support import export, query
 
 from .conftest import add_week
 from .test_iceberg import AMOUNTS, COLUMNS, TABLES, amounts

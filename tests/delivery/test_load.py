@@ -12,7 +12,8 @@ import pytest
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.delivery.database import Database
-from firmlake.delivery.deliver import Request, load
+from firmlake.delivery.deliver import Request
+from firmlake.delivery.deliver import deliver as carry_out
 from firmlake.delivery.files import Source
 from firmlake.delivery.record import Record, describe_table
 from firmlake.delivery.selection import EXPORTED_TABLES, Selected
@@ -27,7 +28,7 @@ def now():
 
 
 def deliver(folders, place, tell=lambda line: None, **options):
-    return load(folders, place.request(**options), now, tell)
+    return carry_out(folders, place.request(**options), tell, now)
 
 
 NOWHERE = {
@@ -53,7 +54,7 @@ def assert_same(folders, place, tables=EXPORTED_TABLES):
 @pytest.mark.slow
 def test_the_newest_load_is_the_last_one_also_if_a_clock_was_set_back(weeks, place):
     deliver(weeks(0), place)
-    load(weeks(1), place.request(), lambda: now() - DAY)
+    carry_out(weeks(1), place.request(), now=lambda: now() - DAY)
     with place.open() as target:
         assert target.held().generation == 2
 
@@ -129,7 +130,7 @@ def test_a_table_that_no_load_made_is_left_alone(weeks, place):
 )
 def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks, target):
     with pytest.raises(FirmlakeError) as caught:
-        load(weeks(0), Request(target=target), now)
+        carry_out(weeks(0), Request(target=target), now=now)
     assert "planted-secret" not in str(caught.value)
     assert caught.value.next_step
 
@@ -137,7 +138,7 @@ def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks,
 def test_a_server_is_named_with_its_port(weeks):
     """By this name `forget` finds the copy again, and two servers on one machine keep a record each."""
     with pytest.raises(FirmlakeError, match=r"postgres://127\.0\.0\.1:1/d"):
-        load(weeks(0), Request(target="postgres://127.0.0.1:1/d"), now)
+        carry_out(weeks(0), Request(target="postgres://127.0.0.1:1/d"), now=now)
 
 
 def test_a_record_can_be_written_and_read_back(weeks, place):

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.files import folder_of
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
+from support import export
 
 pytestmark = pytest.mark.slow
 

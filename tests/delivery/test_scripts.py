@@ -10,14 +10,14 @@ from sqlglot import exp
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.record import Record
 from firmlake.delivery.scripts import SCRIPTS, render_ddl
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from postgres import serve_postgres
-from support import ACME, BOLT, answer, found, land, make_run, party, publish_landed, query
+from support import ACME, BOLT, answer, export, found, land, make_run, party, publish_landed, query
 
 URLS = {"snowflake": "s3://b/p", "bigquery": "gs://b/p", "redshift": "s3://b/p", "databricks": "s3://b/p"}
 MONEY = {"bigquery": "NUMERIC(18, 2)"}

@@ -13,11 +13,11 @@ import pytest
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.scripts import render_ddl
 from firmlake.rebuild.replay import replay
-from support import ACME, DAY, NOON, answer, found, land, make_run, period, publish_landed
+from support import ACME, DAY, NOON, answer, export, found, land, make_run, period, publish_landed
 
 WIDE = ContractSettings(types={"financials.employee_count": "decimal"})
 TABLES = ("financials",)

@@ -13,7 +13,7 @@ import pytest
 import sqlglot
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.delivery.deliver import load
+from firmlake.delivery.deliver import deliver
 
 from .conftest import Place
 from .test_load import assert_same, now
@@ -130,9 +130,9 @@ def test_weeks_are_loaded_in_transactions_that_no_statement_ends_early(weeks, se
     place = Place("snowflake://account/D?warehouse=w", lambda sql: service.connection.execute(sql).fetchall())
     for week in range(2):
         folders = weeks(week)
-        assert load(folders, place.request(), now).record.mode == ("changes" if week else "whole")
+        assert deliver(folders, place.request(), now=now).record.mode == ("changes" if week else "whole")
         assert_same(folders, place)
-    assert not load(folders, place.request(), now).is_new
+    assert not deliver(folders, place.request(), now=now).is_new
     # There, a statement that makes or drops a table commits what was done before it.
     units = [unit.partition("\nCOMMIT")[0] for unit in "\n".join(service.said).split("\nBEGIN")]
     loads = [unit for unit in units if "INSERT INTO firmlake._firmlake_loads" in unit]
@@ -143,23 +143,23 @@ def test_weeks_are_loaded_in_transactions_that_no_statement_ends_early(weeks, se
 def test_what_others_changed_is_put_right_and_a_table_to_drop_is_named(weeks, service):
     place = Place("snowflake://account/D?warehouse=w", lambda sql: service.connection.execute(sql).fetchall())
     folders = weeks(0)
-    load(folders, place.request(), now)
+    deliver(folders, place.request(), now=now)
     place.ask("DELETE FROM firmlake.lookalikes")
     place.ask("DROP TABLE firmlake.runs")
-    assert "runs is gone" in load(folders, place.request(), now).note
+    assert "runs is gone" in deliver(folders, place.request(), now=now).note
     assert_same(folders, place)
     place.ask("ALTER TABLE firmlake.financials ALTER COLUMN revenue TYPE DOUBLE")
     with pytest.raises(FirmlakeError, match="type of a column") as caught:
-        load(folders, place.request(), now)
+        deliver(folders, place.request(), now=now)
     assert "Drop firmlake.financials, then load again" in caught.value.next_step
     place.ask("DROP TABLE firmlake.financials")
-    load(folders, place.request(), now)
+    deliver(folders, place.request(), now=now)
     assert_same(folders, place)
 
 
 def test_a_refused_login_is_told_without_the_password(weeks, service):
     service.accepts = "another"
     with pytest.raises(FirmlakeError) as caught:
-        load(weeks(0), Place("snowflake://account/D", lambda _: []).request(), now)
+        deliver(weeks(0), Place("snowflake://account/D", lambda _: []).request(), now=now)
     assert "planted-secret" not in str(caught.value)
     assert "SNOWFLAKE_USER" in str(caught.value)

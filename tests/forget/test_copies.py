@@ -13,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
 from firmlake.core.zstd import decompress_frames
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder, open_destination
 from firmlake.forget.copies import VersionedTable, note_archive
 from firmlake.forget.forget import forget
@@ -24,7 +24,7 @@ from firmlake.privacy.tombstones import Subject, read_register
 from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
-from support import BOLT, DAY, make_run, publish_landed, query
+from support import BOLT, DAY, export, make_run, publish_landed, query
 
 from .everything import places_of
 from .support import NAME, SPELLED, make_weeks, now, settings_of, week

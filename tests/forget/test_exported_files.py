@@ -11,7 +11,7 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.files import FORMATS, Source
 from firmlake.delivery.record import ColumnShape, DeliveredFile, DeliveredTable
@@ -23,7 +23,7 @@ from firmlake.forget.reach import Copies
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register
 from firmlake.tables.schemas import Column, Table
-from support import BOLT
+from support import BOLT, export
 
 from .everything import contents, places_of
 from .support import NAME, SPELLED, now, settings_of, week

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import Request, export, load
+from firmlake.delivery.deliver import Request, deliver
 from firmlake.delivery.destination import Folder
 from firmlake.forget.copies import note_archive
 from firmlake.rebuild.archive import archive
-from support import DAY
+from support import DAY, export
 
 from .support import make_weeks, now
 
@@ -34,7 +34,7 @@ def template(tmp_path_factory) -> Path:
     archive(folders, Folder(world / "archive"))
     note_archive(folders, str(world / "archive"))
     export(folders, Request(format="csv"), Folder(world / "export"), now=now)
-    load(folders, Request(target=f"duckdb:{world / 'target.duckdb'}"), lambda: now() - DAY)
+    deliver(folders, Request(target=f"duckdb:{world / 'target.duckdb'}"), now=lambda: now() - DAY)
     world.rename(folder / "template")
     return folder
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import Request, load
+from firmlake.delivery.deliver import Request, deliver
 from firmlake.forget.forget import forget
 from firmlake.forget.reach import drop_copy
 from firmlake.privacy.tombstones import Subject
@@ -33,7 +33,7 @@ def loaded(folders: Folders, tmp_path):
     with duckdb.connect(target) as connection:  # so that a search of the bytes finds what is there
         connection.execute("CREATE SCHEMA ours; CREATE TABLE ours.t AS SELECT 1 AS a; COMMENT ON TABLE ours.t IS 'x'")
         connection.execute("CREATE VIEW ours.v AS FROM ours.t")
-    load(folders, Request(target=f"duckdb:{target}"), lambda: now() - DAY)
+    deliver(folders, Request(target=f"duckdb:{target}"), now=lambda: now() - DAY)
     return folders, target
 
 
@@ -49,7 +49,7 @@ def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(load
     with duckdb.connect(target, read_only=True) as connection:
         assert connection.execute("SELECT count(*) FROM firmlake.relationships").fetchone() > (0,)
         assert connection.execute("FROM ours.v").fetchall() == [(1,)]
-    assert not load(folders, Request(target=f"duckdb:{target}", mode="changes"), now).is_new
+    assert not deliver(folders, Request(target=f"duckdb:{target}", mode="changes"), now=now).is_new
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone
     """It may only be elsewhere for now, so nothing but the operator ends the search for it."""
     make_weeks(folders, 1)
     target = tmp_path / "the target.duckdb"
-    load(folders, Request(target=f"duckdb:{target}"), lambda: now() - DAY)
+    deliver(folders, Request(target=f"duckdb:{target}"), now=lambda: now() - DAY)
     target.unlink()
     for subjects in (SUBJECTS, []):
         done = forget(settings_of(folders), subjects, now)
@@ -104,7 +104,7 @@ def test_a_loaded_server_follows(folders):
 
     with serve_postgres() as server:
         make_weeks(folders, 1)
-        load(folders, Request(target=server.url), now)
+        deliver(folders, Request(target=server.url), now=now)
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute("ANALYZE")  # as autovacuum does: the statistics quote values
             connection.execute("CHECKPOINT")

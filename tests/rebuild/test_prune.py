@@ -9,13 +9,13 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import newest, open_warehouse
-from support import ACME, DAY, MINUTE, NOON, answer, found, land, log_of, lookalike, make_run, publish_landed
+from support import ACME, DAY, MINUTE, NOON, answer, export, found, land, log_of, lookalike, make_run, publish_landed
 
 RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
 NOW = NOON + 30 * DAY

@@ -13,8 +13,9 @@ import pytest
 from delivery.conftest import add_week
 from delivery.reading import follow
 from firmlake.core.folders import Folders
-from firmlake.delivery.deliver import Request, export
+from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
+from support import export
 
 pytestmark = pytest.mark.reliability
 
@@ -42,7 +43,7 @@ def test_a_killed_export_is_harmless(lake, tmp_path, mode):
         _copied(folders, target)
         killed = _export(folders, target, mode, chance.randrange(1, 330))
         kills += killed
-        assert follow(target)[1].export_id in (first.delivery_id, expected.delivery_id)
+        assert follow(target)[1].delivery_id in (first.delivery_id, expected.delivery_id)
         assert not _export(folders, target, mode, 0)
         assert follow(target)[1] == expected
         assert not [path for path in folders.state.iterdir() if path.name not in ("lock", "exports")]

@@ -21,10 +21,9 @@ from firmlake.cli.around import config, sandbox
 from firmlake.cli.changes import changes
 from firmlake.cli.check import check
 from firmlake.cli.company_lists import company_list
+from firmlake.cli.delivery import export, load
 from firmlake.cli.explore import explore
-from firmlake.cli.export import export
 from firmlake.cli.forget import forget
-from firmlake.cli.load import load
 from firmlake.cli.look import company, query, report, status
 from firmlake.cli.match import match
 from firmlake.cli.mcp import mcp

@@ -49,7 +49,7 @@ def open_database(address: str, schema: str, memory_limit: str) -> Iterator[Conn
         memory_limit: The most memory that DuckDB may use for a file.
 
     Raises:
-        UsageError: The address is unknown, invalid or holds a password, or a library is missing.
+        UsageError: The address is invalid or holds a password, or a library is missing.
         LockHeldError: Another load into the schema is running, or another process has the file open. Wait.
         FirmlakeError: The database cannot be reached. Check the address and the login.
     """
@@ -60,14 +60,8 @@ def open_database(address: str, schema: str, memory_limit: str) -> Iterator[Conn
             opening = _open_duckdb(Path(address.removeprefix("duckdb:")), schema, memory_limit)
         case "snowflake":
             opening = _open_snowflake(address, schema)
-        case "bigquery":
+        case _:
             opening = _open_bigquery(address, schema)
-        case scheme:
-            raise UsageError(
-                f"{scheme} is not a supported target",
-                "Name postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or "
-                "duckdb:FILE; for other databases, `firmlake export --ddl DIALECT` prints a script",
-            )
     with opening as connection:
         yield connection
 

@@ -133,6 +133,7 @@ def describe_table(table: Table, row_count: int = 0) -> DeliveredTable:
     return DeliveredTable(table.name, table.meaning, table.key, columns, row_count)
 
 
-def describe_rows(part: Record | DeliveredTable) -> str:
+def describe_rows(part: Record | DeliveredTable, mode: str) -> str:
     """Describe the size of a delivery or one of its tables; the bytes of Delta Lake tables are not counted."""
-    return count_of(part.row_count, "row") + (f", {part.byte_count:,} bytes" if part.byte_count else "")
+    rows = count_of(part.row_count, "changed row" if mode == "changes" else "row")
+    return rows + (f", {part.byte_count:,} bytes" if part.byte_count else "")

@@ -1,11 +1,12 @@
-"""Render the SQL script that creates the tables of an export in a warehouse and loads them, for `export --ddl`."""
+"""What others run on an export: the SQL script that loads it into a warehouse (`--ddl`), a sources file for dbt."""
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,7 +15,9 @@ import msgspec
 from firmlake.core.errors import UsageError
 from firmlake.delivery.database import BIGQUERY, DATABRICKS, POSTGRES, REDSHIFT, SNOWFLAKE, Dialect
 from firmlake.delivery.files import folder_of
-from firmlake.delivery.record import DeliveredTable, Record
+from firmlake.delivery.record import DeliveredTable, Record, describe_table
+from firmlake.delivery.selection import EXPORTED_TABLES
+from firmlake.tables.schemas import WAREHOUSE_TABLES
 
 
 def render_ddl(manifest: Record, url: str, dialect: str) -> str:
@@ -32,26 +35,17 @@ def render_ddl(manifest: Record, url: str, dialect: str) -> str:
     if scheme not in warehouse.schemes:
         names = " or ".join(f"{each}://" if each else "a folder" for each in warehouse.schemes)
         raise UsageError(f"{dialect} cannot load from {url}", f"Export to {names}")
-    folder = f"{address_for(dialect, url)}/{folder_of(manifest.delivery_id)}"
+    folder = f"{_address_for(dialect, url)}/{folder_of(manifest.delivery_id)}"
     parts = [f"-- Export {manifest.delivery_id}, for {dialect}. Made by firmlake; run it with your own rights."]
+    is_changes = manifest.mode == "changes"
     for table in manifest.tables:
-        name = table.name + ("_changes" if manifest.mode == "changes" else "")
-        loaded = Loaded(name, table, folder, warehouse.dialect, manifest.mode != "changes")
-        parts += _create(loaded)
+        loaded = _Loaded(f"{table.name}{'_changes' * is_changes}", table, folder, warehouse.dialect, not is_changes)
+        parts += [f"{statement};" for statement in _create(loaded)]
         parts += warehouse.load(loaded) if table.files else []
     return "\n\n".join(parts) + "\n"
 
 
-def _create(loaded: Loaded) -> Iterator[str]:
-    name, table, dialect = loaded.name, loaded.table, loaded.dialect
-    if dialect is BIGQUERY:  # it takes the country from the path, and what it takes from a path may be null
-        columns = (msgspec.structs.replace(c, nullable=c.nullable or c.name == "country") for c in table.columns)
-        table = msgspec.structs.replace(table, columns=tuple(columns))
-    yield f"{dialect.create_table(name, table, 'IF NOT EXISTS ')};"
-    yield from (f"{statement};" for statement in dialect.comments(name, table))
-
-
-class Loaded(NamedTuple):
+class _Loaded(NamedTuple):
     """A table to load.
 
     Attributes:
@@ -77,12 +71,26 @@ class Loaded(NamedTuple):
         columns = ((column.name, self.dialect.type(column.type)) for column in self.table.columns)
         return [(name, kind) for name, kind in columns if name != "country" or not self.countries]
 
+    @property
+    def cleared(self) -> str:
+        """The beginning of a transaction that replaces the rows, or adds to them."""
+        return "BEGIN;" + f"\n\nDELETE FROM {self.name};" * self.replaces
+
     def at(self, path: str = "") -> str:
         """Return the quoted address of the table's folder, or of a path in it."""
         return self.dialect.literal(f"{self.folder}/{self.table.name}/{path}")
 
 
-def _snowflake(loaded: Loaded) -> Iterator[str]:
+def _create(loaded: _Loaded) -> Iterator[str]:
+    table, dialect = loaded.table, loaded.dialect
+    if dialect is BIGQUERY:  # it takes the country from the path, and what it takes from a path may be null
+        columns = (msgspec.structs.replace(c, nullable=c.nullable or c.name == "country") for c in table.columns)
+        table = msgspec.structs.replace(table, columns=tuple(columns))
+    yield dialect.create_table(loaded.name, table, "IF NOT EXISTS ")
+    yield from dialect.comments(loaded.name, table)
+
+
+def _snowflake(loaded: _Loaded) -> Iterator[str]:
     stage = f"{loaded.name}_stage"
     values = [f"$1:{name}::{kind}" for name, kind in loaded.columns_in_files]
     names = [name for name, _ in loaded.columns_in_files]
@@ -93,35 +101,30 @@ def _snowflake(loaded: Loaded) -> Iterator[str]:
         "-- Add STORAGE_INTEGRATION = <yours>, or credentials.\n"
         f"CREATE OR REPLACE STAGE {stage} URL = {loaded.at()} FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE);"
     )
-    yield "BEGIN;"
-    yield from _emptied(loaded)
-    yield (
-        f"COPY INTO {loaded.name} ({', '.join(names)})\nFROM (SELECT {', '.join(values)} FROM @{stage})\nFORCE = TRUE;"
-    )
+    yield loaded.cleared
+    rows = f"SELECT {', '.join(values)} FROM @{stage}"
+    yield f"COPY INTO {loaded.name} ({', '.join(names)})\nFROM ({rows})\nFORCE = TRUE;"
     yield "COMMIT;"
 
 
-def _bigquery(loaded: Loaded) -> Iterator[str]:
+def _bigquery(loaded: _Loaded) -> Iterator[str]:
     verb = "OVERWRITE" if loaded.replaces else "INTO"
-    where = loaded.at().rstrip("/'") + "'"
-    partitions = "\nWITH PARTITION COLUMNS (country STRING)" if loaded.countries else ""
-    prefix = f", hive_partition_uri_prefix = {where}" if loaded.countries else ""
+    partitions, prefix = "", ""
+    if loaded.countries:
+        partitions = "\nWITH PARTITION COLUMNS (country STRING)"
+        prefix = f", hive_partition_uri_prefix = {loaded.dialect.literal(f'{loaded.folder}/{loaded.table.name}')}"
     yield (
         f"LOAD DATA {verb} {loaded.name}{partitions}\n"
         f"FROM FILES (format = 'PARQUET', uris = [{loaded.at('*')}]{prefix});"
     )
 
 
-def _redshift(loaded: Loaded) -> Iterator[str]:
+def _redshift(loaded: _Loaded) -> Iterator[str]:
     aside = f"load_{loaded.name}"
     inside = ", ".join(f'"{name}"' for name, _ in loaded.columns_in_files)
-    yield (
-        f"CREATE TEMP TABLE {aside} (\n"
-        + ",\n".join(f'  "{name}" {kind}' for name, kind in loaded.columns_in_files)
-        + "\n);"
-    )
-    yield "BEGIN;"
-    yield from _emptied(loaded)
+    declared = ",\n".join(f'  "{name}" {kind}' for name, kind in loaded.columns_in_files)
+    yield f"CREATE TEMP TABLE {aside} (\n{declared}\n);"
+    yield loaded.cleared
     for country in loaded.countries or [""]:
         where = loaded.at(f"country={country}/" if country else "")
         names, values = (f'"country", {inside}', f"'{country}', {inside}") if country else (inside, inside)
@@ -132,7 +135,7 @@ def _redshift(loaded: Loaded) -> Iterator[str]:
     yield f"DROP TABLE {aside};"
 
 
-def _databricks(loaded: Loaded) -> Iterator[str]:
+def _databricks(loaded: _Loaded) -> Iterator[str]:
     names = loaded.dialect.names(loaded.table)
     verb = "OVERWRITE" if loaded.replaces else "INTO"
     hints = ", schemaHints => 'country STRING'" if loaded.countries else ""
@@ -142,16 +145,19 @@ def _databricks(loaded: Loaded) -> Iterator[str]:
     )
 
 
-def _postgres(loaded: Loaded) -> Iterator[str]:
+def _postgres(loaded: _Loaded) -> Iterator[str]:
     """For psql, whose client reads the files. The load undoes the guard against formulas."""
     aside = f"load_{loaded.name}"
-    values = ", ".join(_unguarded(c.name) if c.type == "VARCHAR" else f'"{c.name}"' for c in loaded.table.columns)
+    unguarded = """regexp_replace("{}", E'^''(?=''*[=+@\\t\\r\\n-])', '')"""
+    values = (unguarded if column.type == "VARCHAR" else '"{}"' for column in loaded.table.columns)
+    named = ", ".join(value.format(column.name) for value, column in zip(values, loaded.table.columns, strict=True))
     yield "BEGIN;"
     yield f"CREATE TEMP TABLE {aside} (LIKE {loaded.name}) ON COMMIT DROP;"
     for file in loaded.table.files:
-        yield rf"\copy {aside} FROM {loaded.dialect.literal(f'{loaded.folder}/{file.path}')} WITH (FORMAT csv, HEADER)"
-    yield from _emptied(loaded)
-    yield f"INSERT INTO {loaded.name}\nSELECT {values} FROM {aside};"
+        path = loaded.dialect.literal(f"{loaded.folder}/{file.path}")
+        yield rf"\copy {aside} FROM {path} WITH (FORMAT csv, HEADER)"
+    yield from [f"DELETE FROM {loaded.name};"] * loaded.replaces
+    yield f"INSERT INTO {loaded.name}\nSELECT {named} FROM {aside};"
     yield "COMMIT;"
 
 
@@ -167,7 +173,7 @@ class Script(NamedTuple):
     dialect: Dialect
     schemes: tuple[str, ...]
     format: str
-    load: Callable[[Loaded], Iterator[str]]
+    load: Callable[[_Loaded], Iterator[str]]
 
 
 SCRIPTS = {
@@ -179,19 +185,7 @@ SCRIPTS = {
 }
 
 
-def _emptied(loaded: Loaded) -> Iterator[str]:
-    if loaded.replaces:
-        yield f"DELETE FROM {loaded.name};"
-
-
-def _unguarded(name: str) -> str:
-    return f"""regexp_replace("{name}", E'^''(?=''*[=+@\\t\\r\\n-])', '')"""
-
-
-_AZURE = ("az", "abfss")
-
-
-def address_for(dialect: str, url: str) -> str:
+def _address_for(dialect: str, url: str) -> str:
     """Return the address of an export as a warehouse spells it.
 
     Snowflake writes `gcs://` for Google's store and `azure://ACCOUNT.blob.core.windows.net/CONTAINER` for Azure's;
@@ -200,32 +194,83 @@ def address_for(dialect: str, url: str) -> str:
 
     Raises:
         UsageError: Neither the address nor the environment names the account.
-
-    Example:
-        >>> address_for("snowflake", "gs://bucket/firmlake")
-        'gcs://bucket/firmlake'
     """
-    scheme = url.partition("://")[0]
-    if scheme == "gs" and dialect == "snowflake":
-        return f"gcs{url.removeprefix('gs')}"
-    if scheme not in _AZURE or dialect not in ("snowflake", "databricks"):
-        return url
-    container, host, path = _azure(url)
-    if dialect == "snowflake":
-        return f"azure://{host.replace('.dfs.', '.blob.', 1)}/{container}{path}"
-    return f"abfss://{container}@{host.replace('.blob.', '.dfs.', 1)}{path}"
-
-
-def _azure(url: str) -> tuple[str, str, str]:
-    """Return container, host and path of an Azure address: `az://CONTAINER/PATH` or `abfss://CONTAINER@HOST/PATH`."""
     parts = urlsplit(url)
+    if parts.scheme == "gs" and dialect == "snowflake":
+        return f"gcs{url.removeprefix('gs')}"
+    if parts.scheme not in ("az", "abfss") or dialect not in ("snowflake", "databricks"):
+        return url
     container, _, host = parts.netloc.partition("@")
-    if not host:
-        account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME") or os.environ.get("AZURE_STORAGE_ACCOUNT")
-        if not account:
-            raise UsageError(
-                f"{url} does not name its storage account, which the script needs",
-                "Set AZURE_STORAGE_ACCOUNT_NAME, or export to abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
-            )
-        host = f"{account}.dfs.core.windows.net"
-    return container, host, parts.path
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME") or os.environ.get("AZURE_STORAGE_ACCOUNT")
+    if not host and not account:
+        raise UsageError(
+            f"{url} does not name its storage account, which the script needs",
+            "Set AZURE_STORAGE_ACCOUNT_NAME, or export to abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
+        )
+    host = host or f"{account}.dfs.core.windows.net"
+    if dialect == "snowflake":
+        return f"azure://{host.replace('.dfs.', '.blob.', 1)}/{container}{parts.path}"
+    return f"abfss://{container}@{host.replace('.blob.', '.dfs.', 1)}{parts.path}"
+
+
+_UTILS_TEST = ("dbt_utils.unique_combination_of_columns", "combination_of_columns")
+_PACKAGE_TEST = ("unique_key", "columns")
+"""Tests of a key of several columns: name, and the argument with the columns."""
+_WARN_DAYS, _ERROR_DAYS = 8, 15
+"""A weekly run is late by one run, or by two."""
+
+
+def render_sources(manifest: Record) -> str:
+    """Write the sources file of an export: comments, tests of keys and nulls, freshness.
+
+    Freshness is measured by the newest answer in `company_state`. Every column that is never null has a `not_null`
+    test. A key of one column has a `unique` test; a longer key has the corresponding test of the package dbt_utils.
+    """
+    suffix = "_changes" if manifest.mode == "changes" else ""
+    tables = (line for table in manifest.tables for line in _source(table, suffix, _UTILS_TEST))
+    meaning = _quoted(f"Companies as exported by firmlake {manifest.firmlake_version}")
+    origin = f"Made by firmlake from export {manifest.delivery_id}. `dbt deps` must find dbt_utils."
+    return _sources(origin, meaning, tables)
+
+
+def render_package_sources() -> str:
+    """Write the sources file of the dbt package for tables that `firmlake load` writes; docs/make_dbt.py saves it."""
+    described = (describe_table(WAREHOUSE_TABLES[name]) for name in EXPORTED_TABLES)
+    tables = (line for table in described for line in _source(table, "", _PACKAGE_TEST))
+    origin = "Made by docs/make_dbt.py from the schema of the tables."
+    return _sources(origin, "Tables that `firmlake load` writes", tables, "{{ var('firmlake_schema') }}")
+
+
+def _sources(origin: str, meaning: str, tables: Iterable[str], schema: str = "") -> str:
+    head = [f"# {origin}", "version: 2", "sources:", "  - name: firmlake", f"    description: {meaning}"]
+    head += [f'    schema: "{schema}"'] if schema else []
+    return "\n".join([*head, "    tables:", *tables]) + "\n"
+
+
+def _source(table: DeliveredTable, suffix: str, key_test: tuple[str, str]) -> Iterator[str]:
+    yield f"      - name: {table.name}{suffix}"
+    yield f"        description: {_quoted(table.meaning)}"
+    if table.name == "company_state":
+        yield "        loaded_at_field: fetched_at"
+        yield "        freshness:"
+        yield f"          warn_after: {{count: {_WARN_DAYS}, period: day}}"
+        yield f"          error_after: {{count: {_ERROR_DAYS}, period: day}}"
+    if len(table.key) > 1 and not suffix:
+        yield "        data_tests:"
+        yield f"          - {key_test[0]}:"
+        yield f"              {key_test[1]}: [{', '.join(table.key)}]"
+    yield "        columns:"
+    for column in table.columns:
+        tests = [] if column.nullable else ["not_null"]
+        tests += ["unique"] if table.key == (column.name,) and not suffix else []
+        yield f"          - name: {column.name}"
+        yield f"            description: {_quoted(column.comment)}"
+        if column.privacy:
+            yield f"            config: {{meta: {{privacy: {column.privacy}}}}}"
+        if tests:
+            yield f"            data_tests: [{', '.join(tests)}]"
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for YAML, which takes JSON's strings."""
+    return json.dumps(text, ensure_ascii=False)

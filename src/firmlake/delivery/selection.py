@@ -5,13 +5,11 @@ the second, whatever a load, a replay or a later version of firmlake did in betw
 as set by `export.mask`.
 """
 
-# ruff: noqa: S608 - statements are put together from our own table names, never from data
 # ruff: noqa: S608 - statements are put together from our own names of tables and columns, never from data
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +19,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError, SettingsError, UsageError
+from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.sql import quote_text
 from firmlake.privacy.key import keyed_hash
 from firmlake.tables.schemas import (
@@ -60,29 +58,6 @@ class Selected(NamedTuple):
     def has_country(self) -> bool:
         """Whether each row belongs to a country."""
         return any(column.name == "country" for column in self.table.columns)
-
-
-class LastLoad(NamedTuple):
-    """The last load of a generation."""
-
-    generation: int
-    run_id: str
-    published_at: datetime
-
-
-def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> LastLoad:
-    """Read the last load of a generation.
-
-    Raises:
-        FirmlakeError: Nothing was loaded yet.
-    """
-    prefix = f"{database}." if database else ""
-    rows = connection.execute(
-        f"SELECT generation, run_id, published_at FROM {prefix}loads ORDER BY generation DESC LIMIT 1"
-    ).fetchall()
-    if not rows:
-        raise FirmlakeError("The warehouse holds no run yet", "Start one with `firmlake run LIST`")
-    return LastLoad(*rows[0])
 
 
 def select_whole(names: Iterable[str]) -> list[Selected]:

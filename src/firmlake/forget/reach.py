@@ -18,7 +18,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.delivery.database import Database, Shape
-from firmlake.delivery.deliver import Request, load, open_target
+from firmlake.delivery.deliver import Request, deliver, open_target
 from firmlake.delivery.destination import Destination, Folder, delete_versions, open_destination
 from firmlake.forget.copies import clean_archive, clean_export, drop_archive, has_hashes, known_archives
 from firmlake.forget.place import Place, count_changed
@@ -68,7 +68,7 @@ def clean_load(
         places = list(_find(target, loaded, forgotten))
     if write and loaded and (places or not forgotten.register.is_done):
         if places:
-            load(folders, msgspec.structs.replace(request, tables=tuple(loaded)), now)
+            deliver(folders, msgspec.structs.replace(request, tables=tuple(loaded)), now=now)
         with open_target(request) as target:
             if remark := target.reclaim(tuple(loaded)):
                 remarks.append(remark)

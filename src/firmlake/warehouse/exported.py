@@ -15,6 +15,7 @@ __all__ = [
     "LastExport",
     "export_record",
     "exported_generations",
+    "is_database",
     "last_exports",
     "lock_name",
     "made_at",
@@ -42,13 +43,18 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_load(self) -> bool:
         """Whether this is a load into a database."""
-        return self.target.startswith(_DATABASES)
+        return is_database(self.target)
 
     @property
     def database(self) -> tuple[str, str]:
         """The address of the database and the schema of a load."""
         name, _, schema = self.target.rpartition(" ")
         return self.address or name, schema
+
+
+def is_database(address: str) -> bool:
+    """Return whether an address is that of a database, and not of a folder or store."""
+    return address.startswith(_DATABASES)
 
 
 def record_export(folders: Folders, last: LastExport) -> None:
