@@ -18,7 +18,7 @@ from firmlake_sandbox.dialects import resolve_dialects
 from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.numbers import parse_number, sample_numbers
 from firmlake_sandbox.related import list_lookalikes, list_relationships
-from firmlake_sandbox.rewrites import read_json, write_json
+from firmlake_sandbox.twists import rewrite_body
 from firmlake_sandbox.world import World, identify, is_found
 
 __all__ = ["POOL", "Answers", "Totals", "expected_totals"]
@@ -145,13 +145,11 @@ def _sample(world: World, node: int, dialect: str) -> _Sample:
         "lookalikes": encode(list_lookalikes(world, node)),
         "relationships": encode(list_relationships(world, node, "EN")),
     }
-    for change in (each.element for each in resolve_dialects([dialect] if dialect else [])):
-        for dataset, records in data.items():
-            element = {"data": read_json(records)}
-            change(dataset, element)
-            data[dataset] = write_json(element["data"])
+    twists = [(twist, 0) for one in resolve_dialects([dialect] if dialect else []) for twist in one.twists]
+    for dataset, records in data.items():
+        data[dataset] = rewrite_body(twists, b'{"data":%b}' % records)[len(b'{"data":') : -1]
     return _Sample(
-        b',"name":%b,"place":%b}' % (encode(identifier.name), encode(identifier.place)),
+        b',"name":%b,"place":%b}' % (encode(identifier["name"]), encode(identifier["place"])),
         [bytes(period) for period in msgspec.json.decode(data["financials"], type=list[msgspec.Raw])],
         data["lookalikes"],
         data["relationships"],

@@ -7,7 +7,123 @@ with `python -m firmlake_sandbox`, or from Python:
         fetch(sandbox.base_url, sandbox.token)
 """
 
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
 from firmlake_sandbox.numbers import sample_numbers
-from firmlake_sandbox.starter import Sandbox, start
 
 __all__ = ["Sandbox", "sample_numbers", "start"]
+
+_PATIENCE_SECONDS = 10.0
+
+
+class Sandbox:
+    """A running sandbox.
+
+    Attributes:
+        base_url: Where it serves, such as `http://127.0.0.1:40123`.
+        token: The access token it takes.
+        pid: Its process.
+    """
+
+    def __init__(self, base_url: str, token: str, pid: int) -> None:
+        """Take over a sandbox that runs."""
+        self.base_url, self.token, self.pid = base_url, token, pid
+
+    def ledger(self, *, summary: bool = False) -> dict[str, Any]:
+        """Return what was asked and charged: `summary`, and unless only that is wanted `charges` and `times`."""
+        answer: dict[str, Any] = self.control("GET", f"ledger?summary={int(summary)}")
+        return answer
+
+    def advance(self, seconds: float, *, rate_seconds: float | None = None) -> None:
+        """Move the clocks on: the calendar by `seconds`, the rate limit's by `rate_seconds` or else as much."""
+        self.control("POST", "clock", {"seconds": seconds, "rate_seconds": rate_seconds})
+
+    def set_world(self, **options: object) -> None:
+        """Move the world, for example to `week=1` or another `seed`."""
+        self.control("POST", "world", options)
+
+    def set_options(self, **options: object) -> None:
+        """Change options while it runs; those not named stay. `credits` sets the balance."""
+        self.control("POST", "options", options)
+
+    def set_faults(self, rules: list[dict[str, Any]]) -> None:
+        """Put these fault rules in place of those there are; an empty list ends all faults."""
+        self.control("POST", "faults", rules)
+
+    def reset(self) -> None:
+        """Forget all that was asked, paid, added and scripted; options and clocks stay."""
+        self.control("POST", "reset", {})
+
+    def control(self, method: str, path: str, body: object = None) -> Any:
+        """Call a control endpoint and return its answer.
+
+        Raises:
+            urllib.error.HTTPError: It refused; the answer says why.
+        """
+        request = urllib.request.Request(  # noqa: S310 - http://, as the sandbox said
+            f"{self.base_url}/_sandbox/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}"},
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=_PATIENCE_SECONDS) as answer:
+            return json.load(answer)
+
+
+@contextmanager
+def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # noqa: S107 - guards nothing
+    """Start a sandbox in a process of its own, and end it afterwards.
+
+    It ends as well when this process does, even by kill -9.
+
+    Args:
+        token: The access token it is to take; several are separated by commas.
+        **options: As on the command line, with underscores: `requests_per_minute=0`, `leading_zero=True`.
+
+    Yields:
+        The running sandbox.
+
+    Raises:
+        RuntimeError: It did not start; what it said is on standard error.
+    """
+    flags = [flag for name, value in options.items() for flag in _flags(name, value)]
+    source = str(Path(__file__).parent.parent)
+    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(  # noqa: S603 - ourselves
+        [sys.executable, "-P", "-m", "firmlake_sandbox", "--exit-with-parent", *flags],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "FIRMLAKE_SANDBOX_TOKEN": token, "PYTHONPATH": path},
+    )
+    with process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"The sandbox ended with {process.wait()} before it served")
+        try:
+            yield Sandbox(json.loads(line)["base_url"], token.split(",")[0], process.pid)
+        finally:
+            process.terminate()
+
+
+def _flags(name: str, value: object) -> list[str]:
+    """Return an option as the command line has it, once for each of several values."""
+    if isinstance(value, tuple | list):
+        return [_flag(name, each) for each in value]
+    return [_flag(name, value)]
+
+
+def _flag(name: str, value: object) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag}={value}"

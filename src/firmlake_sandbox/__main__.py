@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from firmlake_sandbox.dialects import describe_dialects
 from firmlake_sandbox.options import Options, change_options
+from firmlake_sandbox.wire import App
 
 _PR_SET_PDEATHSIG = 1
 
@@ -102,7 +102,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: ASGIApp, listener: socket.socket, *, access_log: bool = False) -> None:
+def serve(app: App, listener: socket.socket, *, access_log: bool = False) -> None:
     """Serve until a signal ends the process."""
     config = uvicorn.Config(
         app,
@@ -154,7 +154,7 @@ control (same token, no rate limit; the real service has no such endpoints):
   POST /_sandbox/faults    [{"kind": "status", "status": 503, "probability": 0.1}]: scripted faults, see below
   POST /_sandbox/reset     clears all requests, charges, added contacts and scripted faults
 
-faults (fields of each kind: firmlake_sandbox/rules.py):
+faults (fields of each kind: firmlake_sandbox/twists.py):
   before the answer status redirect hang reset delay expire_token exhaust_credits change_lists
   to the answer     elements totals small_pages drift wrong_body gzip_bomb
   in sending it     lose reset_body truncate trickle
@@ -182,11 +182,7 @@ def main() -> int:
     if is_bound:
         exit_with_parent()
 
-    from firmlake_sandbox.__main__ import (
-        bind,
-        serve,
-    )  # only now: --help needs none of it, and a signal may come meanwhile
-    from firmlake_sandbox.service import build_app
+    from firmlake_sandbox.service import build_app  # only now: --help needs none of it
     from firmlake_sandbox.state import State
 
     try:

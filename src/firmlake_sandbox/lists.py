@@ -4,11 +4,10 @@ A contact exists if its id is a decimal number that does not end in 0: about one
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
-from firmlake_sandbox.records import Notifications, ServiceList
 from firmlake_sandbox.world import LIST, draw
 
-LIST_TYPES = ("STATIC", "SMART", "OVERVIEW")
 FIRST_LIST_ID = 1001
 
 _TOPICS = ("Prospects", "Klanten", "Fournisseurs", "Customers Ghent", "Région Wallonne", "Leads Q3", "Bouw & Vastgoed")
@@ -42,7 +41,7 @@ class ListBook:
         self._added: dict[int, dict[int, set[str]]] = {}
         self._updated: dict[int, float] = {}
 
-    def page(self, kind: str, limit: int, offset: int) -> tuple[list[ServiceList], int]:
+    def page(self, kind: str, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
         """Return a page of the lists of one kind, in their order, and how many there are in all.
 
         Args:
@@ -92,25 +91,25 @@ class ListBook:
             self._updated[number] = now
         return len(present) - before
 
-    def _describe(self, number: int) -> ServiceList:
+    def _describe(self, number: int) -> dict[str, Any]:
         """Return a list as the overview shows it."""
         bits = draw(self._key, LIST, number)
         is_static = self.type_of(number) == "STATIC"
         created = _YEAR_2023 + (bits >> 8) % _YEARS
         updated = created + (bits >> 16) % (_YEAR_2023 + _YEARS - created)
-        return ServiceList(
-            id=number,
-            name=f"{_TOPICS[(bits >> 24) % 7]} {number}",
-            type="STATIC" if is_static else "SMART",
-            columns=_COLUMNS[(bits >> 32) & 7],
-            shared=bool(bits >> 36 & 1),
-            notifications=Notifications(is_static and bool(bits >> 37 & 1)),
-            amount_of_companies=(bits >> 38) % 2500 + len(self._added.get(number, ())),
-            new_results=None if is_static else (bits >> 50) % 40,
-            updated_at=_timestamp(self._updated.get(number, updated / 1000)),
-            created_at=_timestamp(created / 1000),
-            created_by=f"{_PEOPLE[(bits >> 56) % 5]}@example.com",
-        )
+        return {
+            "id": number,
+            "name": f"{_TOPICS[(bits >> 24) % 7]} {number}",
+            "type": "STATIC" if is_static else "SMART",
+            "columns": _COLUMNS[(bits >> 32) & 7],
+            "shared": bool(bits >> 36 & 1),
+            "notifications": {"enabled": is_static and bool(bits >> 37 & 1)},
+            "amountOfCompanies": (bits >> 38) % 2500 + len(self._added.get(number, ())),
+            "newResults": None if is_static else (bits >> 50) % 40,
+            "updatedAt": _timestamp(self._updated.get(number, updated / 1000)),
+            "createdAt": _timestamp(created / 1000),
+            "createdBy": f"{_PEOPLE[(bits >> 56) % 5]}@example.com",
+        }
 
 
 def is_contact(contact: str) -> bool:

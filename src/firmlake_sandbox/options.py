@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from firmlake_sandbox.dialects import Dialect, resolve_dialects
+from firmlake_sandbox.dialects import resolve_dialects
+from firmlake_sandbox.twists import Twist
 
 _Count = Annotated[int, Meta(ge=0)]
 _Positive = Annotated[int, Meta(ge=1)]
@@ -100,8 +101,9 @@ def change_options(options: Options, changes: object) -> Options:
     return changed
 
 
-def apply_dialects(options: Options) -> tuple[Options, tuple[Dialect, ...]]:
-    """Return the options as the dialects named in them set them, and the dialects."""
+def apply_dialects(options: Options) -> tuple[Options, tuple[Twist, ...]]:
+    """Return the options as the dialects named in them set them, and the twists of the dialects."""
     dialects = resolve_dialects(options.dialect)
     set_by_dialects = {name: value for dialect in dialects for name, value in dialect.options.items()}
-    return msgspec.structs.replace(options, **set_by_dialects), dialects
+    twists = tuple(twist for dialect in dialects for twist in dialect.twists)
+    return msgspec.structs.replace(options, **set_by_dialects), twists

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from firmlake_sandbox.numbers import BASE_BITS, BASE_MASK, END, FIRST
-from firmlake_sandbox.records import Lookalike, Relation, Relationships
-from firmlake_sandbox.words import FIRST_NAMES, LAST_NAMES
 from firmlake_sandbox.world import (
     EDGE,
+    FIRST_NAMES,
     FUNCTION,
+    LAST_NAMES,
     LOOKALIKES,
     OWNERS,
     PERSON,
@@ -25,6 +26,8 @@ from firmlake_sandbox.world import (
     list_events,
 )
 
+Entry = dict[str, Any]
+
 _POPULAR = 256  # in each country
 _REPLACED_EVERY = 200  # weeks
 
@@ -32,7 +35,7 @@ _REPLACED_EVERY = 200  # weeks
 _COUNTS = (0, 3, 7, 12, 16, 18, 19, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 1)
 
 
-def list_lookalikes(world: World, node: int) -> list[Lookalike]:
+def list_lookalikes(world: World, node: int) -> list[Entry]:
     """Return the companies most like this one, the most alike first.
 
     Args:
@@ -44,14 +47,14 @@ def list_lookalikes(world: World, node: int) -> list[Lookalike]:
     replaced = len(list_beats(bits >> 5, world.week, _REPLACED_EVERY))
     dropped = (bits >> 12) % 20 + replaced - 1 if replaced else -1
     highest, step = 999_000 - (bits >> 20) % 100_000, 2_000 + (bits >> 40) % 24_000
-    found: dict[int, Lookalike] = {}
+    found: dict[int, Entry] = {}
     for place, other in enumerate(_candidates(world, node, bits)):
         if len(found) == count:
             break
         if place != dropped and other not in found and is_found(world, other):
             # The jitter is smaller than the step, which keeps the order strict.
             score = highest - place * step - (bits >> place) % step
-            found[other] = Lookalike(company_id(world, other), score / 1_000_000)
+            found[other] = {"companyId": company_id(world, other), "score": score / 1_000_000}
     return list(found.values())
 
 
@@ -131,7 +134,7 @@ _FACTOR, _SHIFT = 48_271_813, 70_368_743
 _INVERSE = pow(_FACTOR, -1, _ALL)
 
 
-def list_relationships(world: World, node: int, language: str) -> Relationships:
+def list_relationships(world: World, node: int, language: str) -> dict[str, list[Entry]]:
     """Return the parents and the children of a company.
 
     A company names another as its parent with a stake exactly if that one names it as a child with the same stake.
@@ -151,7 +154,7 @@ def list_relationships(world: World, node: int, language: str) -> Relationships:
         for other, place in _possible_children(world, node)
         if (stake := _find_stake(world, node, other, place)) is not None
     ]
-    return Relationships([*parents, *_list_persons(world, node)], children)
+    return {"parents": [*parents, *_list_persons(world, node)], "children": children}
 
 
 def _possible_parents(world: World, node: int) -> Iterator[tuple[int, int]]:
@@ -210,25 +213,35 @@ def _is_excessive(owners: int) -> bool:
     return 50 <= owners % 200 < 53
 
 
-def _relate(world: World, other: int, child: int, place: int, stake: int, language: str) -> Relation:
+def _relate(world: World, other: int, child: int, place: int, stake: int, language: str) -> Entry:
     """Return an entry that names the other company."""
     identifier = identify(world, other, language)
     function = _FUNCTIONS[draw(world.key, EDGE + place, child) >> 58]
     if place == 0 and len(list_events(world, child, FUNCTION)) % 2:
         function = "PARTNER" if function == "BENEFICIAL_OWNER" else "BENEFICIAL_OWNER"
-    return Relation(identifier, function, stake / 10_000, identifier.name)
+    return {
+        "identifier": identifier,
+        "function": function,
+        "percentage": stake / 10_000,
+        "name": identifier["name"],
+    }
 
 
-def _list_persons(world: World, node: int) -> Iterator[Relation]:
+def _list_persons(world: World, node: int) -> Iterator[Entry]:
     """Yield the owners that are no company: people by name, and now and then somebody anonymous."""
     owners = draw(world.key, OWNERS, node)
     if not _is_whole(owners):
         for turn in range(_PERSONS[(owners >> 16) % 10]):
             bits = draw(world.key, PERSON, node << 4 | turn)
             name = f"{FIRST_NAMES[bits % 12]} {LAST_NAMES[(bits >> 8) % 14]}"
-            yield Relation(None, "SHAREHOLDER", _draw_stake(bits, _PERSON_STAKES) / 10_000, name)
+            yield {
+                "identifier": None,
+                "function": "SHAREHOLDER",
+                "percentage": _draw_stake(bits, _PERSON_STAKES) / 10_000,
+                "name": name,
+            }
     if (owners >> 24) % _ANONYMOUS_ONE_IN == 0:
-        yield Relation(None)
+        yield {"identifier": None}
 
 
 def _shape_of(world: World, first: int) -> _Shape:

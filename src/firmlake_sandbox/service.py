@@ -1,32 +1,37 @@
 """The service as an ASGI application: who may come in, how often, and where to."""
 
-from collections.abc import Awaitable, Callable
+import re
+import traceback
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import ceil
+from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from firmlake_sandbox.companies import (
-    add_contacts,
-    answer_bulk,
-    answer_lists,
-    answer_single,
-    error_response,
-    json_response,
-)
-from firmlake_sandbox.contract import DATASETS, ENDPOINTS, name_endpoint
-from firmlake_sandbox.edge import rename_headers, speak
-from firmlake_sandbox.faults import AnyRule, FaultBook
+from firmlake_sandbox.answers import answer
+from firmlake_sandbox.contract import ENDPOINTS, compile_path, name_endpoint
 from firmlake_sandbox.options import change_options
-from firmlake_sandbox.outcomes import answer_faultily
 from firmlake_sandbox.state import State, spell_charges
+from firmlake_sandbox.twists import AnyFault, Applied, Exchange, FaultBook, send_twisted, work_twisted
+from firmlake_sandbox.wire import (
+    Answer,
+    App,
+    Call,
+    GoneError,
+    Line,
+    Receive,
+    RefusedError,
+    Scope,
+    Send,
+    error_answer,
+    json_answer,
+    read_call,
+)
+
+CONTROL_PREFIX = "/_sandbox/"
+FORBIDDEN_SUFFIX = "-forbidden"
 
 
 class _ClockBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,196 +41,179 @@ class _ClockBody(msgspec.Struct, forbid_unknown_fields=True):
     rate_seconds: float | None = None
 
 
-async def _show_ledger(state: State, request: Request) -> Response:
+def _decode(call: Call, model: Any = Any) -> Any:
+    return msgspec.json.decode(call.body, type=model)
+
+
+def _show_ledger(state: State, call: Call) -> object:
     """Return what was asked and charged; `?summary=1` leaves out the long parts."""
     charges = state.account.charges
     summary = state.ledger.summarise(charges, state.account.balance) | {"faults": state.faults.applied}
-    content: dict[str, object] = {"summary": summary}
-    if request.query_params.get("summary") != "1":
-        content |= {"charges": spell_charges(charges), "times": state.ledger.list_times()}
-    return json_response(content)
+    if dict(parse_qsl(call.query.decode("latin-1"))).get("summary") == "1":
+        return {"summary": summary}
+    return {"summary": summary, "charges": spell_charges(charges), "times": state.ledger.times}
 
 
-async def _show_options(state: State, _request: Request) -> Response:
-    """Return the options as they are."""
-    return json_response(state.chosen)
+def _show_options(state: State, _call: Call) -> object:
+    return state.chosen
 
 
-async def _set_options(state: State, request: Request) -> Response:
+def _set_options(state: State, call: Call) -> object:
     """Change the options named and return them all."""
-    try:
-        state.apply(change_options(state.chosen, msgspec.json.decode(await request.body())))
-    except msgspec.DecodeError as error:
-        raise HTTPException(400, str(error)) from None
-    return json_response(state.chosen)
+    state.apply(change_options(state.chosen, _decode(call)))
+    return state.chosen
 
 
-async def _show_faults(state: State, _request: Request) -> Response:
-    """Return the fault rules in force, and how often each kind applied."""
-    return json_response({"rules": state.faults.rules, "applied": state.faults.applied})
+def _show_faults(state: State, _call: Call) -> object:
+    return {"rules": state.faults.rules, "applied": state.faults.applied}
 
 
-async def _set_faults(state: State, request: Request) -> Response:
-    """Put fault rules in place of those there are; n-th requests are counted from here."""
-    try:
-        state.faults = FaultBook(msgspec.json.decode(await request.body(), type=tuple[AnyRule, ...]))
-    except (msgspec.DecodeError, ValueError) as error:
-        raise HTTPException(400, str(error)) from None
-    return json_response({"rules": len(state.faults.rules)})
+def _set_faults(state: State, call: Call) -> object:
+    """Put faults in place of those there are; n-th requests are counted from here."""
+    state.faults = FaultBook(_decode(call, tuple[AnyFault, ...]))
+    return {"rules": len(state.faults.rules)}
 
 
-async def _move_clock(state: State, request: Request) -> Response:
-    """Move the clocks on."""
-    try:
-        body = msgspec.json.decode(await request.body(), type=_ClockBody)
-    except msgspec.DecodeError as error:
-        raise HTTPException(400, str(error)) from None
+def _move_clock(state: State, call: Call) -> object:
+    body = _decode(call, _ClockBody)
     state.clock.advance(body.seconds, body.seconds if body.rate_seconds is None else body.rate_seconds)
-    return json_response({"now": state.clock.now(), "ticks": state.clock.ticks()})
+    return {"now": state.clock.now(), "ticks": state.clock.ticks()}
 
 
-async def _reset(state: State, _request: Request) -> Response:
+def _reset(state: State, _call: Call) -> object:
     """Forget all that was asked, paid, added and scripted; options and clocks stay."""
     state.reset()
-    return json_response({})
+    return {}
 
 
-CONTROLS: tuple[tuple[str, str, Callable[[State, Request], Awaitable[Response]]], ...] = (
-    ("/_sandbox/ledger", "GET", _show_ledger),
-    ("/_sandbox/options", "GET", _show_options),
-    ("/_sandbox/options", "POST", _set_options),
-    ("/_sandbox/world", "POST", _set_options),
-    ("/_sandbox/faults", "GET", _show_faults),
-    ("/_sandbox/faults", "POST", _set_faults),
-    ("/_sandbox/clock", "POST", _move_clock),
-    ("/_sandbox/reset", "POST", _reset),
+CONTROLS: tuple[tuple[str, str, Callable[[State, Call], object]], ...] = (
+    ("GET", "/_sandbox/ledger", _show_ledger),
+    ("GET", "/_sandbox/options", _show_options),
+    ("POST", "/_sandbox/options", _set_options),
+    ("POST", "/_sandbox/world", _set_options),
+    ("GET", "/_sandbox/faults", _show_faults),
+    ("POST", "/_sandbox/faults", _set_faults),
+    ("POST", "/_sandbox/clock", _move_clock),
+    ("POST", "/_sandbox/reset", _reset),
 )
 
 
-CONTROL_PREFIX = "/_sandbox/"
-DESCRIPTION_PATH = "/openapi.json"
-FORBIDDEN_SUFFIX = "-forbidden"
+def _describe(state: State, _call: Call, _parameters: Mapping[str, str]) -> Answer:
+    from firmlake_sandbox.openapi import describe_service  # only here: few ever ask, and it takes time to make
 
-_Answer = Callable[[State, Request], Awaitable[Response]]
-_Headers = list[tuple[bytes, bytes]]
-
-_ANSWERS: dict[str, _Answer] = {
-    **{f"{dataset}.bulk": partial(answer_bulk, dataset=dataset) for dataset in DATASETS},
-    **{f"{dataset}.single": partial(answer_single, dataset=dataset) for dataset in DATASETS},
-    "lists.overview": answer_lists,
-    "lists.contacts": add_contacts,
-}
+    return Answer(200, {"content-type": "application/json"}, describe_service(state.options))
 
 
-def build_app(state: State) -> ASGIApp:
+def _control(
+    control: Callable[[State, Call], object], state: State, call: Call, _parameters: Mapping[str, str]
+) -> Answer:
+    try:
+        return json_answer(control(state, call))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise RefusedError(400, str(error)) from None
+
+
+def _serve_endpoint(endpoint: Any, state: State, call: Call, parameters: Mapping[str, str]) -> Answer:
+    return answer(state, endpoint, call, parameters)
+
+
+_Handler = Callable[[State, Call, Mapping[str, str]], Answer]
+_ROUTES: tuple[tuple[str, re.Pattern[str], _Handler], ...] = (
+    *((method, compile_path(path), partial(_control, control)) for method, path, control in CONTROLS),
+    *((one.method, compile_path(one.path), partial(_serve_endpoint, one)) for one in ENDPOINTS),
+    ("GET", compile_path("/openapi.json"), _describe),
+)
+
+
+def build_app(state: State) -> App:
     """Return the whole service around a state."""
-    routes = [
-        *(_route(state, path, method, answer) for path, method, answer in CONTROLS),
-        *(_route(state, end.path, end.method, _ANSWERS[end.name]) for end in ENDPOINTS),
-        _route(state, DESCRIPTION_PATH, "GET", _show_description),
-    ]
-    handlers = {HTTPException: _answer_error, Exception: _answer_error}
-    router = Starlette(routes=routes, exception_handlers=handlers)
-    router.router.redirect_slashes = False
-    return partial(_guard, state, router)
+    return partial(_serve, state)
 
 
-async def _guard(state: State, router: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Let a request through to its endpoint, and note in the ledger what became of it."""
-    token, path = _read_token(scope), scope["path"]
-    if path == DESCRIPTION_PATH:
-        await router(scope, receive, send)
-    elif path.startswith(CONTROL_PREFIX):
-        refusal = None if token == state.tokens[0] else error_response(401, "Control takes the token of the start")
-        await (refusal or router)(scope, receive, send)
+async def _serve(state: State, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request; only those to the service itself are counted, limited and twisted."""
+    call, line = await read_call(scope, receive), Line(scope, receive, send)
+    token = _read_token(call)
+    if call.path == "/openapi.json":
+        await line.send(_work(state, call))
+    elif call.path.startswith(CONTROL_PREFIX):
+        is_owner = token == state.tokens[0]
+        refusal = error_answer(401, "Control takes the token of the start")
+        await line.send(_work(state, call) if is_owner else refusal)
     else:
         state.ledger.count_arrival(state.clock.ticks())
-        await _answer_counted(state, router, token, scope, receive, send)
+        try:
+            await _answer(state, Exchange(state, token, call, line))
+        except GoneError:
+            pass
+        finally:
+            status = "no answer" if line.status is None else str(line.status)
+            state.ledger.count_answer(name_endpoint(call.method, call.path), status)
 
 
-async def _answer_counted(
-    state: State, router: ASGIApp, token: str, scope: Scope, receive: Receive, send: Send
-) -> None:
-    """Answer a request to the service itself: properly, faultily, or by refusing it."""
-    ledger, outcome = state.ledger, "no answer"
-    refusal = _refuse_token(state, token)
-    limited, headers = (None, []) if refusal else _refuse_rate(state, token)
-
-    async def note(message: Message) -> None:
-        nonlocal outcome
-        if message["type"] == "http.response.start":
-            outcome = str(message["status"])
-            message["headers"] = rename_headers(state.dialects, [*message["headers"], *headers])
-        await send(message)
-
-    try:
-        if app := refusal or limited or _refuse_permission(state, token):
-            await speak(state.dialects, app)(scope, receive, note)
-        elif state.faults.rules:
-            await answer_faultily(state, speak(state.dialects, router), token, scope, receive, note)
-        else:
-            await speak(state.dialects, router)(scope, receive, note)
-    finally:
-        ledger.count_answer(name_endpoint(scope["method"], scope["path"]), outcome)
-
-
-def _refuse_token(state: State, token: str) -> Response | None:
-    """Return a 401 where the token is missing, unknown or expired."""
-    if not token:
-        return error_response(401, "Authorization: Bearer <ACCESS_TOKEN> is missing")
-    if token in state.expired:
-        return error_response(401, "Access token has expired")
-    if token not in state.tokens and token.removesuffix(FORBIDDEN_SUFFIX) not in state.tokens:
-        return error_response(401, "Access token is not valid")
-    return None
-
-
-def _refuse_rate(state: State, token: str) -> tuple[Response | None, _Headers]:
-    """Count the request; return a 429 where it is one too many, and the headers that say how many are left."""
-    limit = state.rate_limit_of(token)
-    if limit is None:
-        return None, []
-    verdict = limit.admit(state.clock.ticks())
-    kind, wait = state.options.rate_limit_headers, b"%d" % ceil(verdict.reset)
-    headers: _Headers = []
-    if kind in ("ratelimit", "all"):
-        headers.append((b"ratelimit-limit", b"%d" % state.options.requests_per_minute))
-        headers.append((b"ratelimit-remaining", b"%d" % verdict.remaining))
-        headers.append((b"ratelimit-reset", wait))
-    if verdict.is_allowed:
-        return None, headers
-    if kind in ("retry-after", "all"):
-        headers.append((b"retry-after", wait))
-    return error_response(429, "Too many requests"), headers
-
-
-def _refuse_permission(state: State, token: str) -> Response | None:
-    """Return a 403 where the token is known but may do nothing."""
-    return None if token in state.tokens else error_response(403, "This access token may not use the service")
-
-
-def _read_token(scope: Scope) -> str:
+def _read_token(call: Call) -> str:
     """Return the bearer token, empty where there is none."""
-    kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+    kind, _, token = call.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-def _route(state: State, path: str, method: str, answer: _Answer) -> Route:
-    """Return a route for one method alone: Starlette would add HEAD to every GET."""
-    route = Route(path, partial(answer, state), methods=[method])
-    route.methods = {method}
-    return route
+async def _answer(state: State, exchange: Exchange) -> None:
+    """Answer a request to the service itself: properly, with twists, or by refusing it."""
+    headers: dict[str, str] = {}
+    endpoint = name_endpoint(exchange.call.method, exchange.call.path)
+    applied: Applied = [(twist, 0) for twist in state.twists if twist.is_for(endpoint)]
+    try:
+        _check_token(state, exchange.token)
+        _check_rate(state, exchange.token, headers)
+        if exchange.token not in state.tokens:
+            raise RefusedError(403, "This access token may not use the service")
+        applied = state.faults.find(exchange.call) + applied
+        answered = await work_twisted(exchange, applied, partial(_work, state))
+    except RefusedError as error:
+        answered = error_answer(error.status, error.message)
+    await send_twisted(exchange.line, applied, answered._replace(headers=answered.headers | headers))
 
 
-async def _show_description(state: State, _request: Request) -> Response:
-    """Return the OpenAPI description."""
-    from firmlake_sandbox.openapi import describe_service  # only here: few ever ask, and it takes time to make
+def _check_token(state: State, token: str) -> None:
+    """Refuse a token that is missing, unknown or expired."""
+    if not token:
+        raise RefusedError(401, "Authorization: Bearer <ACCESS_TOKEN> is missing")
+    if token in state.expired:
+        raise RefusedError(401, "Access token has expired")
+    if token not in state.tokens and token.removesuffix(FORBIDDEN_SUFFIX) not in state.tokens:
+        raise RefusedError(401, "Access token is not valid")
 
-    return Response(describe_service(state.options), media_type="application/json")
+
+def _check_rate(state: State, token: str, headers: dict[str, str]) -> None:
+    """Count the request, refuse it where it is one too many, and add the headers that say how many are left."""
+    limit = state.rate_limit_of(token)
+    if limit is None:
+        return
+    verdict, kind = limit.admit(state.clock.ticks()), state.options.rate_limit_headers
+    wait = str(ceil(verdict.reset))
+    if kind in ("ratelimit", "all"):
+        headers["ratelimit-limit"] = str(state.options.requests_per_minute)
+        headers["ratelimit-remaining"] = str(verdict.remaining)
+        headers["ratelimit-reset"] = wait
+    if not verdict.is_allowed:
+        if kind in ("retry-after", "all"):
+            headers["retry-after"] = wait
+        raise RefusedError(429, "Too many requests")
 
 
-async def _answer_error(_request: Request, error: Exception) -> Response:
-    """Answer whatever an endpoint raised."""
-    if isinstance(error, HTTPException):
-        return error_response(error.status_code, error.detail, dict(error.headers or {}))
-    return error_response(500, "Internal server error")
+def _work(state: State, call: Call) -> Answer:
+    """Answer a request that was let in."""
+    matches = [(method, found, handle) for method, path, handle in _ROUTES if (found := path.fullmatch(call.path))]
+    methods = [method for method, _, _ in matches]
+    if not matches:
+        return error_answer(404, "Not Found")
+    if call.method not in methods:
+        return error_answer(405, "Method Not Allowed", {"allow": ", ".join(methods)})
+    _, found, handle = matches[methods.index(call.method)]
+    try:
+        return handle(state, call, found.groupdict())
+    except RefusedError as error:
+        return error_answer(error.status, error.message, error.headers)
+    except Exception:
+        traceback.print_exc()
+        return error_answer(500, "Internal server error")

@@ -3,18 +3,15 @@
 import os
 import struct
 import time
-from array import array
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from firmlake_sandbox.dialects import Dialect
-from firmlake_sandbox.faults import FaultBook
 from firmlake_sandbox.lists import ListBook
 from firmlake_sandbox.numbers import BASE_BITS, COUNTRIES, spell_number
 from firmlake_sandbox.options import Options, apply_dialects
+from firmlake_sandbox.twists import FaultBook
 from firmlake_sandbox.world import World
 
 
@@ -93,8 +90,7 @@ class Account:
 _MINUTE = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether a request may pass, how many more might at once, and in how many seconds there is room again."""
 
     is_allowed: bool
@@ -110,39 +106,23 @@ class RateLimit(Protocol):
         ...
 
 
-class FixedWindow:
-    """So many requests in each minute of the clock."""
+class Window:
+    """So many requests in each minute of the clock, or in any sixty seconds (sliding)."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, is_sliding: bool) -> None:
         """Allow `limit` requests a minute."""
-        self._limit, self._minute, self._used = limit, -1, 0
+        self._limit, self._is_sliding, self._times = limit, is_sliding, deque[float]()
 
     def admit(self, now: float) -> Verdict:
         """Count a request at this time, or refuse it."""
-        minute = int(now // _MINUTE)
-        if minute != self._minute:
-            self._minute, self._used = minute, 0
-        is_allowed = self._used < self._limit
-        self._used += is_allowed
-        return Verdict(is_allowed, self._limit - self._used, (minute + 1) * _MINUTE - now)
-
-
-class SlidingWindow:
-    """So many requests in any sixty seconds."""
-
-    def __init__(self, limit: int) -> None:
-        """Allow `limit` requests a minute."""
-        self._limit, self._times = limit, deque[float]()
-
-    def admit(self, now: float) -> Verdict:
-        """Count a request at this time, or refuse it."""
-        times = self._times
-        while times and times[0] <= now - _MINUTE:
+        times, minute = self._times, now // _MINUTE
+        while times and (times[0] <= now - _MINUTE if self._is_sliding else times[0] // _MINUTE != minute):
             times.popleft()
         is_allowed = len(times) < self._limit
         if is_allowed:
             times.append(now)
-        return Verdict(is_allowed, self._limit - len(times), times[0] + _MINUTE - now)
+        end = times[0] + _MINUTE if self._is_sliding else (minute + 1) * _MINUTE
+        return Verdict(is_allowed, self._limit - len(times), end - now)
 
 
 class TokenBucket:
@@ -162,11 +142,8 @@ class TokenBucket:
         return Verdict(is_allowed, int(self._level), max(0.0, (1 - self._level) / rate))
 
 
-RATE_LIMITS: dict[str, type[FixedWindow | SlidingWindow | TokenBucket]] = {
-    "fixed-window": FixedWindow,
-    "sliding-window": SlidingWindow,
-    "token-bucket": TokenBucket,
-}
+def _make_limit(kind: str, limit: int) -> RateLimit:
+    return TokenBucket(limit) if kind == "token-bucket" else Window(limit, is_sliding=kind == "sliding-window")
 
 
 class Ledger:
@@ -174,19 +151,20 @@ class Ledger:
 
     def __init__(self) -> None:
         """Begin empty."""
+        self.times: list[float] = []
+        """When each request came, on the clock of the rate limit."""
         self._answers: Counter[tuple[str, str]] = Counter()
-        self._times = array("d")
 
     def count_arrival(self, ticks: float) -> None:
-        """Note when a request came, on the clock of the rate limit."""
-        self._times.append(ticks)
+        """Note when a request came."""
+        self.times.append(ticks)
 
     def count_answer(self, endpoint: str, outcome: str) -> None:
         """Note how a request ended.
 
         Args:
             endpoint: Its name in `contract.ENDPOINTS`, or `unknown`.
-            outcome: The status as sent, or the fault that took its place.
+            outcome: The status as sent, or `no answer`.
         """
         self._answers[endpoint, outcome] += 1
 
@@ -198,19 +176,15 @@ class Ledger:
             by_outcome[outcome] += count
             requests.setdefault(endpoint, {})[outcome] = count
         return {
-            "requests": len(self._times),
+            "requests": len(self.times),
             "by_outcome": by_outcome,
             "by_endpoint": requests,
-            "busiest_minute": _count_busiest(self._times),
+            "busiest_minute": _count_busiest(self.times),
             "credits_charged": sum(charges.values()),
             "credits_remaining": balance,
             "companies_charged": len(charges),
             "companies_charged_again": sum(count > 1 for count in charges.values()),
         }
-
-    def list_times(self) -> list[float]:
-        """Return when each request came, in order."""
-        return list(self._times)
 
 
 def spell_charges(charges: dict[int, int]) -> dict[str, int]:
@@ -218,7 +192,7 @@ def spell_charges(charges: dict[int, int]) -> dict[str, int]:
     return {COUNTRIES[node >> BASE_BITS] + spell_number(node): count for node, count in charges.items()}
 
 
-def _count_busiest(times: "array[float]") -> int:
+def _count_busiest(times: list[float]) -> int:
     """Return the most requests within any sixty seconds."""
     busiest = first = 0
     for last, arrival in enumerate(times):
@@ -228,51 +202,40 @@ def _count_busiest(times: "array[float]") -> int:
     return busiest
 
 
-@dataclass(slots=True)
 class State:
     """The service between two requests.
 
     Attributes:
         chosen: The options as given at the start and changed since.
         options: What holds: those chosen, and what the dialects set in their place.
-        dialects: In which it answers.
+        twists: Those of the dialects, which apply to every request.
         tokens: Those that are let in; the first also opens the control endpoints.
-        book: The file that keeps what was paid; None keeps it as long as the process lasts.
         expired: Those of them that a fault has ended.
     """
 
-    chosen: Options
-    tokens: tuple[str, ...]
-    book: Path | None = None
-    clock: Clock = field(default_factory=Clock)
-    ledger: Ledger = field(default_factory=Ledger)
-    rate_limits: dict[str, RateLimit] = field(default_factory=dict)
-    faults: FaultBook = field(default_factory=FaultBook)
-    expired: set[str] = field(default_factory=set)
-    options: Options = field(init=False)
-    dialects: tuple[Dialect, ...] = field(init=False)
-    world: World = field(init=False)
-    lists: ListBook = field(init=False)
-    account: Account = field(init=False)
+    def __init__(self, chosen: Options, tokens: tuple[str, ...], book: Path | None = None) -> None:
+        """Open the books.
 
-    def __post_init__(self) -> None:
-        """Open the books."""
-        self.options, self.dialects = apply_dialects(self.chosen)
-        self._open()
+        Args:
+            chosen: The options.
+            tokens: As above.
+            book: The file that keeps what was paid; None keeps it as long as the process lasts.
+        """
+        self.tokens, self.clock, self._book = tokens, Clock(), book
+        self._choose(chosen)
+        self.reset()
 
-    def _open(self) -> None:
-        """Make what follows from the options."""
+    def _choose(self, chosen: Options) -> None:
+        self.chosen = chosen
+        self.options, self.twists = apply_dialects(chosen)
         options = self.options
-        self.world = _make_world(options)
-        self.lists = ListBook(self.world.key, options.lists)
-        self.account = Account(options.credits, options.credit_window_days, self.book)
+        self.world = World(options.seed, options.week, not options.leading_zero, options.oldest_first, options.history)
 
     def apply(self, chosen: Options) -> None:
         """Take new options over, keeping whatever they do not concern."""
-        before, self.chosen = self.options, chosen
-        self.options, self.dialects = apply_dialects(chosen)
+        before = self.options
+        self._choose(chosen)
         options = self.options
-        self.world = _make_world(options)
         if (options.seed, options.lists) != (before.seed, before.lists):
             self.lists = ListBook(self.world.key, options.lists)
         if options.credits != before.credits:
@@ -282,25 +245,22 @@ class State:
             before.requests_per_minute,
             before.rate_limit_kind,
         ):
-            self.rate_limits.clear()
+            self._rate_limits.clear()
 
     def reset(self) -> None:
         """Forget what was asked, paid, added and scripted; options and clocks stay."""
-        self.ledger = Ledger()
-        self.faults = FaultBook()
-        self.rate_limits.clear()
-        self.expired.clear()
-        self._open()
+        options = self.options
+        self.ledger, self.faults = Ledger(), FaultBook()
+        self.expired: set[str] = set()
+        self.lists = ListBook(self.world.key, options.lists)
+        self.account = Account(options.credits, options.credit_window_days, self._book)
+        self._rate_limits: dict[str, RateLimit] = {}
 
     def rate_limit_of(self, token: str) -> RateLimit | None:
         """Return the rate limit of a token, None where there is none."""
-        if not self.options.requests_per_minute:
+        options = self.options
+        if not options.requests_per_minute:
             return None
-        if token not in self.rate_limits:
-            self.rate_limits[token] = RATE_LIMITS[self.options.rate_limit_kind](self.options.requests_per_minute)
-        return self.rate_limits[token]
-
-
-def _make_world(options: Options) -> World:
-    """Return the world that the options describe."""
-    return World(options.seed, options.week, not options.leading_zero, options.oldest_first, options.history)
+        if token not in self._rate_limits:
+            self._rate_limits[token] = _make_limit(options.rate_limit_kind, options.requests_per_minute)
+        return self._rate_limits[token]

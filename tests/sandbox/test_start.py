@@ -7,15 +7,14 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 import firmlake_sandbox
 from firmlake_sandbox.__main__ import bind
-from firmlake_sandbox.faults import AnyRule
 from firmlake_sandbox.options import Options
 from firmlake_sandbox.service import CONTROLS
+from firmlake_sandbox.twists import FAULTS
 
 SOURCE = Path(firmlake_sandbox.__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
@@ -120,8 +119,8 @@ def test_help_names_every_option_control_and_fault() -> None:
     ended = run("--help")
     assert ended.returncode == 0
     options = [f"--{name.replace('_', '-')}" for name in Options.__struct_fields__]
-    kinds = [str(rule.__struct_config__.tag) for rule in get_args(AnyRule)]
-    controls = [path for path, _, _ in CONTROLS]
+    kinds = [str(rule.__struct_config__.tag) for rule in FAULTS]
+    controls = [path for _, path, _ in CONTROLS]
     for name in [*options, *kinds, *controls, "FIRMLAKE_SANDBOX_TOKEN"]:
         assert name in ended.stdout
 
