@@ -138,7 +138,7 @@ def report(job: Job, stages: Stages) -> Any:
 
 def intake(job: Job, stages: Stages) -> Any:
     """Read, repair, check and deduplicate a list."""
-    from firmlake.intake.company_list import read_company_list
+    from firmlake.intake.lines import read_company_list
 
     with stages.clock("intake"):
         return read_company_list(job.company_list, _settings(job).intake)

@@ -26,8 +26,8 @@ from firmlake.delivery import list_file
 from firmlake.delivery.list_columns import choose_added
 from firmlake.delivery.list_file import FileBack, check_file_back, write_csv, write_list
 from firmlake.enrich.run import enrich
-from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
+from firmlake.intake.lines import read_company_list
 from support import ACME, BOLT, UNASKED, publish_list, slow, with_views
 
 

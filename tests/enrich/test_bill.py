@@ -18,7 +18,7 @@ from firmlake.enrich.check import check
 from firmlake.enrich.contact import Asking
 from firmlake.enrich.plan import forecast, plan
 from firmlake.enrich.run import enrich, shortfall
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
 from firmlake.terminal.bill import describe_bill

@@ -8,7 +8,7 @@ import pytest
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings, PathSettings, Settings
 from firmlake.enrich.portfolios import divide
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import firmlake_sandbox
 from firmlake.core.company import normal_form
+from firmlake.core.keys import company_key
 from firmlake.core.settings import ApiSettings
 from firmlake.enrich.targets import ASSUMED_TOTALS, estimate, find_targets
-from firmlake.intake.key import company_key
 from firmlake.landing.pages import Wanted, plan_pages
 from firmlake_sandbox.financials import count_periods
 from firmlake_sandbox.numbers import parse_number

@@ -23,7 +23,7 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import read_json
 from firmlake.core.redaction import redact, redact_whole
 from firmlake.core.settings_layers import load_settings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 from firmlake.landing.run import Outcome, RunPlan
 from firmlake.landing.segments import Header, SegmentWriter, read_segment
 from firmlake.service_lists.contact_plan import ContactPlan, Entry

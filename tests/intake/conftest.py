@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import CompanyList, read_company_list
+from firmlake.intake.lines import CompanyList, read_company_list
 
 Read = Callable[..., CompanyList]
 

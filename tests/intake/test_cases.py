@@ -14,7 +14,7 @@ import pytest
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 
 CASES = Path(__file__).parent / "cases"
 

@@ -12,17 +12,17 @@ from xlsxwriter import Workbook
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.entries import read_entries
 from firmlake.intake.identifiers import EMPTY
-from firmlake.intake.table import BLANK, KINDS, field, unique_names
+from firmlake.intake.table import cell, unique_names
 from intake.test_binary_formats import parquet, workbook
 from intake.test_people import ods
 
 
 def cells(path, **options):
-    """Give the columns of a list, and of each line: number, company, problem, its cells, and the whole line."""
-    entries = read_entries(path, IntakeSettings(**options), with_cells=True)
+    """Give the columns of a list, and of each line: number, company, status, its cells, and the whole line."""
+    entries = read_entries(path, IntakeSettings(**options))
     lines = pl.concat(entries.batches)
-    names = ["line", "company_number", "problem", *map(field, range(entries.table.width)), "text"]
-    return entries.table.columns, lines.select(names).rows()
+    own = [cell(n).alias(f"cell {n}") for n in range(entries.table.width)]
+    return entries.table.columns, lines.select("line", "company_number", "status", *own, "text").rows()
 
 
 def test_every_line_keeps_its_cells_whatever_happens_to_it(write):
@@ -38,11 +38,11 @@ def test_every_line_keeps_its_cells_whatever_happens_to_it(write):
         (6, "0403053608", "UCB", "0403053608", "x", "UCB;0403053608;x;y"),
         (7, "0403227515", "", "0403.227.515", "z", None),
     ]
-    assert [line[2] for line in lines][:2] == [None, BLANK]
+    assert [line[2] for line in lines][:2] == ["accepted", "blank"]
 
 
 def test_cells_of_workbooks_parquet_and_json_come_in_the_same_way(write):
-    wanted = [(2, "0403227515", None, "0403227515", "1.5", None), (3, None, BLANK, None, None, None)]
+    wanted = [(2, "0403227515", "accepted", "0403227515", "1.5", None), (3, None, "blank", None, None, None)]
     sheet = workbook([["kbo", ""], ["0403227515", 1.5], [], ["x", None]])
     assert cells(write(sheet))[0] == ("kbo", "column_2")
     assert cells(write(sheet))[1][:2] == wanted
@@ -129,8 +129,8 @@ def test_numbers_are_read_alike_from_the_workbooks_of_a_spreadsheet_program(writ
 
 
 def kinds(path, **options):
-    entries = read_entries(path, IntakeSettings(**options), with_cells=True)
-    return pl.concat(entries.batches)[KINDS].to_list() if entries.table.has_kinds else None
+    kinds = pl.concat(read_entries(path, IntakeSettings(**options)).batches)["kinds"]
+    return kinds.to_list() if kinds.count() else None
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_a_line_of_errors_in_a_workbook_is_blank_and_keeps_its_cells(write, read
     """Formulas that were filled in below the last line are no refused lines."""
     content = with_errors(["kbo", "x"], ["0403227515", 1], ["=#N/A", "=#REF!"], [None, "=#N/A"], ["=#N/A", "x"])
     assert cells(write(content))[1][1:3] == [
-        (3, None, BLANK, "#N/A", "#REF!", None),
-        (4, None, BLANK, None, "#N/A", None),
+        (3, None, "blank", "#N/A", "#REF!", None),
+        (4, None, "blank", None, "#N/A", None),
     ]
     assert kinds(write(content))[1:3] == ["ee", "se"]
     found = read(content)

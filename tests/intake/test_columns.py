@@ -63,6 +63,19 @@ def test_numbers_known_by_their_check_digits_are_not_said_to_be_known_by_the_nam
     assert "because of the column name" not in " ".join(guesses)
 
 
+def test_a_refused_number_of_a_line_with_an_empty_country_cell_says_why_it_was_read_as_that_of_a_country(read):
+    refused = read("land;kbo\nBE;0403227515\n;27120091\nNL;1\n;20-09-2026\n").refused["reason"]
+    assert refused[0].startswith("wrong form: a Belgian enterprise number")
+    assert refused[0].endswith(
+        "; its country cell is empty, so it is read as Belgian because of the name of its column"
+    )
+    assert not any("country cell" in reason for reason in refused[1:])
+
+
+def test_a_name_of_ten_million_separators_is_no_role_and_takes_no_time():
+    assert role_of("/" * 10_000_000, COMPANY_COLUMNS) is None
+
+
 def test_a_mapping_goes_before_names(read):
     text = "country;company_number;land van de klant;Klantnr;KvK\nFR;404833048;BE;0403227515;17085815\n"
     found = read(text, number_column="klantnr", country_column="land van de klant")

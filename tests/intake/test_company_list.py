@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import CompanyList, read_company_list
+from firmlake.intake.lines import CompanyList, read_company_list
 from support import examples
 
 SAMPLE = Path(__file__).parents[2] / "data" / "intake" / "sample.csv"

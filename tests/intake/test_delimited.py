@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake import text
-from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
-from firmlake.intake.table import field
+from firmlake.intake.lines import read_company_list
+from firmlake.intake.table import cell
 from support import examples
 
 COMPANIES = [("BE", "0403227515", 2), ("FR", "552032534", 3)]
@@ -126,8 +126,8 @@ def test_what_was_written_as_csv_is_read_back_cell_by_cell(tmp_path_factory, row
     )
     path = tmp_path_factory.mktemp("cells") / "list.csv"
     path.write_text(written.getvalue())
-    lines = pl.concat(read_entries(path, IntakeSettings(delimiter=delimiter), with_cells=True).batches)
-    assert [list(row) for row in lines.select(map(field, range(1, width + 1))).rows()[1:]] == rows
+    lines = pl.concat(read_entries(path, IntakeSettings(delimiter=delimiter)).batches)
+    assert [list(row) for row in lines.select(cell(n).alias(str(n)) for n in range(1, width + 1)).rows()[1:]] == rows
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import xlsxwriter
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COMPANY_COLUMNS
-from firmlake.intake.company_list import read_company_list
-from firmlake.intake.workbook import SheetDamagedError, open_workbook
+from firmlake.intake.lines import read_company_list
+from firmlake.intake.workbook import Limits, SheetDamagedError, open_workbook
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
 
@@ -94,11 +94,11 @@ def test_the_lock_file_of_an_open_workbook_is_refused_with_its_meaning(tmp_path,
 def test_a_password_that_only_the_reader_of_cells_meets_is_named(tmp_path):
     """XLS and OpenDocument files with a password have no mark that their first bytes show."""
 
-    def list_sheets():
+    def list_sheets(_):
         raise SheetDamagedError("calamine error: Xls error: Workbook is password protected")
 
     with pytest.raises(CompanyListError, match="is protected with a password"):
-        open_workbook(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS, list_sheets)
+        open_workbook(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS, list_sheets, Limits(1, 1))
 
 
 def test_what_is_no_file_is_refused(tmp_path):

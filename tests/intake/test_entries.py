@@ -1,20 +1,22 @@
 """Lists with further columns, such as contacts of companies."""
 
+import polars as pl
 import pytest
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COMPANY_COLUMNS, header_names
 from firmlake.intake.entries import read_entries
+from firmlake.intake.table import cell
 
 CONTACTS = {**COMPANY_COLUMNS, "contact_id": header_names("contact", "contact id")}
 
 
 def lines(path, **mapping):
+    entries = read_entries(path, IntakeSettings(), CONTACTS, mapping)
+    contact = pl.coalesce(map(cell, entries.choice["contact_id"])).alias("contact")
     return [
-        row
-        for batch in read_entries(path, IntakeSettings(), CONTACTS, mapping).batches
-        for row in batch.select("line", "country", "company_number", "contact_id").rows()
+        row for batch in entries.batches for row in batch.select("line", "country", "company_number", contact).rows()
     ]
 
 

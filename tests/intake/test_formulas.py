@@ -6,7 +6,7 @@ import pytest
 from xlsxwriter import Workbook
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 from intake.test_number_formats import replaced
 
 BE = "0403227515"

@@ -8,7 +8,7 @@ import xlsxwriter
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 
 BE, FR = "0403227515", "552032534"
 

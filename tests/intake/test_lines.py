@@ -1,11 +1,12 @@
 """A list as it was read is one Parquet file, stored once."""
 
+import json
+
 import polars as pl
 import pytest
 
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import read_company_list
-from firmlake.intake.lines import read_columns, store_lines
+from firmlake.intake.lines import read_columns, read_company_list, store_lines
 
 
 def store(lines, folder):
@@ -44,3 +45,11 @@ def test_what_is_not_kept_is_not_stored(tmp_path, keep_columns, givens):
     stored = pl.read_parquet(store(companies.lines, tmp_path))
     assert "403227515" not in "".join(stored["columns"])
     assert stored["given"].to_list() == givens
+
+
+def test_a_line_with_too_many_cells_keeps_them_in_its_last_one_unless_that_holds_the_number(tmp_path):
+    (tmp_path / "a.csv").write_text('kbo;nota\n403227515;zegt "bellen; later"\n')
+    (tmp_path / "b.csv").write_text("nota;kbo\nx;403227515;y\n")
+    kept = [next(read_company_list(tmp_path / name).lines.batches())["columns"].item() for name in ("a.csv", "b.csv")]
+    assert json.loads(kept[0]) == {"kbo": "403227515", "nota": 'zegt "bellen; later"'}
+    assert json.loads(kept[1]) == {"nota": "x", "kbo": "403227515"}

@@ -10,8 +10,8 @@ from xlsxwriter import Workbook
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import read_company_list
 from firmlake.intake.entries import read_entries
+from firmlake.intake.lines import read_company_list
 
 
 def formatted(*columns, at=(0, 0), sheet="Blad1"):

@@ -12,7 +12,7 @@ import xlsxwriter
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 
 BE, NL, FR = "0403227515", "17085815", "552032534"
 
@@ -222,7 +222,7 @@ def test_a_workbook_that_may_abort_its_reader_is_read_in_a_guarded_process_in_an
     def fail(*_):
         raise AssertionError("calamine runs in the process that holds the token")
 
-    monkeypatch.setattr("fastexcel.read_excel", fail)
+    monkeypatch.setattr("python_calamine.CalamineWorkbook", fail)
     for content in (ods([["kbo"], [BE]]), archive({"a": ods([["kbo"], [BE]])})):
         assert read(content).companies["company_number"].to_list() == [BE]
 

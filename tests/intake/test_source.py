@@ -11,7 +11,7 @@ import pytest
 
 from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.settings import IntakeSettings, Settings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 from firmlake.intake.source import local_list
 
 LIST = "land;kbo\nBE;0403227515\nBE;0403091220\n"

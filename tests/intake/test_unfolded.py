@@ -10,7 +10,7 @@ import pytest
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 from support import slow
 
 MILLION = 1_000_000

@@ -7,7 +7,7 @@ import pytest
 
 from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.settings import Settings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 from firmlake.match.match import match_names
 from firmlake.match.names import normal_name
 
@@ -120,6 +120,56 @@ def test_a_dutch_vat_number_leads_to_its_kvk_number(look_up, vat):
 def test_a_belgian_vat_number_needs_no_register(look_up):
     found = look_up("naam;btw\nx;BE 0403.053.608\n", "kvk.csv")
     assert found.select("company_number", "match").row(0) == ("0403053608", "its own number")
+
+
+FORMS = """KVK-nummer;Naam;Plaats
+17085815;Jansen B.V.;Breda
+27120091;Jansen N.V.;Gouda
+33011433;Peeters;Breda
+01000000;Peeters B.V.;Breda
+123;De Kroon;Breda
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "match"),
+    [
+        ("Jansen BV;", "17085815", "name"),
+        ("Jansen;", None, "to check: several companies"),
+        ("Jansen VOF;", None, "to check: several companies"),
+        ("Jansen BV;Gouda", "27120091", "name and place"),
+        ("Jansen NV;Breda", "17085815", "name and place"),
+        ("Peeters BV;", None, "to check: several companies"),
+    ],
+)
+def test_of_companies_with_one_name_the_one_with_the_same_legal_form_is_meant(look_up, tmp_path, line, number, match):
+    """A company whose form is not known may be meant too; a place says more than a form."""
+    (tmp_path / "forms.csv").write_text(FORMS)
+    found = look_up(f"naam;plaats\n{line}\n", "forms.csv")
+    assert found.select("company_number", "match").row(0) == (number, match)
+
+
+def test_rows_of_a_register_with_a_wrong_number_are_counted_and_one_is_named(tmp_path):
+    (tmp_path / "forms.csv").write_text(FORMS)
+    (tmp_path / "names.csv").write_text("naam\nPeeters\n")
+    found = match_names(tmp_path / "names.csv", [tmp_path / "forms.csv"], tmp_path / "o.csv", Settings(), {}, 2.0)
+    assert found.register[0].endswith(
+        "0 vats; 1 rows with a wrong number are left out (line 6, 123: wrong length: a Dutch KVK number has 8 digits)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "match"),
+    [
+        ("ASML;NL804123456B01", "17085815", "VAT number"),
+        ("ASML Holdings;NL804123456B01", "17085815", "VAT number"),
+        ("Café 't Hoekje;NL804123456B01", "17085815", "VAT number, but the company has another name"),
+        ("Zzz;NL80412345B1", None, "not found: correct the VAT number (a Dutch one is NL, 9 digits, B, 2 digits)"),
+    ],
+)
+def test_a_vat_number_that_contradicts_the_name_or_is_malformed_says_so(look_up, line, number, match):
+    found = look_up(f"naam;btw\n{line}\n", "kvk.csv")
+    assert found.select("company_number", "match").row(0) == (number, match)
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.xlsx"])

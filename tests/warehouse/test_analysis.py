@@ -218,6 +218,14 @@ def test_exposure_of_what_is_not_there_is_an_error_and_not_zero(call, said):
         made.made().ask(f"FROM exposure({call})")
 
 
+def test_a_line_of_totals_does_not_count_in_exposure():
+    made = Figures()
+    made.files(1)
+    list_of(made, "customers", (1, "10"), (None, "5"), (None, "Totaal 15"), (None, "sub-total"))
+    rows = made.made().ask("SELECT head, line_count, exposure FROM exposure('customers', 'limit')")
+    assert rows == [("company 1", 1, Decimal(10)), (None, 1, Decimal(5))]
+
+
 def test_exposure_keeps_two_persons_of_one_name_apart():
     """A person is known by name within one company, so equal names need not be the same person."""
     made = Figures()

@@ -33,7 +33,7 @@ def normal_form(country: str, number: str) -> Company | None:
     """Return the company for a country and a number as the service writes them.
 
     The service's examples drop the leading zero of Belgian numbers, so short numbers are padded. Separators, a
-    country prefix and lower case are accepted; `firmlake.intake.company_list` repairs what people type.
+    country prefix and lower case are accepted; `firmlake.intake.lines` repairs what people type.
 
     Returns:
         The company, or None if there cannot be one (unknown country, other characters, too long or too short).

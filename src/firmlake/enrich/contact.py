@@ -33,7 +33,7 @@ from firmlake.core.settings_toml import render_changes
 from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich.observer import Observer
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Run, begin, remove_run
 from firmlake.landing.segments import Header, SegmentWriter, answered

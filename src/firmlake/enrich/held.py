@@ -18,10 +18,9 @@ from firmlake.api.contract import DATASETS
 from firmlake.api.service import service_name
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
+from firmlake.core.keys import company_key, names_of
 from firmlake.core.settings import Settings
-from firmlake.intake.company_list import CompanyList
-from firmlake.intake.key import company_key, names_of
-from firmlake.intake.lines import list_name_of
+from firmlake.intake.lines import CompanyList, list_name_of
 from firmlake.landing.charged import with_refresh_off
 from firmlake.landing.run import CHECK, Run, list_runs, unfinished_runs
 from firmlake.report.bill import spent_by, spent_this_month

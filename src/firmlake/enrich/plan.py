@@ -15,6 +15,7 @@ from firmlake.api.throttle.throttle import Forecast
 from firmlake.core.company import Company
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
+from firmlake.core.keys import KEY_SQL, company_key, names_of
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.held import (
     Held,
@@ -26,9 +27,14 @@ from firmlake.enrich.held import (
 )
 from firmlake.enrich.price import HitRate, Price, hit_rate_of, price_cuts
 from firmlake.enrich.targets import FAILED, Estimate, beside, count_companies, estimate, find_targets
-from firmlake.intake.company_list import CompanyList, choose_from, known_companies, read_company_list
-from firmlake.intake.key import KEY_SQL, company_key, names_of
-from firmlake.intake.lines import list_name_of
+from firmlake.intake.lines import (
+    CompanyList,
+    choose_from,
+    known_companies,
+    list_name_of,
+    read_company_list,
+    refuse_companies,
+)
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import REDRIVE, Run
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
@@ -101,25 +107,16 @@ def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> Co
     """
     if forgotten is None:
         return companies
-    gone = [
-        line
-        for country, number, line in companies.companies.select("country", "company_number", "line").iter_rows()
-        if forgotten.has_company(Company(country, number))
-    ]
-    if gone and len(gone) == companies.companies.height:
+    listed = companies.companies
+    is_gone = [forgotten.has_company(Company(*row)) for row in listed.select("country", "company_number").iter_rows()]
+    gone = listed.filter(pl.Series(is_gone, dtype=pl.Boolean))
+    if gone.height == listed.height:
         raise CompanyListError(
             f"{companies.path}: every company on the list was forgotten",
             "To fetch one again, name it with `firmlake company`",
         )
-    if gone:
-        companies = choose_from(companies, companies.companies.filter(~pl.col("line").is_in(gone)))
-    lines = pl.DataFrame({"line": gone}, schema={"line": companies.refused.schema["line"]})
-    refused = lines.with_columns(given=pl.lit(None, pl.String), reason=pl.lit(LINE_FORGOTTEN))
-    return replace(
-        companies,
-        repaired=clean_frame(companies.repaired, forgotten),
-        refused=clean_frame(pl.concat([companies.refused, refused]).sort("line"), forgotten),
-    )
+    companies = refuse_companies(companies, gone, LINE_FORGOTTEN)
+    return replace(companies, found=clean_frame(companies.found, forgotten))
 
 
 class OtherList(NamedTuple):

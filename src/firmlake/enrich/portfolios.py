@@ -13,7 +13,7 @@ from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
 from firmlake.core.guard import guard_texts
 from firmlake.core.settings import IntakeSettings, Settings
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.lines import read_company_list
 
 __all__ = ["Portfolio", "divide"]
 

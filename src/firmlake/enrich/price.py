@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from firmlake.core.keys import company_key
 from firmlake.core.settings import Settings
 from firmlake.enrich.held import Held
 from firmlake.enrich.targets import count_companies, estimate
-from firmlake.intake.key import company_key
 
 __all__ = ["HitRate", "Price", "hit_rate_of", "price_cuts"]
 

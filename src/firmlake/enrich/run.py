@@ -39,8 +39,7 @@ from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies
-from firmlake.intake.company_list import CompanyList
-from firmlake.intake.lines import ListColumns, lines_of, list_name_of, store_lines
+from firmlake.intake.lines import CompanyList, ListColumns, lines_of, list_name_of, store_lines
 from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, remove_run
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.frames import clean_frame

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.core.company import COUNTRIES
+from firmlake.core.keys import company_key
 from firmlake.core.settings import ApiSettings
-from firmlake.intake.key import company_key
 from firmlake.landing.pages import count_pages
 
 __all__ = ["FAILED", "Estimate", "count_companies", "estimate", "find_targets"]

@@ -14,8 +14,7 @@ from firmlake.core.folders import Folders
 from firmlake.forget.landed import clean_segments
 from firmlake.forget.packed import decode_line, may_name
 from firmlake.forget.place import Place, count_changed
-from firmlake.intake.company_list import identity_of
-from firmlake.intake.lines import ListColumns, read_columns, store_lines
+from firmlake.intake.lines import ListColumns, identity_of, read_columns, store_lines
 from firmlake.landing.run import Run, begin, list_runs, remove_rests, remove_unused_lists
 from firmlake.landing.segments import list_segments
 from firmlake.privacy.cleaning import clean_record

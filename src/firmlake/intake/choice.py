@@ -20,12 +20,14 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import (
     COUNTRY,
+    ERROR,
     KNOWN,
     NUMBER,
     NUMBER_ROLES,
     REGISTER,
     ColumnName,
     Synonyms,
+    country_codes,
     find_columns,
     is_company_name,
     mapped_name,
@@ -33,8 +35,7 @@ from firmlake.intake.columns import (
     read_name,
 )
 from firmlake.intake.identifiers import identify_column
-from firmlake.intake.table import TextTable
-from firmlake.intake.words import ERROR, country_codes
+from firmlake.intake.table import Table
 
 Choice = dict[str, tuple[int, ...]]
 """Positions of columns from 0, by role; empty if the file has no such column."""
@@ -100,7 +101,7 @@ class Search:
     """The state of the search for columns in one list."""
 
     path: Path
-    table: TextTable
+    table: Table
     synonyms: Synonyms
     default_country: str | None
     choice: Choice
@@ -121,9 +122,8 @@ class Search:
 
     def texts(self, position: int) -> pl.Series:
         """Return the texts of a column in the sample; empty texts and errors of a spreadsheet are null."""
-        text = pl.col("fields").list.get(position, null_on_oob=True).str.strip_chars()
-        filled = pl.when((text != "") & ~text.str.contains(ERROR)).then(text)
-        return self.table.sample.select(filled.alias("text"))["text"]
+        text = self.table.sample.list.get(position, null_on_oob=True).str.strip_chars()
+        return text.set((text == "") | text.str.contains(ERROR), None)
 
     def examples(self, position: int) -> str:
         """Return the first values of a column, for messages."""
@@ -136,7 +136,7 @@ class Search:
 
 
 def choose_columns(
-    path: Path, table: TextTable, options: IntakeSettings, synonyms: Synonyms, mapping: Mapping[str, str]
+    path: Path, table: Table, options: IntakeSettings, synonyms: Synonyms, mapping: Mapping[str, str]
 ) -> tuple[Choice, tuple[str, ...]]:
     """Choose the columns for each role of `synonyms`.
 
@@ -158,11 +158,15 @@ def choose_columns(
     """
     wanted = {COUNTRY: options.country_column, _NUMBER: options.number_column, **mapping}
     wanted = {role: column for role, column in wanted.items() if column}
-    known = _by_position(path, table, wanted) if table.names is None else _by_name(path, table.names, synonyms, wanted)
+    known = find_columns(path, table.names, table.width, synonyms, wanted)
+    if _NUMBER in wanted and table.names is not None:  # it alone is read, but its name decides the country
+        mapped = known[_NUMBER]
+        named = read_name(table.names[mapped[0]], synonyms).role
+        known |= {**dict.fromkeys(NUMBER_ROLES, ()), named if named in NUMBER_ROLES else _NUMBER: mapped}
     search = Search(path, table, synonyms, options.default_country or None, known)
     if COUNTRY not in wanted and not known.get(COUNTRY):
         _choose_country(search)
-    if _NUMBER not in wanted and table.sample.height:
+    if _NUMBER not in wanted and len(table.sample):
         _choose_number(search)
     _require(search)
     for positions in search.choice.values():
@@ -170,29 +174,6 @@ def choose_columns(
             if position in table.unusable:
                 raise CompanyListError(*table.unusable[position])
     return search.choice, tuple(search.guesses)
-
-
-def _by_name(path: Path, names: tuple[str, ...], synonyms: Synonyms, wanted: Mapping[str, str]) -> Choice:
-    choice = find_columns(path, names, synonyms, wanted)
-    if _NUMBER not in wanted:
-        return choice
-    # Only the mapped column is read, but its name still decides the country.
-    mapped = choice[_NUMBER]
-    named = read_name(names[mapped[0]], synonyms).role
-    role = named if named in NUMBER_ROLES else _NUMBER
-    return {**choice, **dict.fromkeys(NUMBER_ROLES, ()), role: mapped}
-
-
-def _by_position(path: Path, table: TextTable, wanted: Mapping[str, str]) -> Choice:
-    choice: Choice = {}
-    for role, column in wanted.items():
-        if not column.isdecimal() or not 1 <= int(column) <= table.width:
-            raise CompanyListError(
-                f"{path} has no header, so there is no column {column!r}",
-                f"Give its position, from 1 to {table.width}, or use --set intake.header=yes",
-            )
-        choice[role] = (int(column) - 1,)
-    return choice
 
 
 def _choose_country(search: Search) -> None:
@@ -267,7 +248,7 @@ def _read_named(search: Search, named: Mapping[int, str], candidates: list[Candi
     A column that is only called number is left out if it has values, but no valid number.
     """
     valid = {one.position: one for one in candidates}
-    companies = pl.Series([None] * search.table.sample.height, dtype=pl.String)
+    companies = pl.Series([None] * len(search.table.sample), dtype=pl.String)
     for position, role in named.items():
         if position in valid:
             companies = companies.fill_null(valid[position].companies)
@@ -294,7 +275,7 @@ def _weigh(search: Search, assumed: str | None = None) -> list[Candidate]:
     With `assumed`, all columns have this role, and only numbers of its register count.
     """
     sample, country_columns = search.table.sample, search.choice.get(COUNTRY, ())
-    codes = pl.Series([None] * sample.height, dtype=pl.String)
+    codes = pl.Series([None] * len(sample), dtype=pl.String)
     for position in country_columns:
         found = country_codes(search.texts(position))
         codes = codes.fill_null(found.set(~found.is_in(COUNTRIES), None))
@@ -317,11 +298,11 @@ def _weigh(search: Search, assumed: str | None = None) -> list[Candidate]:
     return candidates
 
 
-def _cells(sample: pl.DataFrame) -> pl.DataFrame:
+def _cells(sample: pl.Series) -> pl.DataFrame:
     """Return the filled cells of the first rows: position, text."""
-    width = int(sample["fields"].list.len().max() or 1)  # type: ignore[arg-type]
-    rows = sample.head(max(20, _CELLS_MAX // width))
-    cells = rows.select(position=pl.int_ranges(pl.col("fields").list.len()), text="fields").explode("position", "text")
+    width = int(sample.list.len().max() or 1)  # type: ignore[arg-type]
+    rows = sample.head(max(20, _CELLS_MAX // width)).alias("text").to_frame()
+    cells = rows.with_columns(position=pl.int_ranges(pl.col("text").list.len())).explode("position", "text")
     text = pl.col("text").str.strip_chars()
     return cells.filter((text != "") & ~text.str.contains(ERROR))
 
@@ -358,7 +339,7 @@ def _require(search: Search) -> None:
         missing.insert(0, _NUMBER)
     if not missing:
         return
-    if table.names is not None and table.sample.is_empty():
+    if table.names is not None and not len(table.sample):
         raise CompanyListError(
             f"{path} has no lines after its header {quoted_names(table.names)}",
             "Export the list again. If this line is data, use --set intake.header=no",

@@ -1,4 +1,4 @@
-"""What the names of columns say in English, Dutch or French, and finding columns by name or by an explicit mapping."""
+"""What words in a list say in English, Dutch or French: the names of columns, and the countries in their cells."""
 
 from __future__ import annotations
 
@@ -10,11 +10,25 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import polars as pl
+
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.words import fold
 
 Synonyms = Mapping[str, frozenset[str]]
 """Folded header names by the role of the column."""
+
+ERROR: Final = r"^#[A-Z/0]+[!?]?$"
+"""An error of a spreadsheet, such as #N/A, which says no more than an empty cell."""
+
+OTHER_COUNTRY: Final = "other"
+"""Stands for a filled country cell that names no country known to the service."""
+
+_COUNTRY_NAMES: Final = {
+    "BE": ("be", "bel", "Belgium", "België", "Belgique", "Belgien", "Bélgica", "Belgio"),
+    "NL": ("nl", "nld", "Nederland", "Netherlands", "The Netherlands", "Pays-Bas", "Les Pays-Bas",
+           "Niederlande", "Holland", "Hollande", "Países Bajos", "Paesi Bassi"),
+    "FR": ("fr", "fra", "France", "Frankrijk", "Frankreich", "Francia"),
+}  # fmt: skip
 
 COUNTRY: Final = "country"
 
@@ -34,6 +48,46 @@ COLUMN_COUNTRY: Final = {"be_number": "BE", "nl_number": "NL", "siren": "FR", "s
 
 FALLBACK_COUNTRY: Final = {"enterprise_number": "BE"}
 """Countries that a role suggests if nothing else names one. These Belgian words are used for other countries too."""
+
+
+def fold(text: str) -> str:
+    """Return the letters and digits of a text, without case, accents, punctuation and spaces.
+
+    Example:
+        >>> fold(" Numéro d'entreprise "), fold("KvK-nummer")
+        ('numerodentreprise', 'kvknummer')
+    """
+    return re.sub("[^0-9a-z]+", "", unicodedata.normalize("NFKD", text).casefold())
+
+
+def country_codes(cells: pl.Series) -> pl.Series:
+    """Return the country code of each cell; case, accents, punctuation and spaces are ignored.
+
+    Args:
+        cells: Texts from the file, null if empty.
+
+    Returns:
+        One text per cell: `BE`, `NL`, `FR`, `OTHER_COUNTRY` for any other text, null for an empty cell and for an
+        error of a spreadsheet (#N/A).
+
+    Example:
+        >>> country_codes(pl.Series(["Belgique", "nl", "DE", " ", None])).to_list()
+        ['BE', 'NL', 'other', None, None]
+    """
+    # A list has few distinct countries, so each spelling is converted once.
+    spellings = cells.unique().drop_nulls().to_list()
+    named = [text for text in spellings if text.strip() and not re.match(ERROR, text)]
+    codes = {text: _CODE_OF.get(fold(text), OTHER_COUNTRY) for text in named}
+    return cells.replace_strict(codes, default=None, return_dtype=pl.String)
+
+
+def is_country(text: str) -> bool:
+    """Return whether a text is the name or code of a country known to the service."""
+    return fold(text) in _CODE_OF
+
+
+_CODE_OF: Final = {fold(name): code for code, names in _COUNTRY_NAMES.items() for name in names}
+"""Codes of countries by folded names."""
 
 
 def header_names(*names: str) -> frozenset[str]:
@@ -109,6 +163,9 @@ _NAMES: Final = frozenset(
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 
 _PARTS: Final = re.compile(r"[/(|\[+&]|\b(?:of|or|ou|en|et|and|oder)\b", re.IGNORECASE)
+_MAX_NAME: Final = 200
+"""A longer text is no name of a column."""
+
 _ELLIPSIS: Final = re.compile(r"-\s*$")
 """A Dutch compound that shares its last part with the next word: `Ondernemings- of KvK-nummer`."""
 
@@ -156,6 +213,8 @@ def role_of(name: str, synonyms: Synonyms) -> str | None:
         >>> role_of("N° d'entreprise / Ondernemingsnr.", COMPANY_COLUMNS), role_of("KBO-nummer", COMPANY_COLUMNS)
         ('enterprise_number', 'be_number')
     """
+    if len(name) > _MAX_NAME:
+        return None
     whole = _role_of_part(name, synonyms)
     if whole is not None:
         return whole
@@ -179,7 +238,7 @@ def _role_of_part(name: str, synonyms: Synonyms) -> str | None:
 
 
 def find_columns(
-    path: Path, names: Sequence[str], synonyms: Synonyms, mapping: Mapping[str, str]
+    path: Path, names: Sequence[str] | None, width: int, synonyms: Synonyms, mapping: Mapping[str, str]
 ) -> dict[str, tuple[int, ...]]:
     """Return the positions of the columns by role.
 
@@ -187,7 +246,8 @@ def find_columns(
 
     Args:
         path: The file, for messages.
-        names: Header names in the order of the columns.
+        names: Header names in the order of the columns; None if there is no header.
+        width: Number of columns.
         synonyms: The roles sought.
         mapping: Header names, or positions from 1, for roles that the user has mapped, instead of synonyms.
 
@@ -195,26 +255,32 @@ def find_columns(
         CompanyListError: The mapping names a column that does not exist. The next step suggests a similar name.
     """
     found: dict[str, list[int]] = {}
-    for position, name in enumerate(names):
+    for position, name in enumerate(names or ()):
         role = role_of(name, synonyms)
         if role is not None:
             found.setdefault(role, []).append(position)
     for role, wanted in mapping.items():
-        found[role] = _positions_of(path, names, wanted)
+        found[role] = _positions_of(path, names, width, wanted)
     return {role: tuple(positions) for role, positions in found.items()}
 
 
-def _positions_of(path: Path, names: Sequence[str], wanted: str) -> list[int]:
+def _positions_of(path: Path, names: Sequence[str] | None, width: int, wanted: str) -> list[int]:
     """Return the positions of a column: by its exact name, its folded name or, if no column has it, its position."""
-    exact = [position for position, name in enumerate(names) if name == wanted]
-    positions = exact or [position for position, name in enumerate(names) if fold(name) == fold(wanted) != ""]
-    if not positions and wanted.isdecimal() and 1 <= int(wanted) <= len(names):
+    known = list(enumerate(names or ()))
+    exact = [position for position, name in known if name == wanted]
+    positions = exact or [position for position, name in known if fold(name) == fold(wanted) != ""]
+    if positions:
+        return positions
+    if wanted.isdecimal() and 1 <= int(wanted) <= width:
         return [int(wanted) - 1]
-    if not positions:
-        nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
-        hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its columns are {quoted_names(names)}."
-        raise CompanyListError(f"{path} has no column {wanted!r}", hint)
-    return positions
+    if names is None:
+        raise CompanyListError(
+            f"{path} has no header, so there is no column {wanted!r}",
+            f"Give its position, from 1 to {width}, or use --set intake.header=yes",
+        )
+    nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its columns are {quoted_names(names)}."
+    raise CompanyListError(f"{path} has no column {wanted!r}", hint)
 
 
 def mapped_name(names: Sequence[str] | None, position: int) -> str:

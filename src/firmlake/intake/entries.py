@@ -1,12 +1,12 @@
-"""Read the lines of a company list or contact list, each with its company."""
+"""Read the lines of a company list or contact list, each with its company or the reason why it has none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -19,7 +19,9 @@ from firmlake.intake.columns import (
     COUNTRY,
     FALLBACK_COUNTRY,
     NUMBER_ROLES,
+    OTHER_COUNTRY,
     Synonyms,
+    country_codes,
     read_name,
 )
 from firmlake.intake.identifiers import (
@@ -33,15 +35,12 @@ from firmlake.intake.identifiers import (
     identify_column,
 )
 from firmlake.intake.readers import open_table
-from firmlake.intake.table import KINDS, TAIL, TextTable, field
-from firmlake.intake.words import OTHER_COUNTRY, country_codes
+from firmlake.intake.table import BLANK, Table, cell
 
 _ABROAD: Final = "another country, or not a country: the service knows only BE, NL and FR"
 _DISAGREEING: Final = "two columns disagree: they name different companies or countries; correct one of them"
 _VAT_PREFIX: Final = rf"^\W*({'|'.join(COUNTRIES)})[\W_]*[0-9]"
 _LONGEST_GIVEN: Final = 200
-_REAL: Final = pl.lit(0xFFFF_FFFF ^ SPELLINGS, pl.UInt32)
-"""Bits of the repairs that are reported."""
 
 
 @dataclass(frozen=True)
@@ -50,60 +49,15 @@ class Entries:
 
     Attributes:
         table: The list as a table of texts.
-        batches: Results of `firmlake.intake.entries.resolve_lines`, batch by batch.
+        choice: Positions of its columns by role.
+        batches: Results of `resolve_lines`, batch by batch.
         guesses: One sentence for each guess about the list, with the way to override it.
     """
 
-    table: TextTable
+    table: Table
+    choice: Choice
     batches: Iterator[pl.DataFrame]
     guesses: tuple[str, ...]
-
-
-def resolve_lines(
-    batch: pl.DataFrame, choice: Choice, default_country: str | None, kept: Sequence[str] = ()
-) -> pl.DataFrame:
-    """Resolve the company of each line of a batch, or state why there is none.
-
-    The first of these gives the country: a prefix of the number; the country column; the prefix of a VAT number on the
-    same line, if the number is valid in that country; the register in the name of its column; `default_country`; a word
-    in the name of its column. A line is refused if a prefix contradicts the country column. If columns are named after
-    registers of several countries, each holds only numbers of its own register; others are refused. The first filled
-    number counts, in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another
-    company. A line with too many fields counts if its columns name a company, and no other one counted from the right:
-    a delimiter within a field would have moved them.
-
-    Args:
-        batch: Lines from a `firmlake.intake.table.TextTable`.
-        choice: Positions of columns by role.
-        default_country: `BE`, `NL`, `FR` or None.
-        kept: Columns of the batch to return unchanged.
-
-    Returns:
-        One row per line, in the same order:
-
-        - `line`: the line number.
-        - `given`: the number as in the file; country and number if the country is unknown; the whole line if it cannot
-          be split into fields. Cut at 200 characters.
-        - `country`, `company_number`: the company in normal form; null if there is a problem.
-        - `repairs`: bits of `firmlake.intake.identifiers.REPAIRS`, without those of `SPELLINGS`.
-        - `problem`: what is wrong and what to do about it; `BLANK` for a blank line; null if there is no problem.
-        - `header`: the position of the column if its name alone gave the country; null if the line names a country.
-        - the text of every other role of `choice`.
-        - the columns `kept`.
-    """
-    lines = _resolve(batch, choice, default_country, kept)
-    if TAIL not in batch.columns or not batch[TAIL].count():
-        return lines
-    wide = batch.filter(pl.col(TAIL).is_not_null()).with_columns(defect=pl.lit(None, pl.String))
-    positions = {position for chosen in choice.values() for position in chosen}
-    moved = wide.with_columns(pl.col(TAIL).list.get(position).alias(field(position)) for position in positions)
-    company = ["country", "company_number"]
-    other = _resolve(moved, choice, default_country).select(pl.col(company).name.suffix("_moved"))
-    differs = pl.any_horizontal(pl.col(f"{name}_moved") != pl.col(name) for name in company).fill_null(value=False)
-    read = _resolve(wide, choice, default_country, kept).hstack(other)
-    sure = read.filter(pl.col("problem").is_null() & ~differs).select(lines.columns)
-    sure = sure.with_columns(repairs=pl.col("repairs") | (1 << REPAIRS.index(SURPLUS)))
-    return pl.concat([lines.join(sure, on="line", how="anti"), sure.cast(lines.schema)]).sort("line")
 
 
 def read_entries(
@@ -111,8 +65,6 @@ def read_entries(
     options: IntakeSettings,
     synonyms: Synonyms = COMPANY_COLUMNS,
     mapping: Mapping[str, str] | None = None,
-    *,
-    with_cells: bool = False,
 ) -> Entries:
     """Read the lines of a list of any format, with the company of each line.
 
@@ -121,77 +73,95 @@ def read_entries(
         options: How to read the file.
         synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
         mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1.
-        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), the whole
-            line in `text` if it cannot be split into fields, and `KINDS` if the table has them.
 
     Raises:
         CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
     """
     table = open_table(path, options, synonyms)
     choice, guesses = choose_columns(path, table, options, synonyms, mapping or {})
-    positions = sorted({position for positions in choice.values() for position in positions})
-    kept = ("text", *map(field, range(table.width)), *([KINDS] * table.has_kinds)) if with_cells else ()
-    resolve = partial(resolve_lines, choice=choice, default_country=options.default_country or None, kept=kept)
-    batches = table.batches(range(table.width) if with_cells else positions)
-    return Entries(table, map(resolve, batches), (*table.guesses, *guesses))
+    resolve = partial(resolve_lines, width=table.width, choice=choice, default_country=options.default_country or None)
+    return Entries(table, choice, map(resolve, table.rows(None)), (*table.guesses, *guesses))
 
 
-def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
-    """Count the numbers whose country follows only from the name of their column.
+def resolve_lines(rows: pl.DataFrame, width: int, choice: Choice, default_country: str | None) -> pl.DataFrame:
+    """Resolve the company of each line, or state why there is none.
+
+    The first of these gives the country: a prefix of the number; the country column; the prefix of a VAT number on the
+    same line, if the number is valid in that country; the register in the name of its column; `default_country`; a word
+    in the name of its column. A line is refused if a prefix contradicts the country column. If columns are named after
+    registers of several countries, each holds only numbers of its own register; others are refused. The first filled
+    number counts, in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another
+    company. A line with too many cells counts if its columns name a company, and no other one counted from the right:
+    a delimiter within a cell would have moved them.
 
     Args:
-        lines: Lines that name a company, from `firmlake.intake.entries.resolve_lines`.
+        rows: Rows of the list, see `firmlake.intake.table.ROWS`.
+        width: The number of its columns.
+        choice: Positions of columns by role.
+        default_country: `BE`, `NL`, `FR` or None.
 
     Returns:
-        One row per column and country: header (position of the column), country, count, example, and other_count and
-        other_example for numbers that had to be repaired, but are valid numbers of another country unchanged.
+        One row per line, in the same order: the columns of `rows`, and
+
+        - `status`: accepted, refused or blank.
+        - `country`, `company_number`: the company in normal form; null unless it is accepted.
+        - `reason`: of the refusal, with what to do about it, or of the repair; null if there is none.
+        - `given`: the number as in the file; country and number if the country is unknown; the whole line if it cannot
+          be split into cells. Cut at 200 characters.
+        - `header`: the position of the column if its name alone gave the country; null if the line names a country.
     """
-    assumed = lines.filter(pl.col("header").is_not_null()).select("line", "header", "country", "given", "repairs")
-    was_repaired = pl.col("repairs") > 0
-    parts = [assumed.filter(~was_repaired).with_columns(other=False), _compare(assumed.filter(was_repaired))]
-    return (
-        pl.concat(parts)
-        .sort("line")
-        .group_by("header", "country", maintain_order=True)
-        .agg(
-            count=pl.len(),
-            example=pl.col("given").first().str.strip_chars(),
-            other_count=pl.col("other").sum(),
-            other_example=pl.col("given").filter("other").first(),
-        )
-    )
+    lines = _resolve(rows, choice, default_country, cell)
+    wide = rows.filter(pl.col("cells").list.len() > width, pl.col("defect") != BLANK)
+    if not wide.height:
+        return lines
+    wide = wide.with_columns(defect=pl.lit(None, pl.String))
+    read = _resolve(wide, choice, default_country, cell, surplus=1 << REPAIRS.index(SURPLUS))
+    moved = _resolve(wide, choice, default_country, lambda position: cell(position - width))
+    is_other = (moved["country"] != read["country"]) | (moved["company_number"] != read["company_number"])
+    sure = read.filter((pl.col("status") == "accepted") & ~is_other.fill_null(value=False))
+    return pl.concat([lines.join(sure, on="line", how="anti"), sure]).sort("line")
 
 
-def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple[str, ...]:
-    """Describe the assumed countries in one sentence, with the way to override them; empty if there are none.
+def describe_assumed(lines: pl.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
+    """Describe in one sentence the countries that only names of columns gave; empty if there are none.
 
-    A column that was recognised by its check digits is left out: the sentence about that guess says so.
+    Numbers that had to be repaired, but are valid numbers of another country unchanged, are counted. A column that was
+    recognised by its check digits is left out: the sentence about that guess says so.
 
     Args:
-        parts: Results of `count_assumed` for the batches of a list, in order.
+        lines: The accepted lines of a list, from `resolve_lines`.
         columns: The names of its columns.
     """
-    counted = [*parts]
-    if not counted:
-        return ()
-    found = pl.concat(counted).group_by("header", "country", maintain_order=True)
-    total = found.agg(pl.col("count", "other_count").sum(), pl.col("example", "other_example").drop_nulls().first())
-    named = [(columns[row["header"]], row) for row in total.iter_rows(named=True)]
-    said = " and ".join(_describe(column, row) for column, row in named if _names_register(column))
+    assumed = lines.filter(pl.col("header").is_not_null()).with_columns(pl.col("given").str.strip_chars())
+    said = []
+    for (position, country), group in assumed.group_by("header", "country", maintain_order=True):
+        column = columns[position]
+        if read_name(column).role not in COLUMN_COUNTRY | FALLBACK_COUNTRY:
+            continue
+        others = _valid_elsewhere(group.filter(pl.col("reason").is_not_null()))
+        also = f"; {len(others):,} of them may be of another country, such as {others[0]}" if len(others) else ""
+        example = f"{group.height:,}, such as {group['given'][0]}{also}"
+        said.append(f"as {ADJECTIVES[str(country)]} in column {column!r} ({example})")
     if not said:
         return ()
     return (
-        f"Numbers without a country are read {said}, because of the column name; "
+        f"Numbers without a country are read {' and '.join(said)}, because of the column name; "
         "to give a country: --map country=COLUMN",
     )
 
 
 def _resolve(
-    batch: pl.DataFrame, choice: Choice, default_country: str | None, kept: Sequence[str] = ()
+    rows: pl.DataFrame,
+    choice: Choice,
+    default_country: str | None,
+    cell_at: Callable[[int], pl.Expr],
+    surplus: int = 0,
 ) -> pl.DataFrame:
-    countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
-    known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
-    lines = pl.concat([batch, countries, _read_numbers(batch, choice, known, default_country)], how="horizontal")
+    def cells(role: str) -> list[pl.Series]:
+        return [rows.select(text=cell_at(position))["text"] for position in choice.get(role, ())]
+
+    lines = rows.hstack(_first_country(cells(COUNTRY), rows.height))
+    lines = lines.hstack(_first_number(choice, lines["code"], default_country, cells))
     is_abroad = pl.col("code") == OTHER_COUNTRY
     problem = pl.coalesce(
         "defect",
@@ -202,23 +172,22 @@ def _resolve(
     )
     with_country = pl.concat_str("cell", "given", separator=" ", ignore_nulls=True)
     given = pl.when(pl.col("defect").is_not_null()).then("text").when(is_abroad).then(with_country).otherwise("given")
-    others = choice.keys() - {COUNTRY, *NUMBER_ROLES}
-    return (
-        lines.with_columns(problem=problem, given=given.fill_null("").str.head(_LONGEST_GIVEN))
-        .select(
-            "line",
-            "given",
-            pl.when(pl.col("problem").is_null()).then(pl.col("country", "company_number")),
-            pl.col("repairs") & _REAL,
-            "problem",
-            "header",
-            **{role: pl.coalesce(*map(field, choice[role])) for role in sorted(others)},
-        )
-        .hstack([batch[name] for name in kept])
+    is_sound, is_blank = pl.col("problem").is_null(), pl.col("problem") == BLANK
+    return lines.with_columns(problem=problem, given=given.fill_null("").str.head(_LONGEST_GIVEN)).select(
+        *rows.columns,
+        pl.when(is_sound).then(pl.col("country", "company_number")),
+        "given",
+        "header",
+        status=pl.when(is_sound)
+        .then(pl.lit("accepted"))
+        .when(is_blank)
+        .then(pl.lit("blank"))
+        .otherwise(pl.lit("refused")),
+        reason=pl.when(is_sound).then(_repairs(lines["repairs"] | surplus)).when(~is_blank).then("problem"),
     )
 
 
-def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
+def _first_country(columns: Sequence[pl.Series], height: int) -> pl.DataFrame:
     """Return the first filled country cell of each line: its text, its code, and whether another column disagrees."""
     nothing = pl.repeat(None, height, dtype=pl.String)
     codes = [country_codes(cells) for cells in columns]
@@ -230,42 +199,48 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
     )
 
 
-def _read_numbers(batch: pl.DataFrame, choice: Choice, known: pl.Series, default_country: str | None) -> pl.DataFrame:
-    """Identify the number of each line, given the countries that the lines name."""
-    prefixed = _vat_country(known, [batch[field(position)] for position in choice.get("vat_number", ())])
+def _first_number(
+    choice: Choice, codes: pl.Series, default_country: str | None, cells: Callable[[str], list[pl.Series]]
+) -> pl.DataFrame:
+    """Identify the first filled number of each line, given the countries that the lines name."""
+    named = codes.set(codes == OTHER_COUNTRY, None)
+    prefixes = [vat_numbers.str.to_uppercase().str.extract(_VAT_PREFIX) for vat_numbers in cells("vat_number")]
+    country = pl.select(pl.coalesce(named, *prefixes)).to_series()
     roles = [role for role in NUMBER_ROLES if choice.get(role)]
     registers = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role) for role in roles} - {None}
-    identify = partial(identify_column, default_country=default_country, is_register=len(registers) > 1)
-    numbers = (
-        _named(batch[field(position)], known, prefixed, partial(identify, role=role)).with_columns(
-            header=pl.when("is_assumed").then(pl.lit(position if header_country(role, default_country) else None))
-        )
-        for role in roles
-        for position in choice[role]
-    )
-    return reduce(_first_number, numbers)
+    found = []
+    for role in roles:
+        read = partial(identify_column, role=role, default_country=default_country, is_register=len(registers) > 1)
+        implied = header_country(role, default_country)
+        because = "the name of its column" if implied else "intake.default_country"
+        adjective = ADJECTIVES.get(implied or default_country or "", "")
+        assumed = f"; its country cell is empty, so it is read as {adjective} because of {because}"
+        for position, texts in zip(choice[role], cells(role), strict=True):
+            numbers = _identify_cells(texts, named, country, read)
+            is_assumed = pl.col("own_country").is_null() & pl.col("country").is_not_null()
+            is_assumed &= pl.col("country").ne_missing(pl.lit(country))
+            header = pl.lit(position if implied else None, pl.Int64)
+            is_unsaid = pl.lit(bool(choice.get(COUNTRY) and adjective)) & pl.lit(country).is_null()
+            is_wrong = pl.col("own_country").is_null() & pl.col("problem").str.starts_with("wrong")
+            problem = pl.when(is_unsaid & is_wrong).then(pl.col("problem") + assumed).otherwise("problem")
+            header = pl.when(is_assumed).then(header)
+            found.append(numbers.with_columns(problem=problem, header=header, given=texts))
+    return reduce(_merge_numbers, found)
 
 
-def _vat_country(known: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
-    """Return the country of each line; where none is known, the prefix of its VAT number."""
-    prefixes = [cells.str.to_uppercase().str.extract(_VAT_PREFIX) for cells in vat_numbers]
-    return pl.select(pl.coalesce(known, *prefixes)).to_series()
-
-
-def _named(
-    numbers: pl.Series, country: pl.Series, prefixed: pl.Series, identify: Callable[..., pl.DataFrame]
+def _identify_cells(
+    texts: pl.Series, named: pl.Series, country: pl.Series, read: Callable[..., pl.DataFrame]
 ) -> pl.DataFrame:
-    """Identify the numbers of one column; add the given texts, and whether no cell of the line names a country."""
-    found = identify(numbers, prefixed)
-    if not country.equals(prefixed):
-        other = identify(numbers, country)
-        is_other = found["problem"].is_not_null() & other["problem"].is_null()
-        found = pl.DataFrame([other[name].zip_with(is_other, found[name]) for name in found.columns])
-    is_assumed = pl.col("own_country").is_null() & pl.col("country").ne_missing(pl.lit(prefixed))
-    return found.with_columns(given=numbers, is_assumed=is_assumed & pl.col("country").is_not_null())
+    """Identify numbers by the country of their line, which a VAT number may give only if the number is valid in it."""
+    found = read(texts, country)
+    if named.equals(country):
+        return found
+    other = read(texts, named)
+    is_other = found["problem"].is_not_null() & other["problem"].is_null()
+    return pl.DataFrame([other[name].zip_with(is_other, found[name]) for name in found.columns])
 
 
-def _first_number(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+def _merge_numbers(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """Take the second number if the first is empty; refuse the line if they identify different companies."""
     both = pl.concat([first, second.select(pl.all().name.suffix("_2"))], how="horizontal")
     differ = (pl.col("country") != pl.col("country_2")) | (pl.col("company_number") != pl.col("company_number_2"))
@@ -277,22 +252,20 @@ def _first_number(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     return both.select(**taken)
 
 
-def _names_register(column: str) -> bool:
-    return read_name(column).role in COLUMN_COUNTRY | FALLBACK_COUNTRY
+def _repairs(repairs: pl.Series) -> pl.Series:
+    """Return the text for each set of repairs that correct a mistake, null for none; a list has few different sets."""
+    texts = {
+        bits: "; ".join(text for n, text in enumerate(REPAIRS) if bits & ~SPELLINGS & 1 << n) or None
+        for bits in repairs.unique()
+    }
+    return repairs.replace_strict(texts, return_dtype=pl.String).cast(pl.String)  # keeps the type of an empty series
 
 
-def _describe(column: str, row: Mapping[str, Any]) -> str:
-    also = ""
-    if row["other_count"]:
-        also = f"; {row['other_count']:,} of them may be of another country, such as {row['other_example']}"
-    return f"as {ADJECTIVES[row['country']]} in column {column!r} ({row['count']:,}, such as {row['example']}{also})"
-
-
-def _compare(repaired: pl.DataFrame) -> pl.DataFrame:
-    """Add to each number whether it is valid in another country without a repair."""
+def _valid_elsewhere(repaired: pl.DataFrame) -> pl.Series:
+    """Return the given texts of repaired numbers that are valid in another country without a repair."""
     is_other = pl.repeat(value=False, n=repaired.height, dtype=pl.Boolean, eager=True)
     for country in COUNTRIES:
         found = identify(repaired["given"], pl.repeat(country, repaired.height, dtype=pl.String, eager=True))
         is_sound = found["problem"].is_null() & (found["repairs"] & ~pl.Series([SPELLINGS], dtype=pl.UInt32) == 0)
         is_other |= is_sound & (found["country"] != repaired["country"]).fill_null(value=False)
-    return repaired.with_columns(other=is_other)
+    return repaired["given"].filter(is_other)

@@ -1,15 +1,19 @@
-"""The lines of a company list, read once into one Parquet file: each with its company or its problem, and its cells.
+"""Read a company list once, into one table of lines: each with its company or the reason for none, and its cells.
 
-Companies, refused, repaired and repeated lines are queries on this file, and so is the list that is given back.
+Companies, refused, repaired and repeated lines are queries on this table, and so is the list that is given back.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +21,13 @@ import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
+from firmlake.core.company import COUNTRIES
+from firmlake.core.errors import CompanyListError
 from firmlake.core.files import make_folder, sha256_of, sync_folder, write_file
+from firmlake.core.keys import company_key
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.entries import count_assumed, read_entries, tell_assumed
-from firmlake.intake.identifiers import REPAIRS
-from firmlake.intake.table import BLANK, KINDS, Formats, TextTable, field
+from firmlake.intake.entries import Entries, describe_assumed, read_entries
+from firmlake.intake.table import Formats, Table, cell
 
 LINES: Final = pl.Schema(
     {
@@ -38,6 +44,9 @@ LINES: Final = pl.Schema(
 _ROWS: Final = 50_000
 """Lines written at once; as JSON, cells take several times as much memory as in the file."""
 
+_HASH_ROWS: Final = 1_000_000
+_EXAMPLES: Final = 3
+_KEY: Final = ("country", "company_number")
 _COMPRESSED: Final = (".gz", ".zip", ".zst")
 _METADATA: Final = b"firmlake"
 
@@ -47,9 +56,9 @@ class ListColumns(msgspec.Struct, frozen=True):
 
     Attributes:
         names: Names of the kept columns, in file order.
-        types: As `TextTable.types`, but by column name.
-        formats: As `TextTable.formats`, but by column name.
-        delimiter: See `TextTable.delimiter`.
+        types: As `TableInfo.types`, but by column name.
+        formats: As `TableInfo.formats`, but by column name.
+        delimiter: See `TableInfo.delimiter`.
     """
 
     names: tuple[str, ...] = ()
@@ -62,48 +71,167 @@ class Lines:
     """The lines of a list in a temporary Parquet file, which goes when nothing refers to it.
 
     Each has line, country, company_number, status (accepted, refused or blank), reason (of the refusal or repair),
-    given, columns (a JSON object with the text of each kept cell by column name), kinds (a letter for each of these
-    cells, see `TextTable.has_kinds`; null if they have none) and text (the whole line if it cannot be split).
+    given (as far as `intake.keep_columns` says), columns (a JSON object with the text of each kept cell by column name)
+    and kinds (a letter for each of these cells, see `firmlake.intake.table.ROWS`; null if they have none).
 
     Attributes:
         columns: What is known of the list beside its lines.
-        header_count: Lines before the data.
-        guesses: One sentence for each guess about the list, with the way to override it.
     """
 
-    def __init__(self, path: Path, options: IntakeSettings) -> None:
-        """Read a list.
-
-        Raises:
-            CompanyListError: The file cannot be used. Follow the next step.
-        """
+    def __init__(self, columns: ListColumns) -> None:
+        self.columns = columns
         folder = tempfile.mkdtemp(prefix="firmlake-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._file, self._options = Path(folder) / "lines.parquet", options
-        entries = read_entries(path, options, with_cells=True)
-        table, assumed = entries.table, []
-        kept = {field(n): name for n, name in enumerate(table.columns) if options.keeps(name)}
-        letters = [pl.col(KINDS).str.slice(n, 1) for n in range(table.width) if field(n) in kept and table.has_kinds]
-        kinds = pl.concat_str(letters) if letters else pl.lit(None, pl.String)
-        schema = pl.Schema({**LINES, "text": pl.String()})
-        with pq.ParquetWriter(self._file, schema.to_frame().to_arrow().schema, compression="zstd") as writer:
-            for batch in entries.batches:
-                assumed.append(count_assumed(batch.filter(pl.col("problem").is_null())))
-                for part in batch.iter_slices(_ROWS):
-                    writer.write_table(_as_lines(part, kept, kinds).cast(dict(schema)).to_arrow())  # type: ignore[arg-type]
-        self.guesses = (*entries.guesses, *tell_assumed(assumed, table.columns)) if assumed else entries.guesses
-        self.columns, self.header_count = _columns_of(table, kept), table.header_count
+        self._file = Path(folder) / "lines.parquet"
 
-    def query(self, status: str) -> pl.LazyFrame:
-        """Return the lines with a status, in file order."""
-        return pl.scan_parquet(self._file, glob=False).filter(status=status)
+    def write(self, batches: Iterable[pl.DataFrame]) -> None:
+        """Write the lines."""
+        _write(self._file, self.columns, batches)
 
     def batches(self) -> Iterator[pl.DataFrame]:
-        """Yield the lines without text, and with what was given only as far as `intake.keep_columns` says."""
+        """Yield the lines in file order."""
         with pq.ParquetFile(self._file) as stored:
             for group in range(stored.num_row_groups):
-                rows = pl.DataFrame(pl.from_arrow(stored.read_row_group(group)))
-                yield rows.with_columns(given=_given(self._options)).select(list(LINES))
+                yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group)))
+
+
+@dataclass(frozen=True, eq=False)
+class CompanyList:
+    r"""The companies of one list, with an account of every line.
+
+    `line_count` = `header_count` + companies + refused + `repeated_count` + `blank_count`. Lines joined by a quoted
+    field count as one, numbered after the first of them. `line` counts from 1; in XLSX and Parquet it is the row.
+
+    Attributes:
+        path: The file.
+        companies: country, company_number, line, given. One row per company, from the first line that names it, in file
+            order.
+        found: line, status (accepted, refused or blank), country, company_number, given, reason (of the refusal or
+            repair). One row per line after the header.
+        header_count: Lines before the data.
+        guesses: One sentence for each guess about the list, with the way to override it.
+        lines: Every line with its cells; None if the companies come from elsewhere and `path` is only a name.
+    """
+
+    path: Path
+    companies: pl.DataFrame
+    found: pl.DataFrame
+    header_count: int = 0
+    guesses: tuple[str, ...] = ()
+    lines: Lines | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether `path` is a file."""
+        return self.lines is not None
+
+    @cached_property
+    def sha256(self) -> str:
+        """Identity of the set of companies; it does not depend on spelling, order, repetitions or refused lines."""
+        return identity_of(self.companies)
+
+    @cached_property
+    def refused(self) -> pl.DataFrame:
+        """line, given, reason. One row per line that names no company known to the service."""
+        return self.found.filter(status="refused").select("line", "given", "reason")
+
+    @cached_property
+    def repaired(self) -> pl.DataFrame:
+        """line, given, country, company_number, reason. One row per line whose number was repaired."""
+        repaired = self.found.filter(pl.col("reason").is_not_null(), status="accepted")
+        return repaired.select("line", "given", "country", "company_number", "reason")
+
+    @property
+    def line_count(self) -> int:
+        """Lines of the file."""
+        return self.header_count + self.found.height
+
+    @cached_property
+    def blank_count(self) -> int:
+        """Lines without content."""
+        return self.found.filter(status="blank").height
+
+    @cached_property
+    def repeated_count(self) -> int:
+        """Lines that repeat the company of an earlier line."""
+        return self.found.filter(status="accepted").height - _first_lines(self.found).height
+
+
+def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings()) -> CompanyList:  # noqa: B008 - frozen
+    """Read a company list of any format and spelling; each line that cannot be used is refused with a reason.
+
+    Args:
+        path: CSV, TSV, plain text or NDJSON (also compressed with gzip), XLSX or Parquet; detected by content.
+        options: How to read the list; by default everything is detected.
+
+    Raises:
+        CompanyListError: The file cannot be used at all, or every line is refused. Follow the next step.
+
+    References:
+        Specification, "Company identifier"; docs/service_gaps.md, "spelling of company numbers".
+    """
+    path = Path(path)
+    entries = read_entries(path, options)
+    table = entries.table
+    kept = {n: name for n, name in enumerate(table.columns) if options.keeps(name)}
+    lines, resolved = Lines(_columns_of(table, kept)), list[pl.DataFrame]()
+
+    def batches() -> Iterator[pl.DataFrame]:
+        for batch in entries.batches:
+            resolved.append(batch.select("line", "status", "country", "company_number", "given", "reason", "header"))
+            for part in batch.iter_slices(_ROWS):
+                yield _as_lines(part, entries, kept, options)
+
+    lines.write(batches())
+    found = pl.concat(resolved) if resolved else LINES.to_frame()
+    named = found.filter(status="accepted")
+    if not named.height:
+        raise _no_company(path, found.filter(status="refused"), table.header_count, options)
+    guesses = (*entries.guesses, *describe_assumed(named, table.columns))
+    return CompanyList(path, _first_lines(found), found.drop("header"), table.header_count, guesses, lines)
+
+
+def refuse_companies(companies: CompanyList, refused: pl.DataFrame, reason: str) -> CompanyList:
+    """Refuse the lines of a list that name one of these companies (country, company_number)."""
+    found = companies.found.join(
+        refused.select(_KEY).with_columns(is_refused=True), on=_KEY, how="left", maintain_order="left"
+    )
+    is_kept, nothing = pl.col("is_refused").is_null(), pl.lit(None, pl.String)
+    found = found.with_columns(
+        pl.when(is_kept).then(pl.col("given", *_KEY)).otherwise(nothing),
+        status=pl.when(is_kept).then("status").otherwise(pl.lit("refused")),
+        reason=pl.when(is_kept).then("reason").otherwise(pl.lit(reason)),
+    ).drop("is_refused")
+    return replace(companies, companies=_first_lines(found), found=found)
+
+
+def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
+    """Keep only some companies of a list (country, company_number); the counts of its lines do not change."""
+    kept = companies.companies.join(chosen, on=_KEY, how="semi", maintain_order="left")
+    return replace(companies, companies=kept)
+
+
+def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
+    """Make a list from companies in normal form instead of a file.
+
+    Args:
+        companies: country, company_number; each company once, in normal form.
+        name: Name of the list, used instead of a path.
+    """
+    lines = companies.select(*_KEY, line=pl.int_range(1, pl.len() + 1), given="company_number")
+    found = lines.select("line", *_KEY, "given", status=pl.lit("accepted"), reason=pl.lit(None, pl.String))
+    return CompanyList(Path(name), lines, found)
+
+
+def identity_of(companies: pl.DataFrame) -> str:
+    r"""Hash a set of companies: the sorted lines `BE 0403227515\n`."""
+    digest = hashlib.sha256()
+    for country in sorted(COUNTRIES):
+        numbers = companies["company_number"].filter(companies["country"] == country).sort()
+        for start in range(0, len(numbers), _HASH_ROWS):
+            lines = numbers.slice(start, _HASH_ROWS).str.join(f"\n{country} ").item()
+            digest.update(f"{country} {lines}\n".encode())
+    return digest.hexdigest()
 
 
 def list_name_of(path: Path) -> str:
@@ -130,17 +258,9 @@ def store_lines(folder: Path, columns: ListColumns, batches: Iterable[pl.DataFra
     Returns:
         The file. `read_columns` reads what is known beside its lines.
     """
-    metadata = {_METADATA: msgspec.json.encode(columns)}
-    schema = LINES.to_frame().to_arrow().schema.with_metadata(metadata)
     make_folder(folder)
     aside = folder / f".list-{secrets.token_hex(4)}.part"
-
-    def write(path: Path) -> None:
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for batch in batches:
-                writer.write_table(batch.cast(dict(LINES)).to_arrow().replace_schema_metadata(metadata))  # type: ignore[arg-type]
-
-    write_file(aside, write)
+    write_file(aside, lambda path: _write(path, columns, batches))
     stored = aside.replace(folder / f"{sha256_of(aside)}.parquet")
     sync_folder(folder)
     return stored
@@ -158,38 +278,37 @@ def read_columns(stored: Path) -> ListColumns:
     return msgspec.json.decode(pq.read_schema(stored).metadata[_METADATA], type=ListColumns)
 
 
-def _columns_of(table: TextTable, kept: Mapping[str, str]) -> ListColumns:
-    return ListColumns(
-        tuple(kept.values()),
-        {kept[field(n)]: kind for n, kind in table.types.items() if field(n) in kept},
-        {kept[field(n)]: formats for n, formats in table.formats.items() if field(n) in kept},
-        table.delimiter,
-    )
+def _write(path: Path, columns: ListColumns, batches: Iterable[pl.DataFrame]) -> None:
+    metadata = {_METADATA: msgspec.json.encode(columns)}
+    schema = LINES.to_frame().to_arrow().schema.with_metadata(metadata)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_table(batch.cast(dict(LINES)).to_arrow().replace_schema_metadata(metadata))  # type: ignore[arg-type]
 
 
-def _as_lines(batch: pl.DataFrame, kept: Mapping[str, str], kinds: pl.Expr) -> pl.DataFrame:
-    is_blank = pl.col("problem").eq_missing(pl.lit(BLANK))
-    status = pl.when(is_blank).then(pl.lit("blank")).when(pl.col("problem").is_null()).then(pl.lit("accepted"))
-    named = [pl.col(place).alias(name) for place, name in kept.items()]
+def _columns_of(table: Table, kept: Mapping[int, str]) -> ListColumns:
+    types = {kept[n]: kind for n, kind in table.types.items() if n in kept}
+    formats = {kept[n]: formats for n, formats in table.formats.items() if n in kept}
+    return ListColumns(tuple(kept.values()), types, formats, table.delimiter)
+
+
+def _as_lines(batch: pl.DataFrame, entries: Entries, kept: Mapping[int, str], options: IntakeSettings) -> pl.DataFrame:
+    """Return resolved lines as they are stored. The last cell of a line with too many holds its rest, if it is free."""
+    width, rest = entries.table.width, pl.col("cells").list.slice(entries.table.width - 1)
+    is_free = width - 1 not in chain.from_iterable(entries.choice.values())
+    is_wide = (pl.col("cells").list.len() > width) & pl.col("text").is_not_null() & is_free
+    last = pl.when(is_wide).then(rest.list.join(entries.table.delimiter)).otherwise(cell(width - 1))
+    cells = [(last if n == width - 1 else cell(n)).alias(name) for n, name in kept.items()]
     return batch.select(
         "line",
         "country",
         "company_number",
-        status=status.otherwise(pl.lit("refused")),
-        reason=pl.when(~is_blank).then(pl.coalesce("problem", _reasons(batch["repairs"]))),
-        given="given",
-        columns=pl.struct(named).struct.json_encode() if named else pl.lit("{}"),
-        kinds=kinds,
-        text="text",
+        "status",
+        "reason",
+        given=_given(options),
+        columns=pl.struct(cells).struct.json_encode() if cells else pl.lit("{}"),
+        kinds=pl.concat_str([pl.col("kinds").str.slice(n, 1) for n in kept]) if kept else pl.lit(None, pl.String),
     )
-
-
-def _reasons(repairs: pl.Series) -> pl.Series:
-    """Return the text for each set of repairs, null for none; a list has few different sets."""
-    texts = {
-        bits: "; ".join(text for n, text in enumerate(REPAIRS) if bits >> n & 1) or None for bits in repairs.unique()
-    }
-    return repairs.replace_strict(texts, return_dtype=pl.String).cast(pl.String)  # keeps the type of an empty series
 
 
 def _given(options: IntakeSettings) -> pl.Expr:
@@ -199,3 +318,23 @@ def _given(options: IntakeSettings) -> pl.Expr:
     if options.keeps_all:
         return pl.coalesce("text", "given")
     return pl.when(pl.col("status") != "refused").then("given")
+
+
+def _first_lines(found: pl.DataFrame) -> pl.DataFrame:
+    """Return the first line of each company."""
+    named = found.filter(status="accepted")
+    return named.filter(company_key().is_first_distinct()).select(*_KEY, "line", "given")
+
+
+def _no_company(path: Path, refused: pl.DataFrame, header_count: int, options: IntakeSettings) -> CompanyListError:
+    if not refused.height:
+        content = "only a header" if header_count else "only blank lines"
+        return CompanyListError(f"{path} is empty: it has {content}", "Export the list again")
+    if not options.keeps_all:  # the message is kept in the data folder
+        refused = refused.with_columns(given=pl.lit("not shown"))
+    first = refused.head(_EXAMPLES).select(pl.format("line {} ({}): {}", "line", "given", "reason"))
+    return CompanyListError(
+        f"{path}: no line names a company, {refused.height:,} refused. {'; '.join(first.to_series())}",
+        "Correct the lines, or name the columns to read, by their names or positions from 1: --map number=COLUMN "
+        "--map country=COLUMN",
+    )

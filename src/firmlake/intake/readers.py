@@ -1,13 +1,13 @@
-"""Open any list file as a table; the content decides which reader is used.
+"""Open any list file as a table; its content, not its name, decides which reader is used.
 
 A small file may unfold to gigabytes. So only text, which does not unfold, and what proves small are read in this
 process. Everything else is read in a guarded one, with limits of memory and of time and without the token in its
-environment; what it found is read from the Parquet file that it leaves.
+environment; its rows are read from the Parquet file that it leaves.
 """
 
 from __future__ import annotations
 
-import contextlib
+import lzma
 import re
 import shutil
 import signal
@@ -16,19 +16,17 @@ import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final
+from typing import Final, Literal
 
 import duckdb
 import msgspec
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firmlake.core.child import limit_process, run_guarded
@@ -36,10 +34,48 @@ from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.intake.columns import Synonyms
-from firmlake.intake.detect import GZIP, TooLargeError, check_archive, find_format, only_member, too_large
-from firmlake.intake.table import BLANK, KINDS, SAMPLE_ROWS, TAIL, Formats, TextTable, field
-from firmlake.intake.text import TextFile, beginning, open_delimited, open_text, read_lines
+from firmlake.intake.table import ROWS, Table, TableInfo, TooLargeError, sample_of, too_large
+from firmlake.intake.text import GZIP, open_text
 from firmlake.intake.workbook import Limits, list_others, list_xlsx, open_workbook
+
+_Format = Literal["text", "xlsx", "workbook", "parquet", "folder", "zip"]
+"""`workbook` is any workbook but XLSX; `zip` is an archive with one file."""
+
+_ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_PARQUET: Final = b"PAR1"
+_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
+_NO_LIST: Final = {
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"%PDF": "a PDF document",
+    b"{\\rtf": "an RTF document",
+    b"BZh91AY&SY": "a bzip2 archive",
+    b"7z\xbc\xaf": "a 7-Zip archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"\x28\xb5\x2f\xfd": "a Zstandard archive",
+    b"ARROW1": "an Arrow file",
+    b"SQLite format 3": "an SQLite database",
+}
+"""First bytes of files that are mistaken for lists."""
+
+_NO_SPREADSHEET: Final = {
+    "Index/Document.iwa": "a document of Numbers, Pages or Keynote",
+    "word/document.xml": "a Word document",
+    "ppt/presentation.xml": "a PowerPoint presentation",
+    "content.xml": "an OpenDocument file without a spreadsheet",
+}
+"""Parts of archives that are mistaken for lists."""
+
+_ARCHIVE_ERRORS: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, OSError, ValueError,
+)  # fmt: skip
+_LOCKS: Final = ("~$", ".~lock.")
+"""How the names of files begin that Excel and LibreOffice keep beside a workbook while it is open."""
+
+_MAX_ARCHIVES: Final = 3
 
 _SMALL_BYTES: Final = 32 * 2**10
 """A file up to this size is first read in this process, up to the next limits; ZIP shrinks at most a thousandfold."""
@@ -57,22 +93,26 @@ _LINES: Final = 4_000_000
 _MEMORY_SIGNS: Final = (b"memory", b"alloc", b"pyobject pointer is null", b"new thread", b"temporarily unavailable")
 """What libraries print, in whatever case, that cannot allocate: Rust, C++, Arrow, Polars while it makes Python objects,
 and those whose next thread finds no room for its stack."""
+
 _KILLED: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGKILL, -signal.SIGSEGV)
 """What a library ends with that does not check an allocation, without a word; the kernel kills a process too."""
 
-_BATCH_BYTES: Final = 16 * 2**20
-_MAX_ARCHIVES: Final = 3
-_TABLE: Final = "table.parquet"
+_GROUP_BYTES: Final = 16 * 2**20
+_STORED: Final = "rows.parquet"
 _REFUSED: Final = 3
 _OUT_OF_MEMORY: Final = 4
 
+_BATCH_ROWS: Final = 16_384
+_DUCKDB_MEMORY: Final = "800MB"
+_NUMBER: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)")
+_MOMENT: Final = re.compile(r"DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?")
+_NESTED: Final = re.compile(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", re.DOTALL)
+_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
+_MILLISECONDS: Final = "SELECT DISTINCT name FROM parquet_schema(?) WHERE converted_type = 'TIMESTAMP_MILLIS'"
+"""Columns that DuckDB reads in microseconds, and that come back as they were."""
 
-class _Folder:
-    """A temporary folder that is removed when nothing refers to it: neither a table nor its batches."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="firmlake-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+_SAVE_AS_CSV: Final = "Check that it is a list; if it is, save it as CSV"
+_COPY_AGAIN: Final = "Copy or export it again"
 
 
 class _Order(msgspec.Struct):
@@ -81,43 +121,21 @@ class _Order(msgspec.Struct):
     path: str
     folder: str
     options: IntakeSettings
-    synonyms: dict[str, list[str]]
+    synonyms: dict[str, frozenset[str]]
     memory_bytes: int
     seconds: int
     lines: int
 
 
-class _Found(msgspec.Struct):
-    """What the guarded process says of a table, whose rows are in a file; the attributes are those of `TextTable`."""
+class _Folder:
+    """A temporary folder that is removed when nothing refers to it: neither a table nor its rows."""
 
-    names: tuple[str, ...] | None
-    width: int
-    header_count: int
-    guesses: tuple[str, ...]
-    unusable: dict[int, tuple[str, str]]
-    delimiter: str
-    has_kinds: bool
-    types: dict[int, str]
-    formats: dict[int, Formats]
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="firmlake-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-_BATCH_CHARACTERS: Final = 8 * 2**20
-_NO_OBJECT: Final = "not a JSON object: write one object on each line"
-
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-_BATCH_ROWS: Final = 16_384
-_MEMORY: Final = "800MB"
-_NUMBER: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)")
-_MOMENT: Final = re.compile(r"DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?")
-_NESTED: Final = re.compile(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", re.DOTALL)
-_MILLISECONDS: Final = "SELECT DISTINCT name FROM parquet_schema(?) WHERE converted_type = 'TIMESTAMP_MILLIS'"
-"""Columns that DuckDB reads in microseconds, and that come back as they were."""
-
-_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
-
-
-def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
+def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
     """Open a list of any format as a table.
 
     Args:
@@ -131,60 +149,53 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
             next step.
     """
     kind = find_format(path, options)
-    if kind == "folder" or (kind == "text" and not _is_compressed(path)):
+    size = 0 if kind == "folder" else path.stat().st_size
+    is_plain = kind == "text" and not _first_bytes(path).startswith(GZIP)
+    if is_plain or kind == "folder" or (kind == "parquet" and size > _PLAIN_BYTES):
         return _open(path, kind, options, synonyms, Limits(options.max_cells, sys.maxsize))
-    size = path.stat().st_size
-    if kind == "parquet" and size > _PLAIN_BYTES:
-        return _open(path, kind, options, synonyms, Limits(options.max_cells, sys.maxsize))
-    if size <= _SMALL_BYTES:
-        with contextlib.suppress(TooLargeError):
+    if size <= _SMALL_BYTES and kind not in ("workbook", "zip"):  # calamine may hang, abort or fill memory
+        with suppress(TooLargeError):
             limits = Limits(min(options.max_cells, _SMALL_CELLS), _SMALL_CHARACTERS)
             return _open(path, kind, options, synonyms, limits)
     return _open_guarded(path, options, synonyms)
 
 
-def main() -> int:
-    """Read a file as standard input says, within the limits; write its table to a file, and the rest to the output."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=_Order)
-    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
-    path, synonyms = Path(order.path), {role: frozenset(names) for role, names in order.synonyms.items()}
-    try:
-        kind = find_format(path, order.options)
-        table = _open(path, kind, order.options, synonyms, Limits(order.options.max_cells, sys.maxsize))
-        _store(Path(order.folder) / _TABLE, table, order)
-    except CompanyListError as error:
-        sys.stdout.buffer.write(msgspec.json.encode((error.message, error.next_step)))
-        return _REFUSED
-    except MemoryError:
-        return _OUT_OF_MEMORY
-    known: dict[str, Any] = {name: getattr(table, name) for name in _Found.__struct_fields__}
-    sys.stdout.buffer.write(msgspec.json.encode(_Found(**known)))
-    return 0
-
-
-def open_ndjson(file: TextFile, options: IntakeSettings) -> TextTable:
-    """Open NDJSON; the columns are the keys of the first objects.
+def find_format(path: Path, options: IntakeSettings) -> _Format:
+    """Return the format of a list. Everything that is not a known binary format is text, including gzip.
 
     Raises:
-        CompanyListError: None of the first lines is an object, or, while batches are read, the last line is truncated.
+        CompanyListError: The file is missing, unreadable, empty, truncated, damaged, encrypted or not a list. Correct
+            the path, or save the list in another format.
     """
-    path, keys = file.path, dict[str, None]()
-    first = list(islice(read_lines(file), SAMPLE_ROWS))
-    objects = [_read_object(line) or {} for line in first]
-    for each in objects:
-        keys.update(dict.fromkeys(each))
-        if len(keys) > options.max_columns:
-            raise too_large(path, options.max_columns, "columns", "intake.max_columns")
-    if not keys:
+    if path.is_dir():
+        return "folder"
+    if path.name.startswith(_LOCKS):
         raise CompanyListError(
-            f"{path} looks like JSON, but none of its first lines is an object",
-            "Write one object on each line (NDJSON)",
+            f"{path} only marks that a workbook is open in a spreadsheet program", "Name the workbook itself"
         )
-    sample = pl.DataFrame({"fields": [[each.get(key) or "" for key in keys] for each in objects]})
-    return TextTable(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
+    start = _first_bytes(path)
+    for magic, kind in _NO_LIST.items():
+        if start.startswith(magic):
+            raise _no_list(path, kind)
+    if start[8:12] == b"DUCK":
+        raise CompanyListError(
+            f"{path} is a DuckDB database, not a list",
+            "Keep this file as LIST, and give a query that returns the list: --sql 'FROM my_table'",
+        )
+    if start.startswith(_OLE):
+        if _ENCRYPTED in path.read_bytes():
+            raise _protected(path)
+        return "workbook"
+    if start.startswith(_PARQUET):
+        with path.open("rb") as file:
+            file.seek(-len(_PARQUET), 2)
+            if file.tell() < 2 * len(_PARQUET) or file.read() != _PARQUET:
+                raise CompanyListError(f"{path} is a truncated Parquet file: its end is missing", _COPY_AGAIN)
+        return "parquet"
+    return _find_archive(path, options) if start.startswith(_ZIP) else "text"
 
 
-def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.maxsize) -> TextTable:
+def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.maxsize) -> Table:
     """Open a Parquet file, or the Parquet files below a folder as one list, in the order of their paths.
 
     Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
@@ -215,119 +226,152 @@ def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.
     types |= {name: "TIMESTAMP_MS" for (name,) in in_milliseconds if types.get(name) == "TIMESTAMP"}
     if len(types) > options.max_columns:
         raise too_large(path, options.max_columns, "columns", "intake.max_columns")
-    batches = partial(_parquet_batches, path, rows, types)
-    first = next(batches(range(len(types)), SAMPLE_ROWS), pl.DataFrame(schema={field(0): pl.String}))
-    texts = pl.concat_list(pl.col(r"^field_\d+$").fill_null(""))
-    return TextTable(
-        tuple(types),
-        len(types),
-        0,
-        first.select(fields=texts),
-        batches,
+    batches = partial(_parquet_rows, path, rows, types)
+    return Table(
+        names=tuple(types),
+        width=len(types),
+        sample=sample_of(next(batches(None, 1_000), ROWS.to_frame())),
+        rows=batches,
         unusable={n: why for n, (name, kind) in enumerate(types.items()) if (why := _why_unusable(path, name, kind))},
-        has_kinds=True,
         types={n: kind for n, kind in enumerate(types.values()) if _letter(kind) != "s" or kind == _WITH_ZONE},
     )
 
 
-def _is_compressed(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(GZIP)) == GZIP
+def main() -> int:
+    """Read a file as standard input says, within the limits; write its rows to a file, and the rest to the output."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=_Order)
+    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
+    path, shown = Path(order.path), ""
+    try:
+        kind, archives = find_format(path, order.options), 0
+        while kind == "zip":
+            archives += 1
+            path, shown = _unpack(path, Path(order.folder) / f"list{archives}", archives, shown or order.path)
+            kind = find_format(path, order.options)
+        table = _open(path, kind, order.options, order.synonyms, Limits(order.options.max_cells, sys.maxsize))
+        _store(Path(order.folder) / _STORED, table, order)
+    except CompanyListError as error:
+        texts = [text.replace(str(path), shown or order.path) for text in (error.message, error.next_step)]
+        sys.stdout.buffer.write(msgspec.json.encode(texts))
+        return _REFUSED
+    except MemoryError:
+        return _OUT_OF_MEMORY
+    known = {name: getattr(table, name) for name in TableInfo.__struct_fields__}
+    sys.stdout.buffer.write(msgspec.json.encode(TableInfo(**known)))
+    return 0
 
 
-def _open(
-    path: Path, kind: str, options: IntakeSettings, synonyms: Synonyms, limits: Limits, archives: int = 0
-) -> TextTable:
-    """Open a file in this process."""
-    match kind:
-        case "parquet" | "folder":
-            table = open_parquet(path, options, limits.characters)
-        case "xlsx":
-            check_archive(path)
-            table = _open_xlsx(path, options, synonyms, limits)
-        case "workbook":
-            _leave_to_guarded(path, limits)
-            if path.open("rb").read(2) == b"PK":
-                check_archive(path)
-            table = open_workbook(path, options, synonyms, partial(list_others, path, limits))
-        case "zip":
-            return _open_member(path, options, synonyms, limits, archives + 1)
-        case _:
-            table = _open_text(path, options, synonyms)
+def _first_bytes(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise CompanyListError(
+                f"{path} is not a regular file", f"Read it as standard input: `firmlake run - < {quote(str(path))}`"
+            )
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise CompanyListError(
+            f"{path} cannot be read: {error.strerror}", "Check the path and its permissions"
+        ) from error
+    if not start:
+        raise CompanyListError(f"{path} is empty", "Export the list again")
+    return start
+
+
+def _no_list(path: Path, kind: str) -> CompanyListError:
+    return CompanyListError(f"{path} is {kind}, not a list", "Save the list as CSV or XLSX")
+
+
+def _protected(path: Path) -> CompanyListError:
+    return CompanyListError(f"{path} is protected with a password", "Save it without a password")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except _ARCHIVE_ERRORS as error:
+        raise CompanyListError(f"{path} is a truncated or damaged ZIP or XLSX file", _COPY_AGAIN) from error
+
+
+def _find_archive(path: Path, options: IntakeSettings) -> _Format:
+    limit = options.max_inflated_megabytes
+    with _opened(path) as archive:
+        parts, names = archive.infolist(), archive.namelist()
+        if sum(part.file_size for part in parts) > limit << 20:
+            raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
+        if any(part.flag_bits & 1 for part in parts):
+            raise _protected(path)
+        if "xl/workbook.xml" in names:
+            return "xlsx"
+        if "xl/workbook.bin" in names or ("mimetype" in names and b"spreadsheet" in archive.open("mimetype").read(100)):
+            return "workbook"
+        for part, kind in _NO_SPREADSHEET.items():
+            if part in names and len(names) > 1:
+                raise _no_list(path, kind)
+        if len(_members_of(archive)) != 1:
+            raise CompanyListError(
+                f"{path} is a ZIP archive with {len(names)} files and no XLSX workbook", "Unpack it and name one file"
+            )
+    return "zip"
+
+
+def _members_of(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """Return the files of an archive, without those that macOS adds."""
+    files = [part for part in archive.infolist() if not part.is_dir() and not part.filename.startswith("__MACOSX/")]
+    return [part for part in files if not part.filename.endswith(".DS_Store")]
+
+
+def _check_archive(path: Path) -> None:
+    """Check every part of an archive, because a damaged worksheet may yield wrong numbers."""
+    with _opened(path) as archive:
+        damaged = archive.testzip()
+    if damaged:
+        raise CompanyListError(f"{path} is damaged in {damaged}", _COPY_AGAIN)
+
+
+def _unpack(path: Path, target: Path, archives: int, shown: str) -> tuple[Path, str]:
+    """Unpack the only file of an archive; return it, and how messages show it."""
+    if archives > _MAX_ARCHIVES:
+        raise CompanyListError(f"{path} is an archive within archives", "Unpack it, and name the list itself")
+    _check_archive(path)
+    with zipfile.ZipFile(path) as archive:
+        [member] = _members_of(archive)
+        with archive.open(member) as source, target.open("wb") as file:
+            shutil.copyfileobj(source, file, 2**20)
+    return target, f"{shown} ({member.filename[:100]})"
+
+
+def _open(path: Path, kind: _Format, options: IntakeSettings, synonyms: Synonyms, limits: Limits) -> Table:
+    """Open a file that is no archive in this process."""
+    if kind in ("parquet", "folder"):
+        table = open_parquet(path, options, limits.characters)
+    elif kind == "text":
+        table = open_text(path, options, synonyms)
+    else:
+        if _first_bytes(path).startswith(_ZIP):
+            _check_archive(path)
+        read = _open_xlsx(path, options, synonyms, limits) if kind == "xlsx" else None
+        table = read or open_workbook(path, options, synonyms, list_others, limits)
     if table.width > options.max_columns:
         raise too_large(path, options.max_columns, "columns", "intake.max_columns")
     return table
 
 
-def _open_xlsx(path: Path, options: IntakeSettings, synonyms: Synonyms, limits: Limits) -> TextTable:
-    """Open XLSX; what openpyxl does not understand is left to calamine, which knows no number formats."""
+def _open_xlsx(path: Path, options: IntakeSettings, synonyms: Synonyms, limits: Limits) -> Table | None:
+    """Open XLSX; None if openpyxl does not understand it, so that calamine must, in a guarded process."""
     try:
-        entries = list_xlsx(path, limits)
-        return open_workbook(path, options, synonyms, lambda: entries)
+        return open_workbook(path, options, synonyms, list_xlsx, limits)
     except (CompanyListError, MemoryError):
         raise
-    except Exception:
-        _leave_to_guarded(path, limits)
-        return open_workbook(path, options, synonyms, partial(list_others, path, limits))
+    except Exception as error:
+        if limits.characters < sys.maxsize:
+            raise TooLargeError(f"{path} is read in a guarded process", "Report this as a bug") from error
+        return None
 
 
-def _leave_to_guarded(path: Path, limits: Limits) -> None:
-    """Refuse to run calamine in this process, also on a member of an archive: it may hang, abort or fill memory."""
-    if limits.characters < sys.maxsize:
-        raise TooLargeError(f"{path} is read in a guarded process", "Report this as a bug")
-
-
-def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
-    file = open_text(path, options)
-    start = beginning(file)
-    if start.startswith("{"):
-        return open_ndjson(file, options)
-    if start.startswith("<"):
-        raise CompanyListError(
-            f"{path} is an HTML or XML document, whatever its name says",
-            "Open it in a spreadsheet program and save it as XLSX",
-        )
-    if start in {"[{", "[]"}:
-        raise CompanyListError(
-            f"{path} is a JSON array",
-            f"Write one object on each line (NDJSON): jq -c '.[]' {quote(str(path))} > list.ndjson",
-        )
-    return open_delimited(file, options, synonyms)
-
-
-def _open_member(path: Path, options: IntakeSettings, synonyms: Synonyms, limits: Limits, archives: int) -> TextTable:
-    """Open the only file of an archive; error messages name the archive. It is unpacked while the table is used."""
-    folder = _Folder()
-    with zipfile.ZipFile(path) as archive:
-        member = only_member(archive)
-        assert member is not None, "find_format accepts no other archive"
-        if archives > _MAX_ARCHIVES:
-            raise CompanyListError(f"{path} is an archive within archives", "Unpack it, and name the list itself")
-        check_archive(path)
-        target = folder.path / "list"
-        with archive.open(member) as source, target.open("wb") as file:
-            shutil.copyfileobj(source, file, 2**20)
-
-    @contextlib.contextmanager
-    def named() -> Iterator[None]:
-        try:
-            yield
-        except CompanyListError as error:
-            shown = f"{path} ({member.filename[:100]})"
-            texts = (text.replace(str(target), shown) for text in (error.message, error.next_step))
-            raise type(error)(*texts) from error
-
-    def batches(positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-        with named():
-            assert folder.path  # keeps the folder while batches are read
-            yield from table.batches(positions)
-
-    with named():
-        table = _open(target, find_format(target, options), options, synonyms, limits, archives)
-    return replace(table, batches=batches)
-
-
-def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
+def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
     """Read a file in a process with limits, and open the Parquet file that it leaves.
 
     Raises:
@@ -335,136 +379,61 @@ def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Te
     """
     share = max(1, -(-path.stat().st_size // _PLAIN_BYTES))
     folder = _Folder()
-    known = {role: sorted(names) for role, names in synonyms.items()}
-    order = _Order(str(path), str(folder.path), options, known, share * _MEMORY_BYTES, share * _SECONDS, share * _LINES)
-    found = _run(path, order)
-    first = next(_stored_batches(folder, range(found.width)), None)
-    return TextTable(
-        sample=_sample(first, found.width), batches=partial(_stored_batches, folder), **msgspec.structs.asdict(found)
-    )
+    limits = (share * _MEMORY_BYTES, share * _SECONDS, share * _LINES)
+    info = _run(path, _Order(str(path), str(folder.path), options, dict(synonyms), *limits))
+    rows = partial(_stored_rows, folder)
+    return Table(**msgspec.structs.asdict(info), sample=sample_of(next(rows(), ROWS.to_frame())), rows=rows)
 
 
-def _run(path: Path, order: _Order) -> _Found:
+def _run(path: Path, order: _Order) -> TableInfo:
+    slow = CompanyListError(f"{path} takes more than {order.seconds} seconds to read", _SAVE_AS_CSV)
     content = msgspec.json.encode(order)
     try:
         child = run_guarded("firmlake.intake.readers", content, seconds=10 * order.seconds, folder=Path(order.folder))
     except subprocess.TimeoutExpired as error:
-        raise _too_slow(path, order) from error
+        raise slow from error
     if child.returncode == 0:
-        return msgspec.json.decode(child.stdout, type=_Found)
+        return msgspec.json.decode(child.stdout, type=TableInfo)
     if child.returncode == _REFUSED:
         raise CompanyListError(*msgspec.json.decode(child.stdout, type=tuple[str, str]))
     if child.returncode == -signal.SIGXCPU:
-        raise _too_slow(path, order)
+        raise slow
     is_killed = child.returncode in (_OUT_OF_MEMORY, *_KILLED)
     if is_killed or any(sign in child.stderr.lower() for sign in _MEMORY_SIGNS):
         raise CompanyListError(
-            f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read",
-            "Check that it is a list; if it is, save it as CSV",
+            f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read", _SAVE_AS_CSV
         )
     raise CompanyListError(
         f"{path} cannot be read: the reader of its format failed", "Open it in a spreadsheet and save it again as XLSX"
     )
 
 
-def _too_slow(path: Path, order: _Order) -> CompanyListError:
-    return CompanyListError(
-        f"{path} takes more than {order.seconds} seconds to read", "Check that it is a list; if it is, save it as CSV"
-    )
-
-
-def _sample(first: pl.DataFrame | None, width: int) -> pl.DataFrame:
-    if first is None:
-        return pl.DataFrame(schema={"fields": pl.List(pl.String)})
-    texts = pl.concat_list(pl.col(field(n)).fill_null("") for n in range(width))
-    return first.filter(pl.col("defect").is_null()).head(SAMPLE_ROWS).select(fields=texts)
-
-
-def _stored_batches(folder: _Folder, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    with pq.ParquetFile(folder.path / _TABLE) as stored:
-        names = [name for name in ("line", "defect", "text", TAIL, KINDS) if name in stored.schema_arrow.names]
-        for group in range(stored.num_row_groups):
-            yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group, [*names, *map(field, positions)])))
-
-
-def _store(path: Path, table: TextTable, order: _Order) -> None:
-    writer: pq.ParquetWriter | None = None
+def _store(path: Path, table: Table, order: _Order) -> None:
     count = 0
-    for batch in table.batches(range(table.width)):
-        count += batch.height
-        if count > order.lines:
-            raise CompanyListError(
-                f"{order.path} unfolds to more than {order.lines:,} lines, too many for a list of its size",
-                "Check that it is a list; if it is, save it as CSV",
-            )
-        rows = max(1, batch.height * _BATCH_BYTES // max(1, int(batch.estimated_size())))
-        for part in batch.iter_slices(rows):
-            content = part.to_arrow()
-            writer = writer or pq.ParquetWriter(path, content.schema, compression="zstd")
-            writer.write_table(content)
-    if writer is None:
-        nothing = {"line": pl.Int64, **dict.fromkeys(["defect", "text", *map(field, range(table.width))], pl.String)}
-        pl.DataFrame(schema=nothing).write_parquet(path)
-    else:
-        writer.close()
+    with pq.ParquetWriter(path, ROWS.to_frame().to_arrow().schema, compression="zstd") as writer:
+        for batch in table.rows(None):
+            count += batch.height
+            if count > order.lines:
+                raise CompanyListError(
+                    f"{order.path} unfolds to more than {order.lines:,} lines, too many for a list of its size",
+                    _SAVE_AS_CSV,
+                )
+            rows = max(1, batch.height * _GROUP_BYTES // max(1, int(batch.estimated_size())))
+            for part in batch.iter_slices(rows):
+                writer.write_table(part.to_arrow())
 
 
-def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    names = {field(n): keys[n] for n in positions}
-    lines, count = read_lines(file), 0
-    last: str | None = None
-    while batch := _take(lines):
-        texts = [line.removesuffix("\n") for line in batch]
-        objects = [_read_object(text) for text in texts]
-        defects = [BLANK if not text.strip() else _NO_OBJECT if found is None else None
-                   for text, found in zip(texts, objects, strict=True)]  # fmt: skip
-        yield pl.DataFrame(
-            {
-                "line": range(count + 1, count + len(texts) + 1),
-                "defect": defects,
-                "text": [text if defect else None for text, defect in zip(texts, defects, strict=True)],
-                **{name: [found and found.get(key) for found in objects] for name, key in names.items()},
-            },
-            schema={"line": pl.Int64, "defect": pl.String, "text": pl.String, **dict.fromkeys(names, pl.String)},
-        )
-        count += len(texts)
-        last = next((defect for defect in reversed(defects) if defect != BLANK), last)
-        ending = next((text for text in reversed(texts) if text.strip()), "}")
-        is_cut = last == _NO_OBJECT and not ending.rstrip().endswith("}")
-    if is_cut:
-        raise CompanyListError(f"{file.path} is truncated: its last line is incomplete", "Copy or export it again")
-
-
-def _take(lines: Iterator[str]) -> list[str]:
-    taken, size = [], 0
-    for line in lines:
-        taken.append(line)
-        size += len(line)
-        if size > _BATCH_CHARACTERS:
-            break
-    return taken
-
-
-def _read_object(line: str) -> dict[str, str | None] | None:
-    """Return the values of an object by key: text as it is, null as None, anything else as written; None if none."""
-    try:
-        return {key: _as_text(value) for key, value in _members.decode(line).items()}
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
-
-
-def _as_text(value: msgspec.Raw) -> str | None:
-    written = bytes(value).strip()
-    if written == b"null":
-        return None
-    return msgspec.json.decode(written, type=str) if written.startswith(b'"') else written.decode()
+def _stored_rows(folder: _Folder, _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
+    with pq.ParquetFile(folder.path / _STORED) as stored:
+        for group in range(stored.num_row_groups):
+            yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group)), schema_overrides=dict(ROWS))
 
 
 @contextmanager
 def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield an empty database in memory; errors of reading name the list."""
     config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": _MEMORY,
+        "memory_limit": _DUCKDB_MEMORY,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }
@@ -473,12 +442,10 @@ def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
     except duckdb.OutOfMemoryException as error:
-        raise CompanyListError(
-            f"{path} takes more than {_MEMORY} of memory to read", "Check that it is a list; if it is, save it as CSV"
-        ) from error
+        raise CompanyListError(f"{path} takes more than {_DUCKDB_MEMORY} of memory to read", _SAVE_AS_CSV) from error
     except duckdb.Error as error:
         raise CompanyListError(
-            f"{path} is a damaged Parquet file, or cannot be read: {first_line(error)}", "Copy or export it again"
+            f"{path} is a damaged Parquet file, or cannot be read: {first_line(error)}", _COPY_AGAIN
         ) from error
 
 
@@ -490,30 +457,29 @@ def _check_size(
     max_characters: int,
 ) -> None:
     names = [str(file) for file in files]
-    counted = "SELECT sum(num_rows) FROM parquet_file_metadata(?)"
-    [row_count] = connection.execute(counted, [names]).fetchall()[0]
-    if (row_count or 0) > options.max_rows:
-        raise too_large(path, options.max_rows, "lines", "intake.max_rows")
+    [rows] = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata(?)", [names]).fetchall()[0]
     measured = "SELECT sum(total_uncompressed_size) FROM parquet_metadata(?)"
-    [byte_count] = connection.execute(measured, [names]).fetchall()[0]
+    [size] = connection.execute(measured, [names]).fetchall()[0]
     limit = options.max_inflated_megabytes
-    if (byte_count or 0) > limit << 20 or (row_count or 0) * (byte_count or 0) > max_characters:
+    if (rows or 0) > options.max_rows:
+        raise too_large(path, options.max_rows, "lines", "intake.max_rows")
+    if (size or 0) > limit << 20 or (rows or 0) * (size or 0) > max_characters:
         raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
 
 
-def _parquet_batches(
-    path: Path, rows: str, types: dict[str, str], positions: Sequence[int], batch_rows: int = _BATCH_ROWS
+def _parquet_rows(
+    path: Path, rows: str, types: dict[str, str], positions: Collection[int] | None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pl.DataFrame]:
-    names = list(types)
-    texts = [f"{_parquet_text(names[n], types[names[n]])} AS {field(n)}" for n in positions]
+    chosen = range(len(types)) if positions is None else positions
+    texts = [_parquet_text(name, kind) if n in chosen else "NULL" for n, (name, kind) in enumerate(types.items())]
     letters = quote_text("".join(map(_letter, types.values())))
-    query = f"SELECT {', '.join([*texts, f'{letters} AS {KINDS}'])} FROM {rows}"  # noqa: S608 - names are quoted
+    query = f"SELECT [{', '.join(texts)}]::VARCHAR[] AS cells, {letters} AS kinds FROM {rows}"  # noqa: S608 - quoted
     start = 1
     with _database(path) as connection:
         for batch in connection.sql(query).to_arrow_reader(batch_rows):
-            frame = pl.DataFrame(pl.from_arrow(pa.table(batch)))
-            nothing = pl.lit(None, pl.String)
-            yield frame.with_columns(line=pl.int_range(start, start + pl.len()), defect=nothing, text=nothing)
+            frame = pl.DataFrame(pl.from_arrow(batch))
+            nothing, line = pl.lit(None, pl.String), pl.int_range(start, start + pl.len())
+            yield frame.select("cells", "kinds", line=line, defect=nothing, text=nothing).select(list(ROWS))
             start += frame.height
 
 
@@ -526,7 +492,7 @@ def _parquet_text(name: str, kind: str) -> str:
 
 
 def _letter(kind: str) -> str:
-    """Return the letter of a DuckDB type, as in `TextTable.has_kinds`."""
+    """Return the letter of a DuckDB type, as in `ROWS`."""
     if kind == "BOOLEAN":
         return "b"
     return "n" if _NUMBER.fullmatch(kind) else "d" if _MOMENT.fullmatch(kind) else "s"

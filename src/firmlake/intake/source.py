@@ -29,7 +29,7 @@ from firmlake.core.errors import CompanyListError, SettingsError, first_line
 from firmlake.core.settings import Settings
 from firmlake.core.sql import lock, quote_name
 from firmlake.core.stores import check_address
-from firmlake.intake.detect import too_large
+from firmlake.intake.table import too_large
 
 STDIN: Final = "-"
 _STORES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")

@@ -1,68 +1,84 @@
-"""The result of every reader: the header, a sample of rows, and all rows in batches of text columns."""
+"""A list as a table of texts, the same from every reader: its header, a sample of its rows, and all its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import field as member
-from typing import Final
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
 
+import msgspec
 import polars as pl
+import pyarrow as pa
 
-BATCH_ROWS: Final = 500_000
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.columns import ERROR, Synonyms, is_country, quoted_names, role_of
+
 SAMPLE_ROWS: Final = 1_000
 
 BLANK: Final = "blank"
 """The `defect` of a blank line."""
 
-KINDS: Final = "kinds"
-"""The batch column with the kinds of the cells."""
+ROWS: Final = pl.Schema(
+    {
+        "line": pl.Int64(),
+        "cells": pl.List(pl.String()),
+        "kinds": pl.String(),
+        "defect": pl.String(),
+        "text": pl.String(),
+    }
+)
+"""Rows of a list, one for each line after its header.
 
-TAIL: Final = "tail"
-"""The batch column with the last fields of a line that has too many: as many as there are columns, else null."""
+- `line`: its number, from 1; in a workbook the number of the row.
+- `cells`: its texts in column order, null or missing if empty; there are more than columns if the line is too long.
+- `kinds`: a letter for each cell: n (number), b (boolean), d (date, time or both), e (error) or s (text, or empty);
+  null if cells have no types, as in text files.
+- `defect`: why the line cannot be split into cells; `BLANK` for a blank line; null if all is well.
+- `text`: the whole line if it has a defect, or null.
+"""
 
+_HEADER_ROWS: Final = 31
+"""Search the header in this many rows; rows above it are titles."""
+
+_MIN_DIGITS: Final = 7
+"""Digits of the shortest company number: a KVK number without its leading zero."""
+
+_MAX_LETTERS: Final = 8
+_DATE: Final = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?!\d)")
+_WIDE: Final = 0.5
+"""A header fills at least this share of the cells that the data below it fill; a title fills one or two."""
+
+_BLANK_CELL: Final = rf"^\s*$|{ERROR}"
+"""A cell without information: formulas copied below the last line leave whole lines of errors."""
 
 Formats = dict[str, str | int]
 """Number formats of a column by kind of cell, `n` or `d`: a format code, or the number of a built-in format."""
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A list as a table of texts.
+class TableInfo(msgspec.Struct, kw_only=True):
+    """What is known of a list beside its rows.
 
     Attributes:
         names: Header names in column order; None if the file has no header.
         width: Number of columns.
         header_count: Lines before the data: titles, the header, the `sep=;` line of a spreadsheet.
-        sample: First rows of data, with `fields` as a list of texts.
-        batches: Yields frames for the given column positions, with one row per line after the header, in file order:
-
-            - `line`: the line number, from 1.
-            - `field(position)` for each position: the text, null if empty. A line with more filled fields than the
-              header has a defect, but its first fields are still returned.
-            - `defect`: why the line cannot be split into fields; `BLANK` for a blank line; null if all is well.
-            - `text`: the whole line if it has a defect, or null.
         guesses: One sentence for each guess about the file, with the way to override it.
         unusable: Message and next step for columns that cannot hold numbers, by position.
         delimiter: The delimiter of delimited text; empty for other formats and for a single column.
-        has_kinds: Whether cells have types, as in workbooks and Parquet. Batches then have a column `KINDS` with a
-            letter for each cell of a line: n (number), b (boolean), d (date, time or both), e (error) or s (text, or
-            empty).
         types: Types of Parquet columns as DuckDB spells them, by position, if their text can be cast to them.
         formats: Number formats of XLSX columns by kind of cell, by position.
     """
 
     names: tuple[str, ...] | None
     width: int
-    header_count: int
-    sample: pl.DataFrame
-    batches: Callable[[Sequence[int]], Iterator[pl.DataFrame]]
+    header_count: int = 0
     guesses: tuple[str, ...] = ()
-    unusable: Mapping[int, tuple[str, str]] = member(default_factory=dict)
+    unusable: dict[int, tuple[str, str]] = {}
     delimiter: str = ""
-    has_kinds: bool = False
-    types: Mapping[int, str] = member(default_factory=dict)
-    formats: Mapping[int, Formats] = member(default_factory=dict)
+    types: dict[int, str] = {}
+    formats: dict[int, Formats] = {}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,9 +86,75 @@ class TextTable:
         return unique_names(self.names or ("",) * self.width)
 
 
-def field(position: int) -> str:
-    """Return the name of the batch column for a column position."""
-    return f"field_{position}"
+class Table(TableInfo, kw_only=True):
+    """A list as a table.
+
+    Attributes:
+        sample: The `cells` of the first rows without a defect.
+        rows: Yields frames of `ROWS`, in file order. Given positions of columns, cells of others may be null.
+    """
+
+    sample: pl.Series
+    rows: Callable[[Collection[int] | None], Iterator[pl.DataFrame]]
+
+
+class TooLargeError(CompanyListError):
+    """The file holds more than a setting allows."""
+
+
+class Header(NamedTuple):
+    """The header of a list.
+
+    Attributes:
+        names: The names of the columns; None if there is no header.
+        data: Position of the first row of data among the rows that are not blank.
+        line: The first line of data; blank lines above it count as part of the header, like titles.
+        guesses: A sentence about the position of the header, unless it is the first filled line.
+    """
+
+    names: tuple[str, ...] | None
+    data: int
+    line: int
+    guesses: tuple[str, ...]
+
+
+def too_large(path: Path | str, limit: int, unit: str, setting: str) -> TooLargeError:
+    """Return the error for a file that holds more than a setting allows."""
+    return TooLargeError(
+        f"{path} holds more than {limit:,} {unit}", f"Check that it is a list; if it is, raise {setting}"
+    )
+
+
+def cell(position: int) -> pl.Expr:
+    """Return the text of a column, for frames of `ROWS`; a negative position counts from the end of the line."""
+    return pl.col("cells").list.get(position, null_on_oob=True)
+
+
+def as_rows(
+    lines: Sequence[int],
+    cells: Sequence[Sequence[str | None]],
+    kinds: Sequence[str] | None = None,
+    defects: Sequence[str | None] | None = None,
+    texts: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """Return rows as a frame of `ROWS`; only rows with a defect keep their text."""
+    nothing = [None] * len(cells)
+    columns = {"kinds": kinds, "defect": defects, "text": texts}
+    frame = pl.DataFrame({"line": lines} | {name: values or nothing for name, values in columns.items()})
+    lists = pl.Series("cells", pl.from_arrow(pa.array(cells, pa.large_list(pa.large_string()))))
+    has_defect = pl.col("defect").is_not_null()
+    return frame.with_columns(lists, text=pl.when(has_defect).then("text")).select(list(ROWS)).cast(ROWS)
+
+
+def sample_of(rows: pl.DataFrame) -> pl.Series:
+    """Return `Table.sample` from the first rows."""
+    return rows.filter(pl.col("defect").is_null())["cells"].head(SAMPLE_ROWS)
+
+
+def mark_blank(rows: pl.DataFrame) -> pl.DataFrame:
+    """Mark rows of typed cells as blank if all of them are empty, or errors of a spreadsheet."""
+    is_blank = pl.col("cells").list.eval(pl.element().fill_null("").str.contains(_BLANK_CELL)).list.all()
+    return rows.with_columns(defect=pl.when(is_blank).then(pl.lit(BLANK)), text=pl.lit(None, pl.String))
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -83,14 +165,122 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
         ('naam', 'column_2', 'Naam_2', 'naam_3')
     """
     taken = {name.casefold() for name in names}
-    found: list[str] = []
-    seen: set[str] = set()
+    found: dict[str, str] = {}
     for position, given in enumerate(names, 1):
         base = given or f"column_{position}"
         name, number = base, 1
-        while name.casefold() in seen or (number > 1 and name.casefold() in taken):
+        while name.casefold() in found or (number > 1 and name.casefold() in taken):
             number += 1
             name = f"{base}_{number}"
-        seen.add(name.casefold())
-        found.append(name)
-    return tuple(found)
+        found[name.casefold()] = name
+    return tuple(found.values())
+
+
+def find_header(
+    path: Path, lines: Sequence[int], rows: Sequence[Sequence[str]], options: IntakeSettings, synonyms: Synonyms
+) -> Header:
+    """Find the row that names the columns, among the first rows that are not blank.
+
+    The header is the row with the most known names above the first company number. If no row has a known name, the
+    header is the last row above the data that fills about as many columns as the data.
+
+    Args:
+        path: The file, for messages.
+        lines: Line numbers of the first rows that are not blank.
+        rows: Cells of these rows.
+        options: `header_row`, or `header` (`yes`, `no`, or `auto` to detect).
+        synonyms: Known header names by role.
+
+    Raises:
+        CompanyListError: Line `intake.header_row` is blank or too far down. Correct the setting.
+    """
+    if options.header_row and options.header_row not in lines:
+        raise CompanyListError(
+            f"{path}: line {options.header_row} cannot be the header: it is blank, or below the first "
+            f"{SAMPLE_ROWS:,} lines",
+            "Give the line with the names of the columns: --set intake.header_row=LINE",
+        )
+    if options.header_row:
+        row: int | None = lines.index(options.header_row)
+        data = lines.index(options.header_row) + 1
+    else:
+        row, data = locate_header(rows[:_HEADER_ROWS], options.header, synonyms)
+    names = None if row is None else tuple(name.strip() for name in rows[row])
+    line = lines[data] if data < len(lines) else lines[-1] + 1
+    if data <= 1:
+        return Header(names, data, line, ())
+    if row is None or names is None:
+        guess = f"The data begins on line {line}; if there is a header, use --set intake.header_row=LINE"
+        return Header(names, data, line, (guess,))
+    shown, last = quoted_names([name for name in names if name], 3), lines[data - 1]
+    below = f", and the data begins below line {last}" if last > lines[row] else ""
+    guess = f"The header is on line {lines[row]} ({shown}){below}; to choose another line: --set intake.header_row=LINE"
+    return Header(names, data, line, (guess,))
+
+
+def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms) -> tuple[int | None, int]:
+    """Find the header among the first rows that are not blank.
+
+    Args:
+        rows: Their cells.
+        choice: `yes`, `no`, or `auto` to detect.
+        synonyms: Known header names by role.
+
+    Returns:
+        The position of the header, None if there is none, and the position of the first row of data.
+
+    Example:
+        >>> from firmlake.intake.columns import COMPANY_COLUMNS
+        >>> locate_header([["Customers", ""], ["Naam", "KvK"], ["Fugro", "27120091"]], "auto", COMPANY_COLUMNS)
+        (1, 2)
+        >>> locate_header([["BE 0403.227.515"]], "auto", COMPANY_COLUMNS)
+        (None, 0)
+    """
+    if choice == "no" or not rows:
+        return None, 0
+    data = next((n for n, row in enumerate(rows) if any(map(_is_number, row))), len(rows))
+    known = [count_known(row, synonyms) for row in rows[: max(data, 1)]]
+    if any(known):
+        header = max(range(len(known)), key=lambda n: (known[n], _count_filled(rows[n]), -n))
+        return header, _end_of_header(rows, known, header)
+    found = _above_data(rows)
+    return (0, 1) if found == (None, 0) and choice == "yes" else found
+
+
+def count_known(row: Sequence[str], synonyms: Synonyms) -> int:
+    """Count the cells that are known header names."""
+    return sum(role_of(name, synonyms) is not None for name in row if name)
+
+
+def _above_data(rows: Sequence[Sequence[str]]) -> tuple[int | None, int]:
+    """Find the header by the rows below it, if no name is known."""
+    data = next((n for n, row in enumerate(rows) if any(_is_number(text) or is_country(text) for text in row)), None)
+    if data == 0:
+        return None, 0
+    width = max(map(_count_filled, rows)) if data is None else _count_filled(rows[data])
+    wide = [n for n, row in enumerate(rows[:data]) if _count_filled(row) >= width * _WIDE]
+    if not wide:
+        return None, data or 0
+    header = wide[0] if data is None else wide[-1]
+    return header, header + 1
+
+
+def _end_of_header(rows: Sequence[Sequence[str]], known: Sequence[int], header: int) -> int:
+    """Return the first row of data below a header, skipping a second header in another language."""
+    below = header + 1
+    for number, names in zip(known[below:], rows[below:], strict=False):
+        if not number or number * 2 < known[header] or any(map(is_country, names)):
+            break
+        below += 1
+    return below
+
+
+def _count_filled(row: Sequence[str]) -> int:
+    return sum(bool(text.strip()) for text in row)
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a cell looks like a company number: enough digits, few letters, not a date."""
+    if sum(map(str.isdigit, text)) < _MIN_DIGITS or _DATE.search(text):
+        return False
+    return sum(map(str.isalpha, text)) <= _MAX_LETTERS

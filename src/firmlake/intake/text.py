@@ -1,4 +1,4 @@
-"""Read text files of any encoding and compression as lines, and delimited text (CSV, TSV) as a table.
+"""Read text files of any encoding and compression as a table: delimited text (CSV, TSV), and NDJSON.
 
 Quotation marks are read as the standard library's `csv` reads them. A mark that stays open would swallow the lines
 below it: such a line is refused, and the lines below it are read again.
@@ -13,23 +13,24 @@ import io
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, islice, takewhile, zip_longest
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from shlex import quote
+from typing import BinaryIO, Final, NamedTuple, TypeVar, cast
 
+import msgspec
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
-from firmlake.intake.detect import GZIP, too_large
-from firmlake.intake.header import describe_header, find_header, first_data_line, known_names
-from firmlake.intake.table import BLANK, SAMPLE_ROWS, TAIL, TextTable, field
+from firmlake.intake.table import BLANK, SAMPLE_ROWS, Header, Table, as_rows, count_known, find_header, too_large
 
-MAX_RECORD_CHARACTERS: Final = 64 * 2**20
+GZIP: Final = b"\x1f\x8b"
+_MAX_RECORD_CHARACTERS: Final = 64 * 2**20
 """Longest line, or quoted field of several lines, that is read."""
 
 _MAX_RECORD_LINES: Final = 1_000
@@ -53,6 +54,7 @@ _MIN_SAME_WIDTH: Final = 0.5
 _SEPARATOR_LINE: Final = re.compile(r"sep=(.)", re.IGNORECASE)
 """First line by which spreadsheets declare the delimiter."""
 
+_NO_OBJECT: Final = "not a JSON object: write one object on each line"
 _OPEN_MARK: Final = "a quotation mark on this line is not closed: close or remove it"
 _SURPLUS: Final = "number of fields: {} instead of {}; quote fields that hold the delimiter"
 _WRAPPED: Final = (
@@ -62,6 +64,10 @@ _WRAPPED: Final = (
 """What a spreadsheet makes of some lines of a CSV file that it opened with another delimiter and saved again."""
 
 
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_Item = TypeVar("_Item")
+
+
 class TextFile(NamedTuple):
     """A text file and how to read it.
 
@@ -69,61 +75,83 @@ class TextFile(NamedTuple):
         path: The file.
         encoding: Its encoding.
         max_lines: Most lines; a longer file is refused.
-        max_bytes: Most bytes after decompression; a larger file is refused.
+        max_megabytes: Most millions of characters after decompression; a larger file is refused.
     """
 
     path: Path
     encoding: str
     max_lines: int
-    max_bytes: int
+    max_megabytes: int
 
 
 class _Record(NamedTuple):
-    """The fields of one record, its raw lines as one text, the number of its first line, and a flaw or None."""
+    """The fields of one record, its raw lines as one text, and the number of its first line."""
 
     line: int
     fields: list[str]
     text: str
-    flaw: str | None = None
+    has_open_mark: bool = False
 
 
 class _Layout(NamedTuple):
-    """How to read the lines of a file; `start` is the first line to read."""
+    """How to read the lines of a file; `start` is the first line with data."""
 
     file: TextFile
     delimiter: str
-    start: int = 1
-    width: int = 0
+    start: int
+    width: int
 
 
-def open_text(path: Path, options: IntakeSettings) -> TextFile:
-    """Detect the encoding of a text file: byte order mark, then `intake.encoding`, then UTF-8 if valid, then cp1252.
+class _Lines:
+    """Lines that can be pushed back to be read again."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._source, self._again = iter(lines), deque[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self._again.popleft() if self._again else next(self._source)
+
+    def push(self, lines: Sequence[str]) -> None:
+        self._again.extendleft(reversed(lines))
+
+
+def open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+    """Open a text file as a table: NDJSON if it begins with `{`, else delimited text.
+
+    Its encoding is that of its byte order mark, else `intake.encoding`, else UTF-8 if it is valid, else cp1252.
 
     Raises:
-        CompanyListError: The encoding is unknown, or the file is binary. Name the encoding or another file.
+        CompanyListError: The encoding is unknown; the file is binary, HTML, a JSON array or blank; or, now or while its
+            rows are read, it is truncated, damaged, in another encoding or larger than the settings allow.
     """
-    file = TextFile(path, "", options.max_rows, options.max_inflated_megabytes * 2**20)
-    return file._replace(encoding=_find_encoding(file, options.encoding))
-
-
-def beginning(file: TextFile) -> str:
-    """Return the first two characters other than white space, which reveal the kind of text.
-
-    Raises:
-        CompanyListError: The file has only blank lines.
-    """
-    for block in _blocks(file):
-        if start := block.lstrip()[:_SAMPLE_BYTES]:
-            return "".join(start.split())[:2]
-    raise CompanyListError(f"{file.path} is empty: it has only blank lines", "Export the list again")
+    file = TextFile(path, "", options.max_rows, options.max_inflated_megabytes)
+    file = file._replace(encoding=_find_encoding(file, options.encoding))
+    start = next(("".join(block.split())[:2] for block in _blocks(file) if block.strip()), "")
+    if not start:
+        raise _blank(path)
+    if start.startswith("{"):
+        return _open_ndjson(file, options)
+    if start.startswith("<"):
+        raise CompanyListError(
+            f"{path} is an HTML or XML document, whatever its name says",
+            "Open it in a spreadsheet program and save it as XLSX",
+        )
+    if start in {"[{", "[]"}:
+        raise CompanyListError(
+            f"{path} is a JSON array",
+            f"Write one object on each line (NDJSON): jq -c '.[]' {quote(str(path))} > list.ndjson",
+        )
+    return _open_delimited(file, options, synonyms)
 
 
 def read_lines(file: TextFile) -> Iterator[str]:
     """Yield the lines of a text file with a line feed at the end; LF, CR LF and CR end a line, and the last need not.
 
     Raises:
-        CompanyListError: The file is truncated, damaged, in another encoding or larger than the settings allow, or a
-            line is too long.
+        CompanyListError: The file cannot be read, has more lines than the settings allow, or a line is too long.
     """
     count, begun = 0, ""
     for block in chain(_blocks(file), [None]):
@@ -134,72 +162,135 @@ def read_lines(file: TextFile) -> Iterator[str]:
         begun = rest
         if count > file.max_lines:
             raise too_large(file.path, file.max_lines, "lines", "intake.max_rows")
-        if len(begun) > MAX_RECORD_CHARACTERS:
+        if len(begun) > _MAX_RECORD_CHARACTERS:
             raise CompanyListError(
-                f"{file.path}: line {count + 1} has more than {MAX_RECORD_CHARACTERS:,} characters",
+                f"{file.path}: line {count + 1} has more than {_MAX_RECORD_CHARACTERS:,} characters",
                 "Check that this file is a list",
             )
 
 
-def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
-    """Open delimited text.
+def _open_ndjson(file: TextFile, options: IntakeSettings) -> Table:
+    """Open NDJSON; the columns are the keys of the first objects."""
+    path, keys = file.path, dict[str, None]()
+    objects = [_read_object(line) or {} for line in islice(read_lines(file), SAMPLE_ROWS)]
+    for each in objects:
+        keys.update(dict.fromkeys(each))
+        if len(keys) > options.max_columns:
+            raise too_large(path, options.max_columns, "columns", "intake.max_columns")
+    if not keys:
+        raise CompanyListError(
+            f"{path} looks like JSON, but none of its first lines is an object",
+            "Write one object on each line (NDJSON)",
+        )
+    sample = pl.Series([[each.get(key) for key in keys] for each in objects], dtype=pl.List(pl.String))
+    rows = partial(_ndjson_rows, file, tuple(keys))
+    return Table(names=tuple(keys), width=len(keys), sample=sample, rows=rows)
 
-    Raises:
-        CompanyListError: The file has only blank lines.
-    """
-    path = file.path
-    if len(options.delimiter) > 1 or options.delimiter in _NO_DELIMITERS:
-        raise CompanyListError(f"{options.delimiter!r} cannot be the delimiter of {path}", "Use one of , ; | or a tab")
-    sample = list(islice(read_lines(file), SAMPLE_ROWS))
-    separator = _SEPARATOR_LINE.fullmatch(sample[0].strip())
-    found = separator[1] if separator else _find_delimiter(path, sample, options, synonyms)
-    layout = _Layout(file, options.delimiter or found, start=2 if separator else 1)
-    records = list(islice((record for record in _read_records(layout) if not _is_blank(record.fields)), SAMPLE_ROWS))
-    if not records:
-        raise CompanyListError(f"{path} is empty: it has only blank lines", "Export the list again")
-    lines, rows = [record.line for record in records], [record.fields for record in records]
-    header = find_header(path, lines, rows, options, synonyms)
-    names, data = None if header.row is None else rows[header.row], rows[header.data :]
-    guesses = describe_header(header, lines, names)
+
+def _ndjson_rows(
+    file: TextFile, keys: Sequence[str], _positions: Collection[int] | None = None
+) -> Iterator[pl.DataFrame]:
+    count = 0
+    last: tuple[str, str | None] = "}", None
+    for lines in _batches(read_lines(file), len):
+        texts = [line.removesuffix("\n") for line in lines]
+        objects = [_read_object(text) for text in texts]
+        defects = [
+            BLANK if not text.strip() else _NO_OBJECT if found is None else None
+            for text, found in zip(texts, objects, strict=True)
+        ]
+        cells = [[found.get(key) for key in keys] if found else [] for found in objects]
+        yield as_rows(range(count + 1, count + len(texts) + 1), cells, defects=defects, texts=texts)
+        count += len(texts)
+        last = next((pair for pair in zip(texts[::-1], defects[::-1], strict=True) if pair[1] != BLANK), last)
+    if last[1] == _NO_OBJECT and not last[0].rstrip().endswith("}"):
+        raise CompanyListError(f"{file.path} is truncated: its last line is incomplete", "Copy or export it again")
+
+
+def _read_object(line: str) -> dict[str, str | None] | None:
+    """Return the values of an object by key: text as it is, null as None, anything else as written; None if none."""
+    try:
+        return {key: _as_text(value) for key, value in _members.decode(line).items()}
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def _as_text(value: msgspec.Raw) -> str | None:
+    written = bytes(value).strip()
+    if written == b"null":
+        return None
+    return msgspec.json.decode(written, type=str) if written.startswith(b'"') else written.decode()
+
+
+def _open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) -> Table:
+    path, wanted = file.path, options.delimiter
+    if len(wanted) > 1 or wanted in _NO_DELIMITERS:
+        raise CompanyListError(f"{wanted!r} cannot be the delimiter of {path}", "Use one of , ; | or a tab")
+    lines = _sample_lines(file)
+    separator = _SEPARATOR_LINE.fullmatch(lines[0].strip())
+    if separator:
+        wanted, lines[0] = wanted or separator[1], "\n"
+    delimiter = wanted or _find_delimiter(path, lines, options, synonyms)
+    records = list(_split_records(lines, delimiter))
+    filled = [record for record in records if not _is_blank(record.fields)]
+    if not filled:
+        raise _blank(path)
+    header = _header_of(path, filled, options, synonyms)
+    names, guesses = header.names, header.guesses
+    data = [record.fields for record in filled[header.data :] if not record.has_open_mark]
     if names is not None and (surplus := _surplus_name(names, data)) is not None:
         names = names[:surplus] + names[surplus + 1 :]
         guesses += (f"The header has a separator too many: the empty name at position {surplus + 1} is left out",)
-    width = _usual_width(data or rows) if names is None else len(names)
-    layout = layout._replace(start=first_data_line(header, lines), width=width)
-    fitting = [row for row in data if len(row) <= width] or [row[:width] for row in data]
-    return TextTable(
-        None if names is None else tuple(name.strip() for name in names),
-        width,
-        _count_above(layout),
-        pl.DataFrame({"fields": fitting}, schema={"fields": pl.List(pl.String)}),
-        partial(_batches, layout),
-        guesses,
-        delimiter=layout.delimiter.replace(_NO_DELIMITER, ""),
+    width = _usual_width(data or [record.fields for record in filled]) if names is None else len(names)
+    fitting = [fields for fields in data if len(fields) <= width] or [fields[:width] for fields in data]
+    return Table(
+        names=names,
+        width=width,
+        header_count=sum(record.line < header.line for record in records),
+        sample=pl.Series(fitting, dtype=pl.List(pl.String)),
+        rows=partial(_delimited_rows, _Layout(file, delimiter, header.line, width)),
+        guesses=guesses,
+        delimiter=delimiter.replace(_NO_DELIMITER, ""),
     )
 
 
-def _find_delimiter(path: Path, sample: Sequence[str], options: IntakeSettings, synonyms: Synonyms) -> str:
+def _sample_lines(file: TextFile) -> list[str]:
+    """Return the first lines, blank ones included, until there are enough others."""
+    lines, count = [], 0
+    for line in read_lines(file):
+        lines.append(line)
+        count += not line.isspace()
+        if count == SAMPLE_ROWS:
+            break
+    return lines
+
+
+def _find_delimiter(path: Path, lines: Sequence[str], options: IntakeSettings, synonyms: Synonyms) -> str:
     """Return the delimiter that yields known header names or, failing that, the same number of fields on most lines."""
     best, best_rank = _NO_DELIMITER, (0, _MIN_SAME_WIDTH, 1)
     for delimiter in _DELIMITERS:
-        records = [record for record in _split_records(sample, delimiter) if not _is_blank(record.fields)]
+        records = [record for record in _split_records(lines, delimiter) if not _is_blank(record.fields)]
         if not records:
             continue
-        rows = [record.fields for record in records]
-        header = find_header(path, [record.line for record in records], rows, options, synonyms)
-        first = rows[min(header.data, len(rows) - 1) if header.row is None else header.row]
+        header = _header_of(path, records, options, synonyms)
+        first = header.names or records[min(header.data, len(records) - 1)].fields
         if len(first) > 1:
-            same_width = sum(len(row) == len(first) for row in rows) / len(rows)
-            rank = int(known_names(first, synonyms) > 0), same_width, len(first)
+            same_width = sum(len(record.fields) == len(first) for record in records) / len(records)
+            rank = int(count_known(first, synonyms) > 0), same_width, len(first)
             best, best_rank = max((best, best_rank), (delimiter, rank), key=lambda pair: pair[1])
     return best
+
+
+def _header_of(path: Path, records: Sequence[_Record], options: IntakeSettings, synonyms: Synonyms) -> Header:
+    lines, rows = [record.line for record in records], [record.fields for record in records]
+    return find_header(path, lines, rows, options, synonyms)
 
 
 def _surplus_name(names: Sequence[str], data: Sequence[Sequence[str]]) -> int | None:
     """Return the position of an empty name without which the header fits the data, whose lines fill that column."""
     if not data or len(names) != _usual_width(data) + 1:
         return None
-    empty = [position for position, name in enumerate(names[:-1]) if not name.strip()]
+    empty = [position for position, name in enumerate(names[:-1]) if not name]
     if len(empty) != 1 or not any(row[empty[0]].strip() for row in data if len(row) > empty[0]):
         return None
     return empty[0]
@@ -210,126 +301,100 @@ def _usual_width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _is_blank(fields: Iterable[str]) -> bool:
-    return not any(cell.strip() for cell in fields)
+    return not "".join(fields).strip()
 
 
-def _count_above(layout: _Layout) -> int:
-    """Count the records above the data."""
-    records = _read_records(layout._replace(start=1))
-    return sum(1 for _ in takewhile(lambda record: record.line < layout.start, records))
+def _split_records(source: Iterable[str], delimiter: str) -> Iterator[_Record]:
+    """Split lines into records. A line whose quotation mark stays open is a record of its own."""
+    csv.field_size_limit(2 * _MAX_RECORD_CHARACTERS)  # global, and 128 KiB by default
+    lines, number = _Lines(source), 1
+    for line in lines:
+        raw = [line]
+        if '"' not in line:
+            yield _Record(number, line.removesuffix("\n").split(delimiter), line)
+        elif (fields := _read_quoted(raw, lines, delimiter)) is not None:
+            yield _Record(number, fields, "".join(raw))
+        else:
+            lines.push(raw[1:])
+            raw, first = [line], line.removesuffix("\n")
+            yield _Record(number, [text.strip('"') for text in first.split(delimiter)], line, has_open_mark=True)
+        number += len(raw)
 
 
-def _read_records(layout: _Layout) -> Iterator[_Record]:
-    """Yield the records of a file from its line `start`."""
-    records = _split_records(read_lines(layout.file), layout.delimiter)
-    return (record for record in records if record.line >= layout.start)
+def _read_quoted(raw: list[str], lines: Iterator[str], delimiter: str) -> list[str] | None:
+    """Return the fields of a record with quotation marks, and append its other lines; None if a mark stays open.
 
-
-def _split_records(lines: Iterable[str], delimiter: str) -> Iterator[_Record]:
-    """Split lines into records. A line whose quotation mark stays open is a record of its own, with a flaw."""
-    source, again = iter(lines), deque[str]()
-    raw: list[str] = []
+    A mark that was left open may also end at the next one, in the middle of a field. On one line this is harmless
+    (`"Kroon" BV`).
+    """
     is_cut = False
 
     def feed() -> Iterator[str]:
         nonlocal is_cut
-        while len(raw) < _MAX_RECORD_LINES and sum(map(len, raw)) <= MAX_RECORD_CHARACTERS:
-            line = again.popleft() if again else next(source, None)
-            if line is None:
-                break
+        yield raw[0]
+        size = len(raw[0])
+        for line in islice(lines, _MAX_RECORD_LINES - 1):
             raw.append(line)
+            size += len(line)
             yield line
+            if size > _MAX_RECORD_CHARACTERS:
+                break
         is_cut = True  # a record that is not complete now is an open one
 
-    csv.field_size_limit(2 * MAX_RECORD_CHARACTERS)  # global, and 128 KiB by default
-    number = 1
-    while (line := again.popleft() if again else next(source, None)) is not None:
-        again.appendleft(line)
-        is_cut = False
-        for fields in csv.reader(feed(), delimiter=delimiter):
-            if is_cut or (len(raw) > 1 and _swallows(raw, delimiter)):
-                first = raw[0].removesuffix("\n")
-                yield _Record(number, [cell.strip('"') for cell in first.split(delimiter)], first, _OPEN_MARK)
-                again.extendleft(reversed(raw[1:]))
-                number += 1
-            else:
-                yield _Record(number, fields or [""], "".join(raw))
-                number += len(raw)
-            raw.clear()
+    fields = next(csv.reader(feed(), delimiter=delimiter))
+    if is_cut:
+        return None
+    if len(raw) > 1:
+        try:
+            deque(csv.reader(raw, delimiter=delimiter, strict=True), maxlen=0)
+        except csv.Error:
+            return None
+    return fields
 
 
-def _swallows(raw: Sequence[str], delimiter: str) -> bool:
-    """Tell whether a mark that was left open joined these lines: then a quoted field does not end at its closing mark.
-
-    On one line this is harmless (`"Kroon" BV`).
-    """
-    try:
-        deque(csv.reader(raw, delimiter=delimiter, strict=True), maxlen=0)
-    except csv.Error:
-        return True
-    return False
-
-
-def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    """Yield all lines after the header with the fields at these positions; see `firmlake.intake.table.TextTable`."""
-    records = _read_records(layout)
-    while batch := _take(records):
-        yield _as_frame(batch, layout, positions)
+def _delimited_rows(layout: _Layout, _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
+    records = _split_records(read_lines(layout.file), layout.delimiter)
+    data = (record for record in records if record.line >= layout.start)
+    for batch in _batches(data, lambda record: len(record.text)):
+        yield as_rows(
+            [record.line for record in batch],
+            [record.fields for record in batch],
+            defects=[_find_defect(record, layout) for record in batch],
+            texts=[record.text.removesuffix("\n") for record in batch],
+        )
 
 
-def _take(records: Iterator[_Record]) -> list[_Record]:
-    """Take records until they hold `_BATCH_CHARACTERS`."""
-    taken, size = [], 0
-    for record in records:
-        taken.append(record)
-        size += len(record.text)
-        if size > _BATCH_CHARACTERS:
-            break
-    return taken
-
-
-def _as_frame(records: Sequence[_Record], layout: _Layout, positions: Sequence[int]) -> pl.DataFrame:
-    columns = list(islice(zip_longest(*(record.fields for record in records)), layout.width))
-    missing = [None] * len(records)
-    flaws = [_flaw(record, layout) for record in records]
-    tails = [record.fields[-layout.width :] if _has_surplus(record, layout) else None for record in records]
-    texts = [record.text.removesuffix("\n") if flaw else None for record, flaw in zip(records, flaws, strict=True)]
-    return pl.DataFrame(
-        {
-            "line": [record.line for record in records],
-            "defect": flaws,
-            "text": texts,
-            TAIL: tails,
-            **{field(n): columns[n] if n < len(columns) else missing for n in positions},
-        },
-        schema={
-            "line": pl.Int64,
-            "defect": pl.String,
-            "text": pl.String,
-            TAIL: pl.List(pl.String),
-            **{field(n): pl.String for n in positions},
-        },
-    )
-
-
-def _has_surplus(record: _Record, layout: _Layout) -> bool:
-    return len(record.fields) > layout.width and not (record.flaw or _is_blank(record.fields[layout.width :]))
-
-
-def _flaw(record: _Record, layout: _Layout) -> str | None:
+def _find_defect(record: _Record, layout: _Layout) -> str | None:
     """Return why the fields of a record are not those of its columns; None if they are."""
-    width = len(record.fields)
-    if record.flaw:
-        return record.flaw
-    if _is_blank(record.fields):
+    fields, width = record.fields, layout.width
+    if record.has_open_mark:
+        return _OPEN_MARK
+    if _is_blank(fields):
         return BLANK
-    if _has_surplus(record, layout):
-        return _SURPLUS.format(width, layout.width)
-    if width == 1 < layout.width and layout.delimiter in record.fields[0]:
-        inner = next(csv.reader([record.fields[0]], delimiter=layout.delimiter))
-        if len(inner) == layout.width:
-            return _WRAPPED.format(layout.width)
+    if not _is_blank(fields[width:]):
+        return _SURPLUS.format(len(fields), width)
+    if len(fields) == 1 < width and layout.delimiter in fields[0]:
+        inner = next(csv.reader(fields, delimiter=layout.delimiter))
+        if len(inner) == width:
+            return _WRAPPED.format(width)
     return None
+
+
+def _batches(items: Iterable[_Item], size_of: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+    """Yield items until they hold `_BATCH_CHARACTERS`, again and again."""
+    taken, size = list[_Item](), 0
+    for item in items:
+        taken.append(item)
+        size += size_of(item)
+        if size > _BATCH_CHARACTERS:
+            yield taken
+            taken, size = [], 0
+    if taken:
+        yield taken
+
+
+def _blank(path: Path) -> CompanyListError:
+    return CompanyListError(f"{path} is empty: it has only blank lines", "Export the list again")
 
 
 def _find_encoding(file: TextFile, wanted: str) -> str:
@@ -351,11 +416,26 @@ def _find_encoding(file: TextFile, wanted: str) -> str:
     return encoding
 
 
+def _is_utf8(file: TextFile) -> bool:
+    try:
+        deque(_blocks(file._replace(encoding="utf-8")), maxlen=0)
+    except CompanyListError as error:
+        if isinstance(error.__cause__, UnicodeError):
+            return False
+        raise
+    return True
+
+
 def _blocks(file: TextFile) -> Iterator[str]:
     errors = "replace" if file.encoding == _FALLBACK else "strict"  # five bytes are undefined in Windows-1252
+    count = 0
     try:
         with _open(file) as raw, io.TextIOWrapper(raw, file.encoding, errors) as stream:
+            is_compressed = isinstance(raw, gzip.GzipFile)
             while block := stream.read(_BLOCK_CHARACTERS):
+                count += len(block)
+                if is_compressed and count > file.max_megabytes << 20:
+                    raise too_large(file.path, file.max_megabytes, "MB", "intake.max_inflated_megabytes")
                 yield block
     except UnicodeError as error:
         raise CompanyListError(
@@ -364,53 +444,17 @@ def _blocks(file: TextFile) -> Iterator[str]:
         ) from error
 
 
-def _is_utf8(file: TextFile) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with _open(file) as stream:
-        try:
-            while block := stream.read(_BLOCK_CHARACTERS):
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
-
-
 @contextmanager
 def _open(file: TextFile) -> Iterator[BinaryIO]:
     """Open a file that may be compressed, converting errors of reading and decompression."""
     path = file.path
     try:
         with path.open("rb") as raw:
-            if raw.peek(len(GZIP)).startswith(GZIP):
-                inflated = _Bounded(gzip.GzipFile(fileobj=raw), file)
-                yield cast(BinaryIO, io.BufferedReader(inflated, _SAMPLE_BYTES))
-            else:
-                yield raw
+            is_compressed = raw.peek(len(GZIP)).startswith(GZIP)
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if is_compressed else raw
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise CompanyListError(f"{path} is a truncated or damaged gzip file", "Copy or export it again") from error
     except OSError as error:
         raise CompanyListError(
             f"{path} cannot be read: {error.strerror}", "Check the path and its permissions"
         ) from error
-
-
-class _Bounded(io.RawIOBase):
-    """Decompressed bytes, limited because a small file may inflate to any size."""
-
-    def __init__(self, stream: gzip.GzipFile, file: TextFile) -> None:
-        self._stream = stream
-        self._file = file
-        self._count = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read some bytes and count them."""
-        count = self._stream.readinto(buffer)
-        self._count += count
-        if self._count > self._file.max_bytes:
-            raise too_large(self._file.path, self._file.max_bytes >> 20, "MB", "intake.max_inflated_megabytes")
-        return count

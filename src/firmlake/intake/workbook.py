@@ -8,14 +8,12 @@ import shlex
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import partial
-from itertools import takewhile, zip_longest
+from functools import cache, partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,28 +23,12 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import UndecidedError, choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
-from firmlake.intake.detect import too_large
-from firmlake.intake.header import describe_header, find_header, first_data_line
-from firmlake.intake.table import BATCH_ROWS, BLANK, KINDS, SAMPLE_ROWS, Formats, TextTable, field
-from firmlake.intake.words import ERROR
+from firmlake.intake.table import SAMPLE_ROWS, Formats, Table, as_rows, cell, find_header, mark_blank, too_large
 
-_BLANK: Final = rf"^\s*$|{ERROR}"
-"""A cell without information: formulas copied below the last line leave whole lines of errors."""
-
-_COMPUTE: Final = "Open the list in a spreadsheet program, save it, and start again"
-
-
-class _Reading(NamedTuple):
-    """How to read the worksheets of one workbook."""
-
-    path: Path
-    options: IntakeSettings
-    synonyms: Synonyms
-
-
-HEAD_ROWS: Final = SAMPLE_ROWS + 100
+_HEAD_ROWS: Final = SAMPLE_ROWS + 100
 """Rows that show whether a sheet is the list."""
 
+_BATCH_ROWS: Final = 100_000
 _CHUNK_CELLS: Final = 1_000_000
 _MAX_DIGITS: Final = 15
 _SMALLEST_PLAIN: Final = Decimal("1E-9")
@@ -55,17 +37,25 @@ _SMALLEST_PLAIN: Final = Decimal("1E-9")
 _ESCAPED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
 """A character that XML cannot hold, as XLSX writes it."""
 
+_LONG_TIME: Final = re.compile(r"PT(\d+)H(\d+)M(\d+)(?:[.,]\d+)?S")
+"""A time of OpenDocument of 24 hours or more, as calamine gives it."""
+
 _STRICT: Final = b"purl.oclc.org/ooxml/spreadsheetml"
 _DAY: Final = timedelta(days=1)
 _FIRST_OWN_FORMAT: Final = 164
 """The first number of a format that is not built in."""
+
+_MAYBE_FORMULA: Final = "?"
+"""The kind of a cell that holds no value, but may hold a formula."""
+
+_COMPUTE: Final = "Open the list in a spreadsheet program, save it, and start again"
 
 
 class SheetDamagedError(Exception):
     """The workbook cannot be read."""
 
 
-class SheetTooLargeError(Exception):
+class _SheetTooLargeError(Exception):
     """The sheet has more cells, or more text, than may be read."""
 
 
@@ -76,78 +66,157 @@ class Limits(NamedTuple):
     characters: int
 
 
-class Sheet(NamedTuple):
-    """The cells of one worksheet.
+class Cell(NamedTuple):
+    """A cell of a worksheet: its position in the row, its text, the letter of its kind, and its number format."""
+
+    position: int
+    text: str
+    kind: str
+    format: str | int = 0
+
+
+class Sheet:
+    """One worksheet, whose rows are read as far as they are asked for.
 
     Attributes:
-        cells: Its cells as text, from its first row and from its first column with content.
-        kinds: The kinds of the cells of each row; see `TextTable.has_kinds`.
-        is_whole: Whether these are all rows.
-        formats: Most frequent number formats in the first rows, by position; see `TextTable.formats`. XLSX alone.
-        blanks: Row, from 1, and position of cells in the first rows that hold no value, but may hold a formula.
-        find_formulas: Returns those of `blanks` that are formulas.
+        name: Its name.
+        is_visible: Whether people see it.
+        is_whole: Whether all its rows were read.
     """
 
-    cells: pl.DataFrame
-    kinds: pl.Series
-    is_whole: bool
-    formats: Mapping[int, Formats] = {}
-    find_formulas: Callable[[], set[tuple[int, int]]] = set
+    def __init__(
+        self,
+        name: str,
+        rows: Iterator[tuple[int, Sequence[Cell]]],
+        *,
+        is_visible: bool,
+        find_formulas: Callable[[int], set[tuple[int, int]]] = lambda _: set(),
+    ) -> None:
+        """Begin to read.
+
+        Args:
+            name: Its name.
+            rows: Yields rows that are not empty: number from 1, and cells that are not empty.
+            is_visible: Whether people see it.
+            find_formulas: Returns row and position of the formulas down to a row.
+        """
+        self.name, self.is_visible, self.is_whole = name, is_visible, False
+        self._rows, self._find_formulas = rows, find_formulas
+        self._chunks, self._texts, self._kinds = list[pl.DataFrame](), list[list[str | None]](), list[str]()
+        self._height = self._width = self._size = 0
+        self._first = 2**20
+        self._blanks, self._formats = set[tuple[int, int]](), Counter[tuple[int, str, str | int]]()
+
+    def read(self, limits: Limits, max_rows: int | None = None) -> None:
+        """Read on to this row, or to the end.
+
+        Raises:
+            _SheetTooLargeError: There are more cells, or more text.
+            SheetDamagedError: The workbook cannot be read.
+        """
+        if max_rows is not None and self._height >= max_rows:
+            return
+        for row, cells in self._rows:
+            self._add(row, cells)
+            if self._height * self._width > limits.cells or self._size > limits.characters:
+                raise _SheetTooLargeError(self.name)
+            if max_rows is not None and row >= max_rows:
+                return
+        self.is_whole = True
+
+    def rows(self) -> tuple[pl.DataFrame, int]:
+        """Return the rows read so far, from the first column with content, and the number of columns."""
+        self._flush()
+        first = min(self._first, self._width)
+        width = self._width - first
+        rows = pl.concat(self._chunks)
+        kinds = pl.col("kinds").str.slice(first).str.pad_end(width, "s")
+        return mark_blank(rows.with_columns(kinds, cells=pl.col("cells").list.slice(first))), width
+
+    def formats(self) -> dict[int, Formats]:
+        """Return the most frequent number formats of the first rows, by position; see `TableInfo.formats`."""
+        common: dict[int, Formats] = {}
+        for (position, kind, code), _ in self._formats.most_common():
+            common.setdefault(position - self._first, {}).setdefault(kind, code)
+        own = {n: {kind: code for kind, code in each.items() if code not in (0, "")} for n, each in common.items()}
+        return {n: each for n, each in sorted(own.items()) if each}
+
+    def formulas(self) -> set[tuple[int, int]]:
+        """Return row and position of cells in the first rows that hold a formula without its value."""
+        if not self._blanks:
+            return set()
+        found = self._find_formulas(max(row for row, _ in self._blanks))
+        return {(row, n - self._first) for row, n in found & self._blanks}
+
+    def _add(self, row: int, cells: Sequence[Cell]) -> None:
+        filled = [each for each in cells if each.kind != _MAYBE_FORMULA]
+        if row <= SAMPLE_ROWS:
+            self._blanks |= {(row, each.position) for each in cells if each.kind == _MAYBE_FORMULA}
+            self._formats.update((each.position, each.kind, each.format) for each in filled if each.kind in "nd")
+        if not filled or row <= self._height:  # a row that comes again is none
+            return
+        missing, width = row - self._height - 1, max(each.position for each in filled) + 1
+        texts: list[str | None] = [None] * width
+        kinds = ["s"] * width
+        for position, text, kind, _ in filled:
+            texts[position], kinds[position] = text, kind
+            self._size += len(text)
+        self._first = min(self._first, *(each.position for each in filled))
+        self._height, self._width = row, max(self._width, width)
+        self._texts += [*[[]] * missing, texts]
+        self._kinds += [*[""] * missing, "".join(kinds)]
+        if len(self._texts) * self._width > _CHUNK_CELLS:
+            self._flush()
+
+    def _flush(self) -> None:
+        start = sum(chunk.height for chunk in self._chunks) + 1
+        if self._texts or not self._chunks:
+            lines = range(start, start + len(self._texts))
+            self._chunks.append(as_rows(lines, self._texts, self._kinds))
+            self._texts, self._kinds = [], []
 
 
-class Entry(NamedTuple):
-    """One worksheet of a workbook; `load` reads at most that many rows, or all if it is None."""
+class _Reading(NamedTuple):
+    """How to read the worksheets of one workbook."""
 
-    name: str
-    is_visible: bool
-    load: Callable[[int | None], Sheet]
-
-
-_MOMENT: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2}.*))?$"
-_DAY_ZERO: Final = r"^1899-12-3[01] "
-"""The day that a time without a date has in a spreadsheet."""
-
-_TYPED: Final = rf"{_MOMENT}|^(-?[0-9][0-9.]*(E[+-]?[0-9]+)?|true|false)$"
-"""Matches every number, truth value and date, and some texts."""
-
-_ERROR: Final = re.compile(r"Error\((\w+)\)")
-_ERRORS: Final = {
-    "Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
-    "Value": "#VALUE!",
-}  # fmt: skip
-"""Errors of cells: the name that calamine gives them, and the text that spreadsheets show."""
-
-_DURATION: Final = re.compile(r'DurationIso\("(?:PT(\d+)H(\d+)M(\d+)(?:[.,]\d+)?S|(.+))"\)')
-"""A time of OpenDocument."""
+    path: Path
+    options: IntakeSettings
+    synonyms: Synonyms
+    limits: Limits
 
 
 def open_workbook(
-    path: Path, options: IntakeSettings, synonyms: Synonyms, list_sheets: Callable[[], Sequence[Entry]]
-) -> TextTable:
+    path: Path,
+    options: IntakeSettings,
+    synonyms: Synonyms,
+    list_sheets: Callable[[Path], Sequence[Sheet]],
+    limits: Limits,
+) -> Table:
     """Open one worksheet; rows keep their numbers.
 
     Args:
         path: The workbook.
         options: `sheet` names the sheet; if empty, the first with company numbers is taken.
         synonyms: Known header names by role.
-        list_sheets: Lists the worksheets.
+        list_sheets: Lists the worksheets: `list_xlsx` or `list_others`.
+        limits: How large a sheet may be.
 
     Raises:
         CompanyListError: The workbook is damaged or too large, has no such sheet, or the sheet is empty.
     """
     try:
-        return _choose(_Reading(path, options, synonyms), list_sheets())
+        return _choose(_Reading(path, options, synonyms, limits), list_sheets(path))
     except SheetDamagedError as error:
         if "is password protected" in str(error):
             raise CompanyListError(f"{path} is protected with a password", "Save it without a password") from error
         raise CompanyListError(
             f"{path} cannot be read as a workbook", "Open it in a spreadsheet and save it again as XLSX"
         ) from error
-    except SheetTooLargeError as error:
+    except _SheetTooLargeError as error:
         raise too_large(path, options.max_cells, "cells", "intake.max_cells") from error
 
 
-def list_xlsx(path: Path, limits: Limits) -> list[Entry]:
+def list_xlsx(path: Path) -> list[Sheet]:
     """List the worksheets of an XLSX file, and read each as a stream, because its dimensions cannot be trusted.
 
     Raises:
@@ -163,8 +232,38 @@ def list_xlsx(path: Path, limits: Limits) -> list[Entry]:
         warnings.simplefilter("ignore")  # parts that openpyxl does not read, such as styles of its own
         book = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True)
     return [
-        Entry(sheet.title, sheet.sheet_state == "visible", partial(_load, sheet, limits)) for sheet in book.worksheets
+        Sheet(
+            sheet.title,
+            _xlsx_rows(sheet),
+            is_visible=sheet.sheet_state == "visible",
+            find_formulas=partial(_find_formulas, sheet),
+        )
+        for sheet in book.worksheets
     ]
+
+
+def list_others(path: Path) -> list[Sheet]:
+    """List the worksheets of any workbook; calamine allocates whole sheets, and may abort: use a guarded process.
+
+    It reads errors as empty cells.
+    """
+    import python_calamine as calamine
+
+    def rows(name: str) -> Iterator[tuple[int, list[Cell]]]:
+        try:
+            sheet = book.get_sheet_by_name(name)
+            first = (sheet.start or (0, 0))[1]
+            for row, values in enumerate(sheet.iter_rows(), 1):
+                yield row, [Cell(n, *_text_of(value)) for n, value in enumerate(values, first) if value != ""]
+        except calamine.CalamineError as error:
+            raise SheetDamagedError(str(error)) from error
+
+    try:
+        book = calamine.CalamineWorkbook.from_path(path)
+    except calamine.CalamineError as error:
+        raise SheetDamagedError(str(error)) from error
+    visible = calamine.SheetVisibleEnum.Visible
+    return [Sheet(each.name, rows(each.name), is_visible=each.visible == visible) for each in book.sheets_metadata]
 
 
 def show_number(number: float) -> str:
@@ -183,56 +282,52 @@ def show_number(number: float) -> str:
     return f"{rounded.normalize():f}" if is_plain else scientific
 
 
-def list_others(path: Path, limits: Limits) -> list[Entry]:
-    """List the worksheets of any workbook; calamine allocates whole sheets, and may abort: use a guarded process."""
-    import fastexcel
-
-    try:
-        workbook = fastexcel.read_excel(path)
-        entries = []
-        for name in workbook.sheet_names:
-            # Rows are counted from the top of the sheet, empty ones included.
-            load = partial(workbook.load_sheet, name, header_row=None, skip_rows=0)
-            is_visible = load(n_rows=0).visible == "visible"
-            entries.append(Entry(name, is_visible, partial(_load_other, load, limits)))
-    except (fastexcel.FastExcelError, pl.exceptions.PanicException) as error:
-        raise SheetDamagedError(str(error)) from error
-    return entries
-
-
-def _choose(reading: _Reading, entries: Sequence[Entry]) -> TextTable:
+def _choose(reading: _Reading, sheets: Sequence[Sheet]) -> Table:
     """Return the wanted sheet, or the first with the columns sought, or the first with any content.
 
     Raises:
         CompanyListError: An earlier sheet may hold the numbers too, or the sheet is missing or empty.
     """
-    path, options, _ = reading
-    wanted = [entry for entry in entries if (entry.name == options.sheet if options.sheet else entry.is_visible)]
+    path, options, *_ = reading
+    wanted = [sheet for sheet in sheets if (sheet.name == options.sheet if options.sheet else sheet.is_visible)]
     if options.sheet and not wanted:
-        raise _no_sheet(path, options.sheet, [entry.name for entry in entries])
-    refused: dict[str, CompanyListError] = {}
-    filled: list[Entry] = []
-    for number, entry in enumerate(wanted, 1):
-        head = _open(reading, entry, HEAD_ROWS)
-        if head is None:
-            continue
-        filled.append(entry)
-        refusal = None if options.sheet else _refusal(reading, head)
-        if refusal is not None:
-            refused[entry.name] = refusal
-            continue
-        undecided = {name: error for name, error in refused.items() if isinstance(error, UndecidedError)}
-        if undecided:
-            raise _several(path, undecided, entry.name)
-        later = [] if options.sheet else _with_numbers(reading, wanted[number:])
-        return _described(_open(reading, entry) or head, entry.name, list(refused), later)
-    table = _open(reading, filled[0]) if filled else None
-    if table is None:
-        raise _empty(path, options, [entry.name for entry in entries if not entry.is_visible])
-    return table
+        names = [sheet.name for sheet in sheets]
+        nearest = get_close_matches(options.sheet, names, n=1, cutoff=0.5)
+        hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its sheets are {quoted_names(names)}."
+        raise CompanyListError(f"{path} has no worksheet {options.sheet!r}", hint)
+    heads = list(_read_heads(reading, wanted))
+    if not heads:
+        raise _empty(path, options, [sheet.name for sheet in sheets if not sheet.is_visible])
+    usable = [n for n, (_, _, refusal) in enumerate(heads) if refusal is None]
+    chosen = usable[0] if usable and not options.sheet else 0
+    sheet, head, _ = heads[chosen]
+    before = [(earlier.name, refusal) for earlier, _, refusal in heads[:chosen] if refusal is not None]
+    for name, refusal in before:
+        if isinstance(refusal, UndecidedError):
+            raise _several(path, name, refusal, sheet.name)
+    table = _open(reading, sheet) or head
+    if not usable or options.sheet:
+        return table
+    return _described(table, sheet.name, [name for name, _ in before], [heads[n][0].name for n in usable[1:]])
 
 
-def _refusal(reading: _Reading, table: TextTable) -> CompanyListError | None:
+def _read_heads(reading: _Reading, sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Table, CompanyListError | None]]:
+    """Yield each sheet with content, its first rows, and why it is not the list; None if it may be."""
+    is_found = False
+    for sheet in sheets:
+        try:
+            head = _open(reading, sheet, _HEAD_ROWS)
+        except (CompanyListError, SheetDamagedError, _SheetTooLargeError):
+            if is_found:
+                continue
+            raise
+        if head is not None:
+            refusal = _refusal(reading, head)
+            is_found |= refusal is None
+            yield sheet, head, refusal
+
+
+def _refusal(reading: _Reading, table: Table) -> CompanyListError | None:
     try:
         choose_columns(reading.path, table, reading.options, reading.synonyms, {})
     except CompanyListError as error:
@@ -240,40 +335,22 @@ def _refusal(reading: _Reading, table: TextTable) -> CompanyListError | None:
     return None
 
 
-def _with_numbers(reading: _Reading, entries: Sequence[Entry]) -> list[str]:
-    """Return the names of worksheets whose first rows hold company numbers, such as those of another country."""
-    found = []
-    for entry in entries:
-        with suppress(CompanyListError, SheetDamagedError, SheetTooLargeError):
-            table = _open(reading, entry, HEAD_ROWS)
-            if table is not None and _refusal(reading, table) is None:
-                found.append(entry.name)
-    return found
-
-
-def _described(table: TextTable, name: str, before: Sequence[str], later: Sequence[str]) -> TextTable:
-    if not before and not later:
-        return table
+def _described(table: Table, name: str, before: Sequence[str], later: Sequence[str]) -> Table:
     has_none = [f"no company numbers in {quoted_names(before)}"] if before else []
     has_too = [f"company numbers in {quoted_names(later)} are not read"] if later else []
-    guess = f"Worksheet {name!r} is read ({'; '.join(has_none + has_too)}); to choose another: --set intake.sheet=NAME"
-    return replace(table, guesses=(guess, *table.guesses))
+    if before or later:
+        guess = f"Worksheet {name!r} is read ({'; '.join(has_none + has_too)})"
+        table.guesses = (f"{guess}; to choose another: --set intake.sheet=NAME", *table.guesses)
+    return table
 
 
-def _several(path: Path, undecided: Mapping[str, CompanyListError], decided: str) -> CompanyListError:
-    first, error = next(iter(undecided.items()))
+def _several(path: Path, undecided: str, error: CompanyListError, decided: str) -> CompanyListError:
     reason = error.message.removeprefix(f"{path}: ")
     return CompanyListError(
-        f"{path}: worksheet {decided!r} holds company numbers, and worksheet {first!r} may hold them too: {reason}",
-        f"Name the right one: --set intake.sheet={shlex.quote(decided)}, or --set intake.sheet={shlex.quote(first)}; "
-        f"for {first!r} also: {error.next_step}",
+        f"{path}: worksheet {decided!r} holds company numbers, and worksheet {undecided!r} may hold them too: {reason}",
+        f"Name the right one: --set intake.sheet={shlex.quote(decided)}, or --set "
+        f"intake.sheet={shlex.quote(undecided)}; for {undecided!r} also: {error.next_step}",
     )
-
-
-def _no_sheet(path: Path, wanted: str, names: Sequence[str]) -> CompanyListError:
-    nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
-    hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its sheets are {quoted_names(names)}."
-    return CompanyListError(f"{path} has no worksheet {wanted!r}", hint)
 
 
 def _empty(path: Path, options: IntakeSettings, hidden: Sequence[str]) -> CompanyListError:
@@ -284,91 +361,62 @@ def _empty(path: Path, options: IntakeSettings, hidden: Sequence[str]) -> Compan
     return CompanyListError(f"{path}: {empty}", hint)
 
 
-def _open(reading: _Reading, entry: Entry, max_rows: int | None = None) -> TextTable | None:
+def _open(reading: _Reading, sheet: Sheet, max_rows: int | None = None) -> Table | None:
     """Return one sheet, or its first rows, as a table; None if it is empty."""
-    path, options, synonyms = reading
-    sheet = entry.load(max_rows)
-    cells = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
-    is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.contains(_BLANK))
-    rows = cells.with_columns(sheet.kinds, is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
-    first = rows.filter(~pl.col("is_blank")).head(SAMPLE_ROWS + 1)
-    if not first.height or not cells.width:
-        return None if sheet.is_whole else _open(reading, entry)
-    lines = first["line"].to_list()
-    sample = first.select(fields=pl.concat_list(pl.col(cells.columns).fill_null("")))["fields"]
-    header = find_header(path, lines, sample.to_list(), options, synonyms)
-    names = None if header.row is None else sample[header.row].to_list()
-    data = rows.filter(pl.col("line") >= first_data_line(header, lines))
-    table = TextTable(
-        None if names is None else tuple(name.strip() for name in names),
-        cells.width,
-        first_data_line(header, lines) - 1,
-        sample[header.data :].to_frame("fields"),
-        partial(_batches, data),
-        describe_header(header, lines, names),
-        has_kinds=True,
-        formats=sheet.formats,
+    path, options, synonyms, limits = reading
+    sheet.read(limits, max_rows)
+    rows, width = sheet.rows()
+    first = rows.filter(pl.col("defect").is_null()).head(SAMPLE_ROWS + 1)
+    if not first.height:
+        return None if sheet.is_whole else _open(reading, sheet)
+    texts = [[text or "" for text in cells] + [""] * (width - len(cells)) for cells in first["cells"].to_list()]
+    header = find_header(path, first["line"].to_list(), texts, options, synonyms)
+    data = rows.filter(pl.col("line") >= header.line)
+    table = Table(
+        names=header.names,
+        width=width,
+        header_count=header.line - 1,
+        guesses=header.guesses,
+        formats=sheet.formats(),
+        sample=first["cells"][header.data :],
+        rows=partial(_slices, data),
     )
-    return _with_formulas(path, table, sheet, data)
+    _add_formulas(path, table, sheet, data)
+    return table
 
 
-def _with_formulas(path: Path, table: TextTable, sheet: Sheet, data: pl.DataFrame) -> TextTable:
+def _slices(rows: pl.DataFrame, _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
+    return rows.iter_slices(_BATCH_ROWS)
+
+
+def _add_formulas(path: Path, table: Table, sheet: Sheet, data: pl.DataFrame) -> None:
     """Name the columns with formulas without values; one that has no value at all cannot hold numbers.
 
     A program that is no spreadsheet writes formulas without their values. A spreadsheet computes them whenever it opens
     the file, so people see values that the file does not hold until they save it.
     """
-    positions = sorted({n for row, n in sheet.find_formulas() if row > table.header_count and 0 <= n < table.width})
+    positions = sorted({n for row, n in sheet.formulas() if row > table.header_count and 0 <= n < table.width})
     if not positions:
-        return table
-    empty = [position for position in positions if data[field(position)].null_count() == data.height]
+        return
+    empty = [position for position in positions if data.select(cell(position).null_count()).item() == data.height]
     shown = quoted_names([table.columns[position] for position in positions], 5)
     message = f"The file has formulas without their values, which are read as empty cells, in {shown}"
-    return replace(
-        table,
-        guesses=(*table.guesses, f"{message}. {_COMPUTE}"),
-        unusable=dict.fromkeys(empty, (f"{path}: {message[0].lower()}{message[1:]}", _COMPUTE)),
-    )
+    table.guesses = (*table.guesses, f"{message}. {_COMPUTE}")
+    table.unusable = dict.fromkeys(empty, (f"{path}: {message[0].lower()}{message[1:]}", _COMPUTE))
 
 
-def _batches(rows: pl.DataFrame, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    defect = pl.when("is_blank").then(pl.lit(BLANK))
-    chosen = rows.select("line", KINDS, *map(field, positions), defect=defect, text=pl.lit(None, pl.String))
-    return chosen.iter_slices(BATCH_ROWS)
+def _xlsx_rows(sheet: Any) -> Iterator[tuple[int, list[Cell]]]:
+    format_of = cache(partial(_format, sheet))
+    for row, cells in _parse(sheet):
+        yield row, [_xlsx_cell(each, format_of) for each in cells if each["value"] != "" and _may_count(each)]
 
 
-def _load(sheet: Any, limits: Limits, max_rows: int | None) -> Sheet:
-    chunks, texts, kinds = [], list[list[str | None]](), list[str]()
-    blanks, formats = set[tuple[int, int]](), Counter[tuple[int, str, str | int]]()
-    height = width = size = 0
-    is_whole = True
-    for row, cells in _rows(sheet):
-        if max_rows is not None and row > max_rows:
-            is_whole = False
-            break
-        filled = {cell["column"] - 1: _read_cell(cell) for cell in cells if cell["value"] not in (None, "")}
-        if row <= SAMPLE_ROWS:
-            blanks |= {
-                (row, cell["column"] - 1) for cell in cells if cell["value"] is None and cell["data_type"] == "n"
-            }
-            styles = {cell["column"] - 1: cell["style_id"] for cell in cells}
-            formats.update((n, kind, _format(sheet, styles[n])) for n, (_, kind) in filled.items() if kind in "nd")
-        if not filled or row <= height:  # a row that comes again is none
-            continue
-        row_width, missing = max(filled) + 1, row - height - 1
-        height, width = row, max(width, row_width)
-        size += sum(len(text) for text, _ in filled.values())
-        if height * width > limits.cells or size > limits.characters:
-            raise SheetTooLargeError(sheet.title)
-        texts += [*[[]] * missing, [filled[n][0] if n in filled else None for n in range(row_width)]]
-        kinds += [*[""] * missing, "".join(filled[n][1] if n in filled else "s" for n in range(row_width))]
-        if len(texts) * width > _CHUNK_CELLS:
-            chunks.append(_as_frame(texts, kinds))
-            texts, kinds = [], []
-    return _trimmed(sheet, [*chunks, _as_frame(texts, kinds)], is_whole, blanks, formats)
+def _may_count(cell: Mapping[str, Any]) -> bool:
+    """Return whether a cell has a value, or may have a formula."""
+    return cell["value"] is not None or cell["data_type"] == "n"
 
 
-def _rows(sheet: Any, *, data_only: bool = True) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _parse(sheet: Any, *, data_only: bool = True) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield the number and the cells of each row that a sheet has; without `data_only` formulas in place of values.
 
     This is the parser beneath `iter_rows`, which fills each row with empty cells up to its last column.
@@ -383,9 +431,23 @@ def _rows(sheet: Any, *, data_only: bool = True) -> Iterator[tuple[int, list[dic
         ).parse()
 
 
-def _read_cell(cell: Mapping[str, Any]) -> tuple[str, str]:
+def _find_formulas(sheet: Any, last: int) -> set[tuple[int, int]]:
+    read = takewhile(lambda numbered: numbered[0] <= last, _parse(sheet, data_only=False))
+    return {(row, cell["column"] - 1) for row, cells in read for cell in cells if cell["data_type"] == "f"}
+
+
+def _xlsx_cell(cell: Mapping[str, Any], format_of: Callable[[int], str | int]) -> Cell:
+    position, value = cell["column"] - 1, cell["value"]
+    if value is None:
+        return Cell(position, "", _MAYBE_FORMULA)
+    text, kind = _text_of(value)
+    if kind == "s" and "_x" in text:
+        text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    return Cell(position, text, "e" if cell["data_type"] == "e" else kind, format_of(cell["style_id"]))
+
+
+def _text_of(value: Any) -> tuple[str, str]:
     """Return the text of a cell, and the letter of its kind."""
-    value = cell["value"]
     if isinstance(value, bool):
         return str(value).lower(), "b"
     if isinstance(value, int | float):
@@ -397,10 +459,9 @@ def _read_cell(cell: Mapping[str, Any]) -> tuple[str, str]:
         return (value.date().isoformat() if value.time() == time() else value.isoformat(sep=" ")), "d"
     if isinstance(value, date | time):
         return value.isoformat(), "d"
-    text = str(value)
-    if "_x" in text:
-        text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
-    return text, "e" if cell["data_type"] == "e" else "s"
+    if long := _LONG_TIME.fullmatch(str(value)):
+        return f"{int(long[1]):02}:{long[2]}:{long[3]}", "s"
+    return str(value), "s"
 
 
 def _format(sheet: Any, style: int) -> str | int:
@@ -412,139 +473,3 @@ def _format(sheet: Any, style: int) -> str | int:
         return number
     code: str = book._number_formats[own] if own < len(book._number_formats) else ""
     return "" if code == "General" else code
-
-
-def _as_frame(texts: Sequence[Sequence[str | None]], kinds: Sequence[str]) -> pl.DataFrame:
-    columns = {f"field_{n}": column for n, column in enumerate(zip_longest(*texts))}
-    return pl.DataFrame({**columns, KINDS: kinds}, schema=dict.fromkeys([*columns, KINDS], pl.String))
-
-
-def _trimmed(
-    sheet: Any,
-    chunks: Sequence[pl.DataFrame],
-    is_whole: bool,
-    blanks: set[tuple[int, int]],
-    formats: Counter[tuple[int, str, str | int]],
-) -> Sheet:
-    """Join the rows of a sheet, without the empty columns at its edges and the empty rows at its end."""
-    rows = pl.concat(chunks, how="diagonal")
-    filled = [n for n, column in enumerate(rows.drop(KINDS)) if column.null_count() < rows.height]
-    first, last = (filled[0], filled[-1]) if filled else (0, -1)
-    width = last - first + 1
-    names = [f"field_{n}" for n in range(first, last + 1)]
-    used = rows.select(pl.any_horizontal(pl.col(names).is_not_null()) if names else pl.lit(value=False)).to_series()
-    rows = rows.head(int(used.arg_true()[-1]) + 1 if used.any() else 0) if is_whole else rows
-    common: dict[int, Formats] = {}
-    for (position, kind, code), _ in formats.most_common():
-        common.setdefault(position - first, {}).setdefault(kind, code)
-    own = {n: {kind: code for kind, code in each.items() if code not in (0, "")} for n, each in common.items()}
-    return Sheet(
-        rows.select(pl.col(name).alias(f"field_{n}") for n, name in enumerate(names)),
-        rows[KINDS].str.slice(first, width).str.pad_end(width, "s"),
-        is_whole,
-        {n: each for n, each in sorted(own.items()) if each},
-        partial(_formulas, sheet, blanks, first),
-    )
-
-
-def _formulas(sheet: Any, blanks: set[tuple[int, int]], first: int) -> set[tuple[int, int]]:
-    """Return the blank cells that hold a formula; a second reading shows formulas in place of their values."""
-    if not blanks:
-        return set()
-    last = max(row for row, _ in blanks)
-    read = takewhile(lambda numbered: numbered[0] <= last, _rows(sheet, data_only=False))
-    found = {(row, cell["column"] - 1) for row, cells in read for cell in cells if cell["data_type"] == "f"}
-    return {(row, n - first) for row, n in found & blanks}
-
-
-def _load_other(load: Callable[..., Any], limits: Limits, max_rows: int | None) -> Sheet:
-    import fastexcel
-
-    try:
-        sheet = load(dtypes="string", n_rows=max_rows)
-        batch, failed = sheet.to_arrow_with_errors()
-        cells, height = pl.DataFrame(pl.from_arrow(batch)), sheet.total_height
-        if cells.height * cells.width > limits.cells:
-            raise SheetTooLargeError
-        del sheet, batch  # before another is loaded
-        unread = _unread(failed)
-        cells, kinds = _refine(cells, unread, lambda kind: load(dtypes=kind, n_rows=max_rows).to_polars())
-    except (fastexcel.FastExcelError, pl.exceptions.PanicException) as error:
-        raise SheetDamagedError(str(error)) from error
-    return Sheet(cells, kinds, cells.height >= height)
-
-
-def _unread(failed: Any) -> dict[int, dict[int, tuple[str, str]]]:
-    """Return text and kind of each error or time by row, by column; the reader leaves these cells empty."""
-    found: dict[int, dict[int, tuple[str, str]]] = {}
-    for each in failed.errors if failed else ():
-        row, column = each.offset_position
-        if (error := _ERROR.search(each.detail)) and error[1] in _ERRORS:
-            found.setdefault(column, {})[row] = _ERRORS[error[1]], "e"
-        elif time := _DURATION.search(each.detail):
-            hours, minutes, seconds, other = time.groups()
-            text = other or f"{int(hours):02}:{minutes}:{seconds}"
-            found.setdefault(column, {})[row] = text, "s" if other or int(hours) >= 24 else "d"
-    return found
-
-
-def _refine(
-    cells: pl.DataFrame, unread: Mapping[int, Mapping[int, tuple[str, str]]], load: Callable[[str], pl.DataFrame]
-) -> tuple[pl.DataFrame, pl.Series]:
-    """Format numbers and dates as the module states, and find `Sheet.kinds`; `load` reads the cells as another type."""
-    booleans = moments = cells.clear(cells.height)
-    if _occurs(_TYPED, cells):
-        booleans = load("boolean")  # null for texts and dates
-        moments = load("date") if _occurs(_MOMENT, cells) else moments
-        if any(column.count() for column in booleans):
-            cells = _write_numbers(cells, _inexact(cells, load("float")), booleans)
-        cells = _shorten_dates(cells, moments)
-    letters = [
-        pl.select(
-            pl.when(boolean.is_null() & moment.is_null()).then(pl.lit("s"))
-            .when(boolean.is_null()).then(pl.lit("d"))
-            .when(text.is_in(["true", "false"])).then(pl.lit("b"))
-            .otherwise(pl.lit("n"))
-        ).to_series()
-        for text, boolean, moment in zip(cells, booleans, moments, strict=True)
-    ]  # fmt: skip
-    for column, found in unread.items():
-        rows, (texts, kinds_read) = list(found), zip(*found.values(), strict=True)
-        cells = cells.with_columns(cells.to_series(column).scatter(rows, list(texts)))
-        letters[column] = letters[column].scatter(rows, list(kinds_read))
-    kinds = pl.select(pl.concat_str(letters)).to_series() if letters else pl.Series([], dtype=pl.String)
-    return cells, kinds.alias(KINDS)
-
-
-def _occurs(pattern: str, cells: pl.DataFrame) -> bool:
-    return any(column.str.contains(pattern).any() for column in cells)
-
-
-def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Drop midnight from dates without a time, and the date from times; text cells that look alike stay unchanged."""
-    for text in cells:
-        is_moment = text.str.contains(_MOMENT) & moments[text.name].is_not_null()
-        short = text.str.replace(_MOMENT, "$1 $2").str.replace(_DAY_ZERO, "").str.replace("^([^ ]+) (00:00:00)?$", "$1")
-        cells = cells.with_columns(short.zip_with(is_moment.fill_null(value=False), text).alias(text.name))
-    return cells
-
-
-def _inexact(cells: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
-    """Keep the numbers whose text has too many digits, or too few because the reader cuts after nine decimals."""
-    kept = []
-    for text in cells:
-        read, number = text.cast(pl.Float64, strict=False), numbers[text.name]
-        is_long = read.is_not_null() & (text.str.count_matches("[0-9]") > _MAX_DIGITS)
-        kept.append(number.to_frame().select(pl.when(is_long | (read != number)).then(number).alias(text.name)))
-    return pl.concat(kept, how="horizontal") if kept else cells
-
-
-def _write_numbers(cells: pl.DataFrame, numbers: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
-    """Format these numbers again, except in text cells, whose boolean is null."""
-    written = []
-    for number in numbers:
-        if number.count():
-            shown = number.map_elements(show_number, pl.String)
-            is_number = shown.is_not_null() & booleans[number.name].is_not_null()
-            written.append(shown.zip_with(is_number, cells[number.name]))
-    return cells.with_columns(written)

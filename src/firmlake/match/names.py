@@ -64,6 +64,16 @@ def normal_name(name: pl.Expr) -> pl.Expr:
     return pl.when(short == "").then(plain).otherwise(short)
 
 
+def whole_name(name: pl.Expr) -> pl.Expr:
+    """Return a company name with its legal form, without case, accents, punctuation and spaces.
+
+    Example:
+        >>> pl.select(whole_name(pl.lit("De Kroon, B.V."))).item()
+        'dekroonbv'
+    """
+    return _plain(name).str.replace_all(" ", "", literal=True)
+
+
 def normal_place(place: pl.Expr) -> pl.Expr:
     """Return a place without case, accents, punctuation and suffix (`PARIS 8`, `Paris Cedex 08`).
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,12 +13,11 @@ import polars as pl
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import choose_columns
-from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES
-from firmlake.intake.identifiers import identify_column
+from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, country_codes, fold
+from firmlake.intake.identifiers import EMPTY, identify_column
 from firmlake.intake.readers import open_table
-from firmlake.intake.table import TextTable, field
-from firmlake.intake.words import country_codes, fold
-from firmlake.match.names import normal_name, normal_place, postcode, vat_key
+from firmlake.intake.table import Table, cell
+from firmlake.match.names import normal_name, normal_place, postcode, vat_key, whole_name
 
 
 class Layout(NamedTuple):
@@ -115,11 +115,33 @@ def find_column(columns: Sequence[str], words: Sequence[str]) -> int | None:
 
 
 _TABLES: Final = """
-CREATE TABLE names (country VARCHAR, number VARCHAR, name VARCHAR, normal VARCHAR, tight VARCHAR);
+CREATE TABLE names (country VARCHAR, number VARCHAR, name VARCHAR, normal VARCHAR, tight VARCHAR, whole VARCHAR);
 CREATE TABLE places (country VARCHAR, number VARCHAR, place VARCHAR, normal VARCHAR, postcode VARCHAR);
 CREATE TABLE vats (country VARCHAR, number VARCHAR, vat VARCHAR);
 """
 _KEY: Final = ("country", "number")
+_LEFT_OUT: Final = f"^({re.escape(EMPTY)}|a Belgian establishment unit)"
+"""Problems of rows that are left out without a word: files of the KBO mix enterprises with their units."""
+
+
+class _Columns(NamedTuple):
+    """Positions of the columns of a register file; the attributes are those of `Layout`."""
+
+    role: str
+    number: int
+    country: int | None
+    names: list[int]
+    person: list[int]
+    places: list[int]
+    postcode: int | None
+    vat: int | None
+    only: tuple[int, str] | None
+
+    @property
+    def all(self) -> set[int]:
+        """The positions of the columns that are read."""
+        single = [self.number, self.country, self.postcode, self.vat, self.only[0] if self.only else None]
+        return {position for position in (*single, *self.names, *self.person, *self.places) if position is not None}
 
 
 def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], options: IntakeSettings) -> list[str]:
@@ -131,7 +153,8 @@ def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
         options: How to read the files.
 
     Returns:
-        One sentence for each file: its kind, and how many names, places and VAT numbers it provided.
+        One sentence for each file: its kind, how many names, places and VAT numbers it provided, and how many rows have
+        a wrong company number.
 
     Raises:
         CompanyListError: A file has no company numbers, or no file has names or VAT numbers.
@@ -150,89 +173,80 @@ def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
 def _load_file(connection: duckdb.DuckDBPyConnection, path: Path, options: IntakeSettings) -> str:
     table = open_table(path, options, COMPANY_COLUMNS)
     layout = find_layout(table.columns)
-    batches = _known(table, layout) if layout else _any(path, table, options)
-    counts = dict.fromkeys(("names", "places", "vats"), 0)
-    for batch in batches:
-        for name, rows in _split(batch).items():
-            if rows.height:
-                connection.register("rows", rows.to_arrow())
+    columns = _columns_of(table, layout) if layout else _chosen_columns(path, table, options)
+    counts, wrong, example = dict.fromkeys(("names", "places", "vats"), 0), 0, ""
+    for batch in table.rows(columns.all):
+        rows = batch.filter(cell(columns.only[0]) == columns.only[1]) if columns.only else batch
+        identified = _identify(rows, columns, None if layout else options.default_country or None)
+        refused = identified.filter(~pl.col("problem").str.contains(_LEFT_OUT))
+        if refused.height and not wrong:
+            example = "line {}, {}: {}".format(*refused.select("line", "text", "problem").row(0))
+        wrong += refused.height
+        for name, part in _split(identified.filter(pl.col("problem").is_null()), columns).items():
+            if part.height:
+                connection.register("rows", part.to_arrow())
                 connection.execute(f"INSERT INTO {name} SELECT * FROM rows")  # noqa: S608 - names of ours
-                counts[name] += rows.height
+                counts[name] += part.height
     what = layout.title if layout else "a list with numbers"
-    return f"{path}: {what}, " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    said = f"{path}: {what}, " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return f"{said}; {wrong:,} rows with a wrong number are left out ({example})" if wrong else said
 
 
-def _known(table: TextTable, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a file with a known layout: country, number, names (a list), places (a list), postcode, vat."""
-    place_of = {fold(column): position for position, column in enumerate(table.columns)}
-    wanted = [layout.number, *layout.names, *layout.person, *layout.places, layout.postcode, layout.vat]
-    if layout.only:
-        wanted.append(layout.only[0])
-    at = {column: place_of[column] for column in wanted if column in place_of}
-
-    def cell(column: str) -> pl.Expr:
-        return pl.col(field(at[column])) if column in at else pl.lit(None, pl.String)
-
-    for batch in table.batches(sorted(set(at.values()))):
-        rows = batch
-        if layout.only and layout.only[0] in at:
-            rows = rows.filter(cell(layout.only[0]) == layout.only[1])
-        # KBO files mix numbers of establishment units with those of enterprises; the former identify no company.
-        rows = _identified(rows, field(at[layout.number]), layout.role, None)
-        person = pl.concat_str(*map(cell, layout.person), separator=" ") if layout.person else pl.lit(None, pl.String)
-        yield rows.select(
-            *_KEY,
-            names=pl.concat_list(person, *map(cell, layout.names)),
-            places=pl.concat_list(*map(cell, layout.places or ("",))),
-            postcode=cell(layout.postcode),
-            vat=cell(layout.vat),
-        )
+def _columns_of(table: Table, layout: Layout) -> _Columns:
+    """Return the columns of a file with a known layout."""
+    position_of = {fold(column): position for position, column in enumerate(table.columns)}
+    names, person, places = (
+        [position_of[name] for name in group if name in position_of]
+        for group in (layout.names, layout.person, layout.places)
+    )
+    only = (position_of[layout.only[0]], layout.only[1]) if layout.only and layout.only[0] in position_of else None
+    postcode_at, vat_at = position_of.get(layout.postcode), position_of.get(layout.vat)
+    return _Columns(layout.role, position_of[layout.number], None, names, person, places, postcode_at, vat_at, only)
 
 
-def _any(path: Path, table: TextTable, options: IntakeSettings) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a list whose columns are found by name, such as an export of the KVK."""
+def _chosen_columns(path: Path, table: Table, options: IntakeSettings) -> _Columns:
+    """Return the columns of a list in which they are found by name, such as an export of the KVK."""
     choice, _ = choose_columns(path, table, options, COMPANY_COLUMNS, {})
     role, number = next((role, choice[role][0]) for role in NUMBER_ROLES if choice.get(role))
     country = next(iter(choice.get(COUNTRY, ())), None)
     words = (NAME_WORDS, PLACE_WORDS, POSTCODE_WORDS, VAT_WORDS)
-    found = [find_column(table.names or (), each) for each in words]
-    positions = sorted({each for each in (number, country, *found) if each is not None})
-
-    def cell(position: int | None) -> pl.Expr:
-        return pl.lit(None, pl.String) if position is None else pl.col(field(position))
-
-    for batch in table.batches(positions):
-        codes = None if country is None else country_codes(batch[field(country)])
-        rows = _identified(batch, field(number), role, codes, options.default_country or None)
-        name, place, code, vat = map(cell, found)
-        yield rows.select(*_KEY, names=pl.concat_list(name), places=pl.concat_list(place), postcode=code, vat=vat)
+    name, place, code, vat = (find_column(table.names or (), each) for each in words)
+    names, places = ([position] if position is not None else [] for position in (name, place))
+    return _Columns(role, number, country, names, [], places, code, vat, None)
 
 
-def _identified(
-    rows: pl.DataFrame, column: str, role: str, country: pl.Series | None, default: str | None = None
-) -> pl.DataFrame:
-    """Keep rows with a valid company number, and add country and number."""
-    codes = pl.Series([None], dtype=pl.String).new_from_index(0, rows.height) if country is None else country
-    found = identify_column(rows[column], codes, role, default)
-    return rows.with_columns(found["country"], found["company_number"].alias("number")).filter(
-        pl.col("country").is_not_null()
-    )
+def _identify(rows: pl.DataFrame, columns: _Columns, default_country: str | None) -> pl.DataFrame:
+    """Add text, country, number and problem of the company number."""
+    nothing = pl.Series([None], dtype=pl.String).new_from_index(0, rows.height)
+    country = nothing if columns.country is None else country_codes(_texts(rows, columns.country))
+    text = _texts(rows, columns.number)
+    found = identify_column(text, country, columns.role, default_country)
+    return rows.with_columns(text, found["country"], found["company_number"].alias("number"), found["problem"])
 
 
-def _split(batch: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def _texts(rows: pl.DataFrame, position: int) -> pl.Series:
+    return rows.select(text=cell(position))["text"]
+
+
+def _split(rows: pl.DataFrame, columns: _Columns) -> dict[str, pl.DataFrame]:
     """Return the rows of each table; undisclosed values (`[ND]`) are left out."""
+    nothing = pl.lit(None, pl.String)
     filled = pl.col("text").str.strip_chars().is_in(["", "[ND]"]).not_() & pl.col("text").is_not_null()
+    code = nothing if columns.postcode is None else cell(columns.postcode)
+    vat = nothing if columns.vat is None else vat_key(cell(columns.vat))
 
-    def long(column: str) -> pl.DataFrame:
-        return batch.select(*_KEY, "postcode", text=column).explode("text")
+    def long(texts: Sequence[pl.Expr]) -> pl.DataFrame:
+        named = rows.select(*_KEY, code=code, text=pl.concat_list(*texts) if texts else pl.concat_list(nothing))
+        return named.explode("text")
 
-    names = long("names").filter(filled).with_columns(normal=normal_name(pl.col("text")))
+    person = [pl.concat_str(*map(cell, columns.person), separator=" ")] if columns.person else []
+    names = long([*person, *map(cell, columns.names)]).filter(filled).with_columns(normal=normal_name(pl.col("text")))
     names = names.with_columns(tight=pl.col("normal").str.replace_all(" ", "", literal=True))
-    places = long("places").filter(filled | pl.col("postcode").is_not_null())
-    vats = batch.select(*_KEY, vat=vat_key(pl.col("vat"))).filter(pl.col("vat").is_not_null())
+    names = names.with_columns(whole=whole_name(pl.col("text"))).filter(pl.col("tight") != "")
+    places = long([*map(cell, columns.places)]).filter(filled | pl.col("code").is_not_null())
     place = normal_place(pl.col("text"))
     return {
-        "names": names.filter(pl.col("tight") != "").select(*_KEY, pl.col("text").alias("name"), "normal", "tight"),
-        "places": places.select(*_KEY, "text", place.alias("normal"), postcode(pl.col("postcode"))).unique(),
-        "vats": vats,
+        "names": names.select(*_KEY, "text", "normal", "tight", "whole"),
+        "places": places.select(*_KEY, "text", place.alias("normal"), postcode(pl.col("code"))).unique(),
+        "vats": rows.select(*_KEY, vat=vat).filter(pl.col("vat").is_not_null()),
     }

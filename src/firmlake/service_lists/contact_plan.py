@@ -14,10 +14,9 @@ import polars as pl
 from firmlake.core.company import Company
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms, header_names
-from firmlake.intake.entries import count_assumed, read_entries, tell_assumed
-from firmlake.intake.table import BLANK
-from firmlake.intake.words import ERROR
+from firmlake.intake.columns import COMPANY_COLUMNS, ERROR, Synonyms, header_names
+from firmlake.intake.entries import describe_assumed, read_entries
+from firmlake.intake.table import cell
 
 
 class Contact(NamedTuple):
@@ -152,14 +151,14 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
         CompanyListError: The file cannot be used at all, or every line is refused.
     """
     entries = read_entries(path, options, CONTACT_COLUMNS, {"contact_id": options.contact_column})
-    batches = list(entries.batches)
+    contact = pl.coalesce(map(cell, entries.choice["contact_id"]))
+    batches = [batch.filter(pl.col("status") != "blank").with_columns(contact_id=contact) for batch in entries.batches]
     if not batches:
         raise _unusable(path, [], options)
-    with_company = (batch.filter(pl.col("problem").is_null()) for batch in batches)
-    assumed = tell_assumed(map(count_assumed, with_company), entries.table.columns)
-    lines = pl.concat(map(_check_contacts, batches)).filter(~pl.col("problem").eq_missing(pl.lit(BLANK)))
-    named = lines.filter(pl.col("problem").is_null())
-    refused = [Refused(*row) for row in lines.filter("is_refused").select("line", "given", "problem").iter_rows()]
+    with_company = pl.concat(batches)
+    lines = _check_contacts(with_company)
+    named = lines.filter(status="accepted")
+    refused = [Refused(*row) for row in lines.filter(status="refused").select("line", "given", "reason").iter_rows()]
     if named.is_empty():
         raise _unusable(path, refused, options)
     unique = named.unique(["country", "company_number", "contact_id"], keep="first", maintain_order=True)
@@ -169,7 +168,7 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
         refused,
         named.filter("is_repaired").height,
         named.height - unique.height,
-        (*entries.guesses, *assumed),
+        (*entries.guesses, *describe_assumed(with_company.filter(status="accepted"), entries.table.columns)),
     )
 
 
@@ -188,12 +187,14 @@ def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit(_UNPRINTABLE))
     )
     both = pl.concat_str(pl.col("given"), text.str.head(_LONGEST), separator=", contact ")
+    is_accepted = pl.col("status") == "accepted"
     return lines.with_columns(
         contact_id=plain,
-        given=pl.when(pl.col("problem").is_null()).then(both).otherwise(pl.col("given")),
-        is_repaired=(pl.col("repairs") > 0) | (plain != pl.col("contact_id")),
-        problem=pl.coalesce(pl.col("problem"), problem),
-    ).with_columns(is_refused=pl.col("problem").is_not_null())
+        given=pl.when(is_accepted).then(both).otherwise(pl.col("given")),
+        is_repaired=pl.col("reason").is_not_null() | (plain != pl.col("contact_id")),
+        reason=pl.when(is_accepted).then(problem).otherwise("reason"),
+        status=pl.when(problem.is_not_null()).then(pl.lit("refused")).otherwise("status"),
+    )
 
 
 def _unusable(path: Path, refused: list[Refused], options: IntakeSettings) -> CompanyListError:

@@ -28,7 +28,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
-from firmlake.intake.key import company_key
+from firmlake.core.keys import company_key
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
 from firmlake.tables.flatten import flatten_shard

@@ -9,7 +9,7 @@ from typing import Any
 from firmlake.core.text import count_of, one_line, shown
 from firmlake.enrich.plan import Planned, Whole, tell_before
 from firmlake.enrich.targets import count_companies
-from firmlake.intake.company_list import CompanyList
+from firmlake.intake.lines import CompanyList
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import show_table

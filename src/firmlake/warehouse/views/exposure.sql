@@ -3,7 +3,8 @@
 -- One row per group of companies on a list, the largest first: the sum of an own numeric column of the list over the
 -- lines of the group's members, and its share of the total. A group has the ultimate parent of ultimate_owners as its head
 -- (stakes of at least a half); a company without one is its own head. A company with several heads counts once, under the
--- first by name. Lines without a company are one row without a head. Cells are read as in amount.
+-- first by name. Lines without a company are one row without a head, except totals (Totaal, Subtotal), which do not count.
+-- Cells are read as in amount.
 --
 -- exposure_rank: 1 for the largest sum
 -- head: Name of the head. Null: the lines name no company, or its name is not known
@@ -39,7 +40,8 @@ FROM (
         FROM (SELECT of_list AS asked_list, of_column AS asked_column) asked
         LEFT JOIN company_lists k ON lower(k.list_name) = lower(asked_list)
         LEFT JOIN list_members l ON l.list_name = k.list_name
-        WHERE l.status IS DISTINCT FROM 'blank'
+        WHERE l.status IS DISTINCT FROM 'blank' AND NOT coalesce(l.company_number IS NULL AND regexp_matches(
+            l.columns::VARCHAR, '":"\s*(sub|grand|sous|eind|algemeen)?[ -]?tot(aal|al|als|aux)\b', 'i'), false)
     ) m
     LEFT JOIN (
         SELECT b.id, f.head_id

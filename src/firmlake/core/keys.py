@@ -8,21 +8,20 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES, NUMBER_LENGTH
 
-_NUMBERS: Final = int(10 ** max(NUMBER_LENGTH.values()))
-
-KEY_SQL: Final = f"(list_position({list(COUNTRIES)}, country) - 1) * {_NUMBERS} + company_number::BIGINT"
+_KEYS: Final = int(10 ** max(NUMBER_LENGTH.values()))
+KEY_SQL: Final = f"(list_position({list(COUNTRIES)}, country) - 1) * {_KEYS} + company_number::BIGINT"
 """DuckDB expression for the key of a row with `country` and `company_number`."""
 
 
 def company_key() -> pl.Expr:
-    """Return the key of each company from `country` and `company_number` in normal form.
+    """Return an integer for each `country` and `company_number` in normal form, to compare companies fast.
 
     Example:
         >>> pl.DataFrame({"country": ["NL"], "company_number": ["01000000"]}).select(company_key()).item()
         10001000000
     """
     country = pl.col("country").cast(pl.Enum(COUNTRIES)).to_physical().cast(pl.Int64)
-    key: pl.Expr = country * _NUMBERS + pl.col("company_number").cast(pl.Int64)
+    key: pl.Expr = country * _KEYS + pl.col("company_number").cast(pl.Int64)
     return key
 
 
@@ -33,7 +32,7 @@ def names_of(keys: pl.Series) -> pl.DataFrame:
         >>> names_of(pl.Series([10001000000])).row(0)
         ('NL', '01000000')
     """
-    place = pl.col("key") // _NUMBERS
+    place = pl.col("key") // _KEYS
     length = place.replace_strict(range(len(COUNTRIES)), [NUMBER_LENGTH[country] for country in COUNTRIES])
     return (
         keys.alias("key")
@@ -42,6 +41,6 @@ def names_of(keys: pl.Series) -> pl.DataFrame:
             place.cast(pl.Int8)
             .replace_strict(range(len(COUNTRIES)), COUNTRIES, return_dtype=pl.String)
             .alias("country"),
-            (pl.col("key") % _NUMBERS).cast(pl.String).str.zfill(length).alias("company_number"),
+            (pl.col("key") % _KEYS).cast(pl.String).str.zfill(length).alias("company_number"),
         )
     )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.company import NUMBER_LENGTH, Company
-from firmlake.intake.key import KEY_SQL, company_key, names_of
+from firmlake.core.keys import KEY_SQL, company_key, names_of
 
 COMPANIES = st.sampled_from(list(NUMBER_LENGTH)).flatmap(
     lambda country: st.builds(
