@@ -8,7 +8,7 @@ step with the warehouse, so deleting it between two commands changes nothing, an
     purchase  the beginning of each paid window of each company, by any run
     charge    what the requests of any run were charged
 
-Times are microseconds since 1970 in UTC, companies are integers (`intake.key`), and datasets are places in `DATASETS`.
+Times are microseconds since 1970 in UTC, companies are integers (`core.keys`), and datasets are places in `DATASETS`.
 """
 
 from __future__ import annotations

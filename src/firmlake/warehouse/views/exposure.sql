@@ -41,7 +41,7 @@ FROM (
         LEFT JOIN company_lists k ON lower(k.list_name) = lower(asked_list)
         LEFT JOIN list_members l ON l.list_name = k.list_name
         WHERE l.status IS DISTINCT FROM 'blank' AND NOT coalesce(l.company_number IS NULL AND regexp_matches(
-            l.columns::VARCHAR, '":"\s*(sub|grand|sous|eind|algemeen)?[ -]?tot(aal|al|als|aux)\b', 'i'), false)
+            l.columns::VARCHAR, '": ?"\s*(sub|grand|sous|eind|algemeen)?[ -]?tot(aal|al|als|aux)\b', 'i'), false)
     ) m
     LEFT JOIN (
         SELECT b.id, f.head_id
