@@ -1,29 +1,32 @@
 """Dialects: services that keep to the specification and answer differently wherever it leaves something open.
 
-A dialect is one entry of a table: options of the service that it sets, and twists without conditions. Adding one is
-adding an entry.
+A dialect is one entry of `dialects.toml`: options of the service that it sets, and twists without conditions: faults,
+or the kinds below, which say the same thing in another way.
 """
 
 import gzip
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from functools import reduce
+from importlib.resources import files
+from operator import or_
 from random import Random
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
 from firmlake_sandbox.contract import DATASETS
-from firmlake_sandbox.twists import Elements, Object, SmallPages, Status, Twist, objects, pages
+from firmlake_sandbox.twists import FAULTS, Object, Twist, objects, pages
 from firmlake_sandbox.wire import Answer, Call, Line, RefusedError, read_json, write_json
 
-_NOT_FOUND, _UNKNOWN = "Company not found", "Onderneming onbekend"
+_NOT_FOUND = "Company not found"
 
 
 class Names(Twist, frozen=True):
-    """Calls a field of a query or of a body otherwise.
+    """Call fields of queries and bodies otherwise.
 
     Attributes:
         own: The usual name to this service's.
@@ -32,7 +35,7 @@ class Names(Twist, frozen=True):
     """
 
     own: dict[str, str]
-    unknown: str = "named"
+    unknown: Literal["named", "refused", "ignored"] = "named"
 
     def translate(self, call: Call) -> Call:
         query = parse_qsl(call.query.decode("latin-1"), keep_blank_values=True)
@@ -60,18 +63,16 @@ class Names(Twist, frozen=True):
 
 
 class LanguageHeader(Twist, frozen=True):
-    """Takes the language from another header; None: from none."""
+    """Take the language from another header, or from none."""
 
-    own: str | None
+    own: str = ""
 
     def translate(self, call: Call) -> Call:
-        usual = {name: text for name, text in call.headers.items() if name != "accept-language"}
-        own = call.headers.get(self.own) if self.own else None
-        return call._replace(headers=usual if own is None else usual | {"accept-language": own})
+        return call._replace(headers={**call.headers, "accept-language": call.headers.get(self.own, "")})
 
 
 class Headers(Twist, frozen=True):
-    """Calls headers of answers otherwise: the usual name to this service's, "" leaves it out."""
+    """Call headers of answers otherwise: the usual name to this service's, "" leaves it out."""
 
     own: dict[str, str]
     rank = 5
@@ -82,100 +83,23 @@ class Headers(Twist, frozen=True):
 
 
 class Records(Twist, frozen=True):
-    """Changes the elements of answers about companies, in place or by returning others."""
+    """Change the elements of answers about companies."""
 
-    change: Callable[[list[Object]], Any]
+    change: str
 
     def is_for(self, endpoint: str) -> bool:
         return endpoint.startswith(DATASETS) and super().is_for(endpoint)
 
     def rewrite(self, elements: list[Object], bits: int) -> Any:
-        changed = self.change(elements)
+        changed = _RECORDS[self.change](elements)
         return elements if changed is None else changed
 
 
-class NotFoundText(Twist, frozen=True):
-    """Says in other words that the company of a single request is not found."""
-
-    text: str
-
-    def finish(self, answer: Answer) -> Answer:
-        is_it = answer.status == 404 and f'"{_NOT_FOUND}"'.encode() in answer.body
-        return answer._replace(body=write_json({"status": 404, "message": self.text})) if is_it else answer
-
-
-class Errors(Twist, frozen=True):
-    """Writes errors in another form, JSON or bytes of HTML."""
-
-    form: Callable[[int, str], object]
-    rank = 1
-
-    def finish(self, answer: Answer) -> Answer:
-        if answer.status < 400:
-            return answer
-        made = self.form(answer.status, str(read_json(answer.body).get("message", "")))
-        if not isinstance(made, bytes):
-            return answer._replace(body=write_json(made))
-        return Answer(answer.status, {**answer.headers, "content-type": "text/html; charset=utf-8"}, made)
-
-
-class Spelling(Twist, frozen=True):
-    """Spells the same JSON otherwise."""
-
-    spell: Callable[[bytes], bytes]
-    rank = 2
-
-    def finish(self, answer: Answer) -> Answer:
-        is_json = answer.headers.get("content-type", "").startswith("application/json")
-        return answer._replace(body=self.spell(answer.body)) if is_json else answer
-
-
-class Gzip(Twist, frozen=True):
-    """Compresses answers, whatever the request accepts."""
-
-    rank = 4
-
-    def finish(self, answer: Answer) -> Answer:
-        if "content-encoding" in answer.headers or not answer.body:
-            return answer
-        headers = {**answer.headers, "content-encoding": "gzip"}
-        return answer._replace(headers=headers, body=gzip.compress(answer.body, 1, mtime=0))
-
-
-class Chunked(Twist, frozen=True):
-    """Does not announce the length of answers."""
-
-    async def send(self, answer: Answer, line: Line) -> None:
-        await line.begin(answer, is_chunked=True)
-        half = len(answer.body) // 2
-        if half:
-            await line.send_part(answer.body[:half])
-        await line.end(answer.body[half:])
-
-
-# What changes in answers about companies.
-
-
-def _each(field: str, change: Callable[[Any], Any]) -> Records:
-    """Return a twist that changes the values of a field wherever it is."""
-
-    def change_all(elements: list[Object]) -> None:
-        for holder in objects(elements):
-            if holder.get(field) is not None:
-                holder[field] = change(holder[field])
-
-    return Records(change_all)
-
-
-def _omit(*values: object) -> Records:
-    """Return a twist that leaves out keys with these values, the innermost first."""
-
-    def omit(elements: list[Object]) -> None:
-        for holder in objects(elements):
-            for key in [key for key, value in holder.items() if value in values]:
-                del holder[key]
-
-    return Records(omit)
+def _omit(elements: list[Object], *values: object) -> None:
+    """Leave out keys with these values, the innermost first."""
+    for holder in objects(elements):
+        for key in [key for key, value in holder.items() if value in values]:
+            del holder[key]
 
 
 def _add_fields(elements: list[Object]) -> None:
@@ -200,40 +124,115 @@ def _say_done(elements: list[Object]) -> None:
             element["message"] = element["message"] or "Done"
 
 
-def _hundredfold(value: Decimal | int) -> Decimal:
-    return Decimal(value).scaleb(2)
+def _refuse_unknown(elements: list[Object], are_enough: Callable[[Iterable[bool]], bool]) -> None:
+    if are_enough(element.get("message") == _NOT_FOUND for element in elements):
+        raise RefusedError(404, _NOT_FOUND)
 
 
-def _quote(part: Object) -> Object:
-    return {key: value if value is None else str(value) for key, value in part.items()}
+_RECORDS: dict[str, Callable[[list[Object]], Any]] = {
+    "add_fields": _add_fields,
+    "count_page": _count_page,
+    "omit_empties": lambda elements: _omit(elements, None, [], {}),
+    "omit_nulls": lambda elements: _omit(elements, None),
+    "omit_unknown": lambda elements: [element for element in elements if "name" in element["identifier"]],
+    "refuse_all_unknown": lambda elements: _refuse_unknown(elements, all),
+    "refuse_any_unknown": lambda elements: _refuse_unknown(elements, any),
+    "repeat": lambda elements: [*elements, *elements],
+    "say_done": _say_done,
+    "tell_more": _tell_more,
+    "wrap": lambda elements: {"items": elements},
+}
 
 
-def _name_children(name: Callable[[Object], Object]) -> Records:
-    """Return a twist that names each child by something else than `identifier`."""
+class Values(Records, frozen=True):
+    """Change the values of fields, wherever they are in answers about companies."""
 
-    def rename(child: Object) -> Object:
-        company = {key: child["identifier"][key] for key in ("country", "companyNumber")}
-        return name(company) | {key: value for key, value in child.items() if key != "identifier"}
+    fields: tuple[str, ...]
 
-    return _each(
-        "children", lambda children: [rename(child) if child.get("identifier") else child for child in children]
-    )
-
-
-def _refuse(is_refused: Callable[[Iterable[bool]], bool]) -> Records:
-    """Return a twist that answers 404 where all or any of the companies of a bulk request are unknown."""
-
-    def refuse(elements: list[Object]) -> None:
-        if is_refused([element.get("message") == _NOT_FOUND for element in elements]):
-            raise RefusedError(404, _NOT_FOUND)
-
-    return Records(refuse, endpoint="bulk")
+    def rewrite(self, elements: list[Object], bits: int) -> list[Object]:
+        for holder in objects(elements):
+            for field in self.fields:
+                if holder.get(field) is not None:
+                    holder[field] = _VALUES[self.change](holder[field])
+        return elements
 
 
-# How JSON is spelled.
+def _hundredfold(value: Decimal | int) -> Decimal | int:
+    return value * 100 if isinstance(value, int) else value.scaleb(2)
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_DECIMAL = re.compile(rb'("(?:[^"\\]|\\.)*")|(-?\d+\.\d+)')
+
+def _name_children(children: list[Object], name: Callable[[Object], Object]) -> list[Object]:
+    """Name each child by something else than `identifier`."""
+    return [_rename_child(child, name) if child.get("identifier") else child for child in children]
+
+
+def _rename_child(child: Object, name: Callable[[Object], Object]) -> Object:
+    company = {key: child["identifier"][key] for key in ("country", "companyNumber")}
+    return name(company) | {key: value for key, value in child.items() if key != "identifier"}
+
+
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    "by_company_id": lambda children: _name_children(children, lambda company: {"companyId": company}),
+    "by_entity": lambda children: _name_children(children, lambda one: {"entity": "-".join(map(str, one.values()))}),
+    "flat": lambda children: _name_children(children, lambda company: company),
+    "half_more": lambda count: count + Decimal("0.5"),
+    "hundredfold": _hundredfold,
+    "integer": int,
+    "other_function": lambda function: {"SHAREHOLDER": "DIRECTOR"}.get(function, "BENEFICIAL_OWNER"),
+    "texts": lambda part: {key: value if value is None else str(value) for key, value in part.items()},
+}
+
+
+class NotFound(Twist, frozen=True):
+    """Say in other words that a company is not found."""
+
+    text: str
+
+    def rewrite(self, elements: list[Object], bits: int) -> list[Object]:
+        for element in elements:
+            if element.get("message") == _NOT_FOUND:
+                element["message"] = self.text
+        return elements
+
+    def finish(self, answer: Answer) -> Answer:
+        is_it = answer.status == 404 and f'"{_NOT_FOUND}"'.encode() in answer.body
+        return answer._replace(body=write_json({"status": 404, "message": self.text})) if is_it else answer
+
+
+class Errors(Twist, frozen=True):
+    """Write errors in another form."""
+
+    form: str
+    rank = 1
+
+    def finish(self, answer: Answer) -> Answer:
+        if answer.status < 400:
+            return answer
+        made = _ERRORS[self.form](answer.status, str(read_json(answer.body).get("message", "")))
+        if not isinstance(made, str):
+            return answer._replace(body=write_json(made))
+        return Answer(answer.status, {**answer.headers, "content-type": "text/html; charset=utf-8"}, made.encode())
+
+
+_ERRORS: dict[str, Callable[[int, str], object]] = {
+    "html": lambda status, text: f"<html><head><title>{status}</title></head><body><p>{text}</p></body></html>",
+    "listed": lambda status, text: {"statusCode": status, "message": [text], "error": "Bad Request"},
+    "nested": lambda status, text: {"error": {"code": f"E{status}", "message": text}},
+    "problem": lambda status, text: {
+        "type": "about:blank", "title": "Request failed", "status": status, "detail": text,
+    },
+}  # fmt: skip
+
+
+class Spelling(Twist, frozen=True):
+    """Spell the same JSON otherwise."""
+
+    spell: str
+    rank = 2
+
+    def finish(self, answer: Answer) -> Answer:
+        is_json = answer.headers.get("content-type", "").startswith("application/json")
+        return answer._replace(body=_SPELLINGS[self.spell](answer.body)) if is_json else answer
 
 
 def _spell_pretty(body: bytes) -> bytes:
@@ -247,8 +246,9 @@ def _reverse_keys(value: Any) -> Any:
 
 
 def _spell_escaped(body: bytes) -> bytes:
-    escaped = re.sub(r"[^\x00-\x7f]", _escape, body.decode()).encode()
-    return _STRING.sub(lambda found: found[0].replace(b"/", b"\\/"), escaped)
+    """Escape slashes and everything outside ASCII."""
+    escaped = re.sub(r"[^\x00-\x7f]", _escape, body.decode())
+    return re.sub(r'"(?:[^"\\]|\\.)*"', lambda found: found[0].replace("/", r"\/"), escaped).encode()
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -257,235 +257,63 @@ def _escape(found: re.Match[str]) -> str:
 
 def _spell_exponents(body: bytes) -> bytes:
     """Write decimals as 1.25E3, or with a zero at their end."""
-
-    def spell(found: re.Match[bytes]) -> bytes:
-        if found[1]:
-            return found[1]
-        value = found[2]
-        return value + b"0" if len(value) % 2 else f"{Decimal(value.decode()).scaleb(-3):f}E+3".encode()
-
-    return _DECIMAL.sub(spell, body)
+    return re.sub(r'("(?:[^"\\]|\\.)*")|-?\d+\.\d+', _spell_number, body.decode()).encode()
 
 
-class Dialect(NamedTuple):
-    """How a service differs.
+def _spell_number(found: re.Match[str]) -> str:
+    if found[1]:
+        return found[1]
+    return found[0] + "0" if len(found[0]) % 2 else f"{Decimal(found[0]).scaleb(-3):f}E+3"
 
-    Attributes:
-        gap: What the specification leaves open there; two dialects about the same gap exclude each other.
-        says: What the service does, for `--dialect help`.
-        twists: What happens to every request.
-        options: Options of the service that it sets.
-        ending: How a run over a list ends, where that is not exit 0 with every value; for `--dialect help`.
-    """
+
+_SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
+    "escaped": _spell_escaped,
+    "exponents": _spell_exponents,
+    "mark": lambda body: b"\xef\xbb\xbf" + body,
+    "pretty": _spell_pretty,
+}
+
+
+class Gzip(Twist, frozen=True):
+    """Compress answers, whatever the request accepts."""
+
+    rank = 4
+
+    def finish(self, answer: Answer) -> Answer:
+        if "content-encoding" in answer.headers or not answer.body:
+            return answer
+        headers = {**answer.headers, "content-encoding": "gzip"}
+        return answer._replace(headers=headers, body=gzip.compress(answer.body, 1, mtime=0))
+
+
+class Chunked(Twist, frozen=True):
+    """Do not announce the length of answers."""
+
+    async def send(self, answer: Answer, line: Line) -> None:
+        await line.begin(answer, is_chunked=True)
+        half = len(answer.body) // 2
+        if half:
+            await line.send_part(answer.body[:half])
+        await line.end(answer.body[half:])
+
+
+_KINDS = (*FAULTS, Names, LanguageHeader, Headers, Records, Values, NotFound, Errors, Spelling, Gzip, Chunked)
+_AnyTwist: Any = reduce(or_, _KINDS)
+
+
+class Dialect(msgspec.Struct, frozen=True):
+    """How a service differs; `dialects.toml` describes the fields."""
 
     gap: str
     says: str
-    twists: tuple[Twist, ...] = ()
-    options: Mapping[str, Any] = MappingProxyType({})
     ending: str = ""
+    options: dict[str, Any] = {}
+    twists: tuple[_AnyTwist, ...] = ()
 
 
-_CREDITS = ("x-credits-charged", "x-credits-remaining")
-_RATE = ("limit", "remaining", "reset")
-_HURRIED = {"requests_per_minute": 6000, "rate_limit_headers": "all"}
-
-DIALECTS: dict[str, Dialect] = {
-    # Requests.
-    "language-header": Dialect(
-        "language header", "takes the language from X-Language; without it names are Dutch",
-        (LanguageHeader("x-language"),), {"language": "NL"},
-    ),
-    "language-default": Dialect(
-        "language header", "answers in Dutch whatever the header says", (LanguageHeader(None),), {"language": "NL"},
-        ending="names and places are Dutch",
-    ),
-    "paging-skip-take": Dialect(
-        "paging parameters", "calls limit `take` and offset `skip`, and refuses other names",
-        (Names({"limit": "take", "offset": "skip"}),),
-    ),
-    "paging-ignored": Dialect(
-        "paging parameters", "calls limit `pageSize`, and ignores names that it does not know",
-        (Names({"limit": "pageSize", "offset": "skip"}, "ignored"),),
-    ),
-    "page-default-one": Dialect(
-        "default page size", "answers one record if the request names no limit", options={"page_limit_default": 1},
-    ),
-    "page-100": Dialect("largest page", "refuses a limit above 100", options={"page_limit_max": 100}),
-    "page-clamped": Dialect(
-        "largest page", "cuts every page to 3 records and says so only in `pagination.limit`",
-        (SmallPages(3, endpoint="financials"),),
-    ),
-    "total-untold": Dialect(
-        "totals", "sends `hasMore` instead of `pagination.total`", (Records(_tell_more),),
-    ),
-    "total-of-page": Dialect(
-        "totals", "counts the records of the page in `pagination.total`", (Records(_count_page),),
-        ending="check says so; a run asks for more until a page is not full",
-    ),
-    "oldest-first": Dialect("item order", "lists the oldest period first", options={"oldest_first": True}),
-    "body-short": Dialect(
-        "bulk body", "names companies by `country` and `number`, and says which name it expected",
-        (Names({"countryCode": "country", "companyNumber": "number"}),),
-    ),
-    "body-silent": Dialect(
-        "bulk body", "calls the array `identifiers`, and refuses anything else without a reason",
-        (Names({"companies": "identifiers", "countryCode": "country"}, "refused"),),
-    ),
-    "companies-20": Dialect(
-        "companies in a bulk request", "accepts at most 20 companies in a request",
-        options={"companies_per_request": 20},
-    ),
-    "records-unlimited": Dialect(
-        "records in a bulk request", "has no limit on companies x limit", options={"records_per_request": 0},
-    ),
-    "records-200": Dialect(
-        "records in a bulk request", "limits companies x limit to 200", options={"records_per_request": 200},
-    ),
-    "contacts-names": Dialect(
-        "contacts body", "calls the entries of a contacts request `entries`, and a contact `id`",
-        (Names({"companyContacts": "entries", "contactId": "id"}),),
-    ),
-    "zero-required": Dialect(
-        "spelling of company numbers", "accepts and sends Belgian numbers only with their leading zero",
-        options={"number_spelling": "full", "leading_zero": True},
-    ),
-    "zero-answered": Dialect(
-        "spelling of company numbers", "sends Belgian numbers with their leading zero", options={"leading_zero": True},
-    ),
-    "number-integers": Dialect(
-        "spelling of company numbers", "sends company numbers as JSON numbers", (_each("companyNumber", int),),
-    ),
-    # Limits, credits, errors.
-    "rate-standard": Dialect(
-        "rate limit", "states its rate limit in RateLimit headers and Retry-After", options=_HURRIED,
-    ),
-    "rate-custom": Dialect(
-        "rate limit", "states its rate limit in X-Rate-Limit headers",
-        (Headers({f"ratelimit-{part}": f"x-rate-limit-{part}" for part in _RATE}),), _HURRIED,
-    ),
-    "credits-renamed": Dialect(
-        "credit headers", "calls the headers Credits-Used and Credits-Left",
-        (Headers(dict(zip(_CREDITS, ("credits-used", "credits-left"), strict=True))),),
-    ),
-    "credits-untold": Dialect("credit headers", "sends no credit headers", (Headers(dict.fromkeys(_CREDITS, "")),)),
-    "credits-for-unknown": Dialect(
-        "credits", "charges a credit for a company that it does not know", options={"credits_for_unknown": True},
-    ),
-    "errors-problem": Dialect(
-        "whole-request errors", "writes errors as RFC 9457 does",
-        (Errors(lambda status, text: {
-            "type": "about:blank", "title": "Request failed", "status": status, "detail": text,
-        }),),
-    ),
-    "errors-nested": Dialect(
-        "whole-request errors", "puts the message into an object `error`",
-        (Errors(lambda status, text: {"error": {"code": f"E{status}", "message": text}}),),
-    ),
-    "errors-listed": Dialect(
-        "whole-request errors", "sends a list of messages, as validators do",
-        (Errors(lambda status, text: {"statusCode": status, "message": [text], "error": "Bad Request"}),),
-    ),
-    "errors-html": Dialect(
-        "whole-request errors", "writes errors as an HTML page",
-        (Errors(lambda status, text: (
-            f"<html><head><title>{status}</title></head><body><p>{text}</p></body></html>".encode()
-        )),),
-    ),
-    "not-found-text": Dialect(
-        "company not found", "says `Onderneming onbekend` of a company that it does not know",
-        (NotFoundText(_UNKNOWN), _each("message", lambda text: _UNKNOWN if text == _NOT_FOUND else text)),
-    ),
-    "not-found-404": Dialect(
-        "company not found", "answers 404 if all companies of a request are unknown", (_refuse(all),),
-    ),
-    "not-found-refused": Dialect(
-        "company not found", "refuses a request that names an unknown company with 404", (_refuse(any),),
-        ending="a run halves requests to find the companies; it needs the message to tell them from a wrong address",
-    ),
-    "not-found-omitted": Dialect(
-        "company not found", "leaves out companies that it does not know",
-        (Records(lambda elements: [one for one in elements if "name" in one["identifier"]], endpoint="bulk"),),
-        ending="a run asks for them twice more beside a company that was answered",
-    ),
-    "message-ok": Dialect("answers without records", "says `Done` instead of `OK`", (Records(_say_done),)),
-    # Records.
-    "nulls-omitted": Dialect("absent keys", "leaves out keys whose value is null", (_omit(None),)),
-    "empties-omitted": Dialect("absent keys", "leaves out keys whose value is null or empty", (_omit(None, [], {}),)),
-    "fields-added": Dialect("unknown fields", "adds fields to every object", (Records(_add_fields),)),
-    "decimal-integers": Dialect(
-        "integers", "counts employees in full-time equivalents (12.5), and has a health indicator of 7.5",
-        tuple(_each(field, lambda count: count + Decimal("0.5")) for field in ("healthIndicator", "employees")),
-        ending="values with decimals are discarded from integer columns, unless [contract] widens them",
-    ),
-    "numbers-as-text": Dialect(
-        "types", "writes amounts and ratios as text",
-        tuple(_each(part, _quote) for part in ("profitability", "liquidity", "solvency")),
-    ),
-    "fractions-100": Dialect(
-        "scale of fractions", "sends shares of women and men, and stakes, as percentages, 0 to 100",
-        tuple(_each(field, _hundredfold) for field in ("employeeMaleRatio", "employeeFemaleRatio", "percentage")),
-    ),
-    "scores-100": Dialect("scale of scores", "scores lookalikes from 0 to 100", (_each("score", _hundredfold),)),
-    "children-company-id": Dialect(
-        "`children` of relationships", "names a child by `companyId`",
-        (_name_children(lambda company: {"companyId": company}),),
-    ),
-    "children-flat": Dialect(
-        "`children` of relationships", "names a child by flat `country` and `companyNumber`",
-        (_name_children(lambda company: company),),
-    ),
-    "children-unknown": Dialect(
-        "`children` of relationships", "identifies a child only by its own id, `entity`",
-        (_name_children(lambda company: {"entity": "-".join(map(str, company.values()))}),),
-        ending="children are kept as JSON",
-    ),
-    "functions-new": Dialect(
-        "`function`", "knows functions other than SHAREHOLDER",
-        (_each("function", lambda function: {"SHAREHOLDER": "DIRECTOR"}.get(function, "BENEFICIAL_OWNER")),),
-    ),
-    "health-hundred": Dialect(
-        "`healthIndicator`", "counts the health indicator in hundreds",
-        (_each("healthIndicator", lambda health: health * 100),),
-        ending="health indicators stay a hundred times as large",
-    ),
-    # What is around and within the JSON.
-    "json-pretty": Dialect("JSON", "indents its JSON and sorts keys backwards", (Spelling(_spell_pretty),)),
-    "json-escaped": Dialect(
-        "JSON", "escapes slashes and all characters outside ASCII", (Spelling(_spell_escaped),),
-    ),
-    "json-exponents": Dialect(
-        "JSON", "writes numbers with exponents and unnecessary zeros", (Spelling(_spell_exponents),),
-    ),
-    "byte-order-mark": Dialect(
-        "JSON", "begins every body with a byte order mark", (Spelling(lambda body: b"\xef\xbb\xbf" + body),),
-    ),
-    "gzip": Dialect("transfer", "compresses answers without being asked to", (Gzip(),)),
-    "chunked": Dialect("transfer", "sends bodies in chunks, without their length", (Chunked(),)),
-    "companies-repeated": Dialect(
-        "elements", "answers every company twice", (Records(lambda elements: [*elements, *elements]),),
-    ),
-    "companies-reordered": Dialect("elements", "answers companies in another order", (Elements("reordered"),)),
-    # What is not to be had.
-    "forbidden": Dialect(
-        "endpoints", "forbids relationships (403)",
-        (Status(403, "You may not use this", endpoint="relationships"),),
-        ending="exit 3: financials and lookalikes are there, relationships are not",
-    ),
-    "down": Dialect(
-        "endpoints", "always answers lookalikes with 500",
-        (Status(500, "Internal server error", endpoint="lookalikes"),),
-        ending="exit 3: financials and relationships are there, lookalikes are not",
-    ),
-    "lists-forbidden": Dialect(
-        "lists", "forbids the overview of lists (403)", (Status(403, "You may not use this", endpoint="lists"),),
-    ),
-    "wrapped": Dialect(
-        "bulk body", 'wraps bulk answers in an object: {"items": [...]}',
-        (Records(lambda elements: {"items": elements}, endpoint="bulk"),),
-        ending="no setting helps: check says so, and a run buys nothing more",
-    ),
-}  # fmt: skip
-
+DIALECTS = msgspec.convert(
+    tomllib.loads(files(__package__).joinpath("dialects.toml").read_text("utf-8")), dict[str, Dialect]
+)
 _COMBINED_SHARE = 0.5
 """Of the gaps, those at which a combination by seed differs from the specification."""
 
