@@ -96,8 +96,7 @@ def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # no
         RuntimeError: It did not start; what it said is on standard error.
     """
     flags = [flag for name, value in options.items() for flag in _flags(name, value)]
-    source = str(Path(__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(  # noqa: S603 - ourselves
         [sys.executable, "-P", "-m", "firmlake_sandbox", "--exit-with-parent", *flags],
         stdin=subprocess.PIPE,
@@ -117,13 +116,7 @@ def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # no
 
 def _flags(name: str, value: object) -> list[str]:
     """Return an option as the command line has it, once for each of several values."""
-    if isinstance(value, tuple | list):
-        return [_flag(name, each) for each in value]
-    return [_flag(name, value)]
-
-
-def _flag(name: str, value: object) -> str:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
-        return f"--{flag}" if value else f"--no-{flag}"
-    return f"--{flag}={value}"
+        return [f"--{flag}" if value else f"--no-{flag}"]
+    return [f"--{flag}={each}" for each in (value if isinstance(value, tuple | list) else (value,))]

@@ -55,7 +55,6 @@ def exit_with_parent() -> None:
 
 
 def _wait_for_end_of_input() -> None:
-    """Read standard input to its end, then exit."""
     while os.read(0, 65_536):
         pass
     os._exit(0)
@@ -80,11 +79,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket on this machine's loopback.
-
-    Args:
-        host: `localhost` or a loopback address.
-        port: 0 for any free one.
+    """Return a listening socket on this machine's loopback; port 0 is any free one.
 
     Raises:
         ValueError: The host is not loopback.
@@ -202,19 +197,14 @@ def main() -> int:
 
 
 def _refuse(message: str) -> int:
-    """Say why it does not start."""
     sys.stderr.write(f"firmlake_sandbox: {message}\n")
     return 2
 
 
 def _parser() -> argparse.ArgumentParser:
     """Make the parser: how to serve from here, what to serve from `Options`."""
-    parser = argparse.ArgumentParser(
-        "firmlake sandbox",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("firmlake sandbox", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=form)
     parser.add_argument("--host", default="127.0.0.1", help="loopback address to serve on [127.0.0.1]")
     parser.add_argument("--port", type=int, default=0, help="port to serve on; 0 takes a free one [0]")
     parser.add_argument("--access-log", action="store_true", help="log every request on standard error")

@@ -1,13 +1,13 @@
 """What the eight endpoints answer: a function from the state and a request to an answer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from firmlake_sandbox.contract import MAX_BODY_BYTES, CompanyContacts, CompanyRef, Endpoint
+from firmlake_sandbox.contract import MAX_BODY_BYTES, CompanyContacts, CompanyRef, Endpoint, match_path
 from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.lists import is_contact
 from firmlake_sandbox.numbers import parse_number
@@ -22,20 +22,14 @@ COMPANY_NOT_FOUND = "Company not found"
 _Page = tuple[int, int]  # limit, offset
 
 
-def answer(state: State, endpoint: Endpoint, call: Call, parameters: Mapping[str, str]) -> Answer:
+def answer(endpoint: Endpoint, state: State, call: Call) -> Answer:
     """Answer a request to an endpoint.
-
-    Args:
-        state: The service.
-        endpoint: Its endpoint.
-        call: The request.
-        parameters: Those of the path.
 
     Raises:
         RefusedError: 400; 402 where the credits would not suffice, before anything is charged; 404 where the company
             of a single request, or a list, does not exist.
     """
-    path = _convert(dict(parameters), endpoint.parameters, "Path")
+    path = _convert(match_path(endpoint.path, call.path) or {}, endpoint.parameters, "Path")
     query = _read_query(call.query, endpoint.query)
     body: Any = _read_body(call.body, endpoint.body) if endpoint.body else None
     if endpoint.name == "lists.overview":

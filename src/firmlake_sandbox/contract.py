@@ -1,6 +1,7 @@
 """The contract as data: the endpoints, and what each may be sent. The shapes of the answers are in `openapi`."""
 
 import re
+from functools import cache
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -119,12 +120,15 @@ ENDPOINTS = (
 )
 
 
-def compile_path(path: str) -> re.Pattern[str]:
-    """Return the pattern of a path with `{names}`, each a group."""
+@cache
+def _compile_path(path: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
 
 
-_PATTERNS = tuple((endpoint, compile_path(endpoint.path)) for endpoint in ENDPOINTS)
+def match_path(path: str, asked: str) -> dict[str, str] | None:
+    """Return the parameters of a path with `{names}`, None where another is asked for."""
+    found = _compile_path(path).fullmatch(asked)
+    return found and found.groupdict()
 
 
 def name_endpoint(method: str, path: str) -> str:
@@ -134,5 +138,5 @@ def name_endpoint(method: str, path: str) -> str:
         >>> name_endpoint("GET", "/v1/companies/BE/403227515/lookalikes")
         'lookalikes.single'
     """
-    found = (one.name for one, pattern in _PATTERNS if one.method == method and pattern.fullmatch(path))
+    found = (one.name for one in ENDPOINTS if one.method == method and match_path(one.path, path) is not None)
     return next(found, "unknown")

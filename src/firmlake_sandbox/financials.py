@@ -14,14 +14,7 @@ from typing import Any, NamedTuple
 
 from firmlake_sandbox.numbers import BASE_BITS
 from firmlake_sandbox.world import (
-    COMMITTEES,
-    EMPTIED,
-    END_CORRECTED,
-    EVENTS,
-    IN_THOUSANDS,
     JOINT_COMMITTEES,
-    REFILED,
-    SIZE,
     World,
     draw,
     list_beats,
@@ -123,7 +116,7 @@ class _Books(NamedTuple):
     assets: int
     trend: tuple[int, ...]
     capital: int
-    committees: tuple[str, ...]
+    committees: list[str]
     health: int
     men: int
 
@@ -137,7 +130,7 @@ class _Books(NamedTuple):
 
 
 def _draw_books(world: World, node: int) -> _Books:
-    bits, size, week = draw(world.key, EVENTS, node), draw(world.key, SIZE, node), world.week
+    bits, size, week = draw(world.key, "events", node), draw(world.key, "size", node), world.week
     count = _PERIODS[size % 1330]  # in week 0; those filed later are added, up to 20 in all
     filing_week = bits % _WEEKS_A_YEAR
     filing_day = _MONDAY_OF_WEEK_0 + (filing_week + 1 - _WEEKS_A_YEAR) * 7
@@ -281,13 +274,13 @@ _YEARS = 6  # from the newest of week 0 back: in these something happens
 
 def _tell_history(world: World, books: _Books, records: list[Record]) -> list[Record]:
     """Return a company's accounts as they are after all that happened to them since they were first filed."""
-    if any(world.week - week < _EMPTY_WEEKS for week in list_events(world, books.node, EMPTIED)):
+    if any(world.week - week < _EMPTY_WEEKS for week in list_events(world, books.node, "emptied")):
         return []
     filed = list(zip(books.years, records, strict=True))
     for event, change in _CHANGES:
         for week in list_events(world, books.node, event):
             filed = [(year, {**one, **change(one, week)} if year == _pick(week) else one) for year, one in filed]
-    for week in list_events(world, books.node, REFILED):
+    for week in list_events(world, books.node, "refiled"):
         place = next((place for place, (year, _) in enumerate(filed) if year == _pick(week)), None)
         if place is not None:
             year, old = filed[place]
@@ -320,10 +313,10 @@ def _divide(record: Record, _week: int) -> Record:
     }
 
 
-_CHANGES: tuple[tuple[int, Callable[[Record, int], Record]], ...] = (
-    (END_CORRECTED, _correct_end),
-    (IN_THOUSANDS, _divide),
-    (COMMITTEES, _exchange_committees),
+_CHANGES: tuple[tuple[str, Callable[[Record, int], Record]], ...] = (
+    ("end corrected", _correct_end),
+    ("in thousands", _divide),
+    ("committees", _exchange_committees),
 )
 
 

@@ -6,7 +6,7 @@ A contact exists if its id is a decimal number that does not end in 0: about one
 from datetime import UTC, datetime
 from typing import Any
 
-from firmlake_sandbox.world import LIST, draw
+from firmlake_sandbox.world import draw
 
 FIRST_LIST_ID = 1001
 
@@ -29,12 +29,7 @@ class ListBook:
     """All lists, with the companies and contacts added to them since the start."""
 
     def __init__(self, key: int, count: int) -> None:
-        """Open the lists of a world.
-
-        Args:
-            key: The world's.
-            count: How many there are.
-        """
+        """Open so many lists of the world with this key."""
         self._key = key
         self._ids = list(range(FIRST_LIST_ID, FIRST_LIST_ID + count))
         self._next_id = FIRST_LIST_ID + count
@@ -42,23 +37,12 @@ class ListBook:
         self._updated: dict[int, float] = {}
 
     def page(self, kind: str, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
-        """Return a page of the lists of one kind, in their order, and how many there are in all.
-
-        Args:
-            kind: STATIC, SMART, or OVERVIEW for both.
-            limit: Page size.
-            offset: Lists to skip.
-        """
+        """Return a page of the lists of one kind (OVERVIEW: both), in their order, and how many there are in all."""
         ids = [number for number in self._ids if kind in ("OVERVIEW", self.type_of(number))]
         return [self._describe(number) for number in ids[offset : offset + limit]], len(ids)
 
     def change(self, change: str, number: int) -> None:
-        """Change which lists there are.
-
-        Args:
-            change: `appear`, `vanish` or `front`.
-            number: The list that vanishes or moves; where there is no such list, nothing happens.
-        """
+        """Let a list `appear`, `vanish` or move to the `front`; where there is no such list, nothing happens."""
         if change == "appear":
             self._ids.append(self._next_id)
             self._next_id += 1
@@ -71,7 +55,7 @@ class ListBook:
         """Return STATIC or SMART, None for a list that does not exist: three of ten are smart."""
         if number not in self._ids:
             return None
-        return "SMART" if draw(self._key, LIST, number) % 10 < 3 else "STATIC"
+        return "SMART" if draw(self._key, "list", number) % 10 < 3 else "STATIC"
 
     def add_contacts(self, number: int, node: int, contacts: list[str], now: float) -> int:
         """Add contacts of a company to a static list and return how many were not in it yet.
@@ -93,7 +77,7 @@ class ListBook:
 
     def _describe(self, number: int) -> dict[str, Any]:
         """Return a list as the overview shows it."""
-        bits = draw(self._key, LIST, number)
+        bits = draw(self._key, "list", number)
         is_static = self.type_of(number) == "STATIC"
         created = _YEAR_2023 + (bits >> 8) % _YEARS
         updated = created + (bits >> 16) % (_YEAR_2023 + _YEARS - created)

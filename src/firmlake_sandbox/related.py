@@ -1,21 +1,12 @@
 """Lookalikes and relationships of a company, the same whoever of the two is asked about."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from firmlake_sandbox.numbers import BASE_BITS, BASE_MASK, END, FIRST
 from firmlake_sandbox.world import (
-    EDGE,
-    FIRST_NAMES,
-    FUNCTION,
-    LAST_NAMES,
-    LOOKALIKES,
-    OWNERS,
-    PERSON,
-    POPULAR,
-    SHAPE,
+    WORDS,
     World,
     company_id,
     draw,
@@ -42,7 +33,7 @@ def list_lookalikes(world: World, node: int) -> list[Entry]:
         world: Seed and week.
         node: A company that is found.
     """
-    bits = draw(world.key, LOOKALIKES, node)
+    bits = draw(world.key, "lookalikes", node)
     count = _COUNTS[bits % 25]
     replaced = len(list_beats(bits >> 5, world.week, _REPLACED_EVERY))
     dropped = (bits >> 12) % 20 + replaced - 1 if replaced else -1
@@ -73,7 +64,8 @@ def _list_popular(key: int, country: int) -> tuple[int, ...]:
     """Return the companies of a country that many resemble; they never vanish."""
     span = END[country] - FIRST[country]
     nodes = (
-        country << BASE_BITS | FIRST[country] + draw(key, POPULAR, country << 32 | place) % span for place in range(600)
+        country << BASE_BITS | FIRST[country] + draw(key, "popular", country << 32 | place) % span
+        for place in range(600)
     )
     return tuple(dict.fromkeys(node for node in nodes if is_lasting(key, node)))[:_POPULAR]
 
@@ -95,37 +87,39 @@ _PERSONS = (0, 0, 0, 0, 1, 1, 1, 2, 2, 4)
 _ANONYMOUS_ONE_IN = 9
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """A form of group: `weight` of 64 groups have it, `percent` of its edges are there."""
+_Owners = Callable[[int], tuple[int, ...]]
 
-    weight: int
-    percent: int
-    owners: tuple[tuple[int, ...], ...]  # of each member, at most three
-    owned: tuple[tuple[tuple[int, int], ...], ...]  # of each member: the other member, and its own place there
-
-
-def _shape(weight: int, percent: int, owners: Callable[[int], tuple[int, ...]]) -> _Shape:
-    """Tabulate who may own each member, in both directions."""
-    table = tuple(owners(member) for member in range(_GROUP))
-    owned = tuple(
-        tuple((child, table[child].index(parent)) for child in range(_GROUP) if parent in table[child])
-        for parent in range(_GROUP)
-    )
-    return _Shape(weight, percent, table, owned)
-
-
-_SHAPES = (
-    _shape(14, 0, lambda _m: ()),
-    _shape(18, 85, lambda m: ((m - 1) // 3,) if m else ()),  # tree
-    _shape(7, 90, lambda m: (0,) if m else ()),  # star: a holding with up to 31 children
-    _shape(5, 98, lambda m: (m - 1,) if m else ()),  # chain, up to 31 deep
-    _shape(6, 85, lambda m: (m ^ 1,)),  # cross-holdings
-    _shape(4, 95, lambda m: (m & 24 | (m + 1) & 7,)),  # rings of eight
-    _shape(7, 92, lambda m: ((), (m - 1,), (m - 2,), (m - 1, m - 2))[m & 3]),  # diamonds
-    _shape(3, 90, lambda m: ((m - 1) // 2, m) if m else (m,)),  # a tree whose companies hold shares of themselves
+# Forms of groups: how many of 64 groups have it, the percentage of its edges that are there, and who may own a member.
+_FORMS: tuple[tuple[int, int, _Owners], ...] = (
+    (14, 0, lambda _m: ()),
+    (18, 85, lambda m: ((m - 1) // 3,) if m else ()),  # tree
+    (7, 90, lambda m: (0,) if m else ()),  # star: a holding with up to 31 children
+    (5, 98, lambda m: (m - 1,) if m else ()),  # chain, up to 31 deep
+    (6, 85, lambda m: (m ^ 1,)),  # cross-holdings
+    (4, 95, lambda m: (m & 24 | (m + 1) & 7,)),  # rings of eight
+    (7, 92, lambda m: ((), (m - 1,), (m - 2,), (m - 1, m - 2))[m & 3]),  # diamonds
+    (3, 90, lambda m: ((m - 1) // 2, m) if m else (m,)),  # a tree whose companies hold shares of themselves
 )
-_SHAPE_OF = tuple(shape for shape in _SHAPES for _ in range(shape.weight))
+
+
+class _Form(NamedTuple):
+    """A form of group, tabulated in both directions: of each member, the other one and the place among its owners."""
+
+    percent: int
+    owners: list[list[tuple[int, int]]]
+    owned: list[list[tuple[int, int]]]
+
+
+def _tabulate(percent: int, owners: _Owners) -> _Form:
+    table = [[(owner, place) for place, owner in enumerate(owners(member))] for member in range(_GROUP)]
+    owned: list[list[tuple[int, int]]] = [[] for _ in range(_GROUP)]
+    for child, places in enumerate(table):
+        for owner, place in places:
+            owned[owner].append((child, place))
+    return _Form(percent, table, owned)
+
+
+_FORM_OF = [form for weight, percent, owners in _FORMS for form in [_tabulate(percent, owners)] * weight]
 
 # The permutation of all companies, counted through the countries from the first number given out.
 _SPANS = tuple(end - first for end, first in zip(END, FIRST, strict=True))
@@ -144,55 +138,45 @@ def list_relationships(world: World, node: int, language: str) -> dict[str, list
         node: A company that is found.
         language: Of names and places.
     """
-    parents = [
-        _relate(world, other, node, place, stake, language)
-        for other, place in _possible_parents(world, node)
-        if (stake := _find_stake(world, other, node, place)) is not None
-    ]
-    children = [
-        _relate(world, other, other, place, stake, language)
-        for other, place in _possible_children(world, node)
-        if (stake := _find_stake(world, node, other, place)) is not None
-    ]
-    return {"parents": [*parents, *_list_persons(world, node)], "children": children}
+    first, member = node - node % _GROUP, node % _GROUP
+    form, index = _form_of(world, node), _index(node)
+    owners = [(first + other, place) for other, place in form.owners[member]]
+    owned = [(first + other, place) for other, place in form.owned[member]]
+    if index is not None:
+        owners.append((_node((index * _FACTOR + _SHIFT) % _ALL), _FAR))
+        owned.append((_node((index - _SHIFT) * _INVERSE % _ALL), _FAR))
+    parents = [_relate(world, other, other, node, place, language) for other, place in owners]
+    children = [_relate(world, other, node, other, place, language) for other, place in owned]
+    return {
+        "parents": [*filter(None, parents), *_list_persons(world, node)],
+        "children": [*filter(None, children)],
+    }
 
 
-def _possible_parents(world: World, node: int) -> Iterator[tuple[int, int]]:
-    """Yield the companies that may own this one, with their place among its parents."""
-    member, first = node % _GROUP, node - node % _GROUP
-    for place, other in enumerate(_shape_of(world, first).owners[member]):
-        yield first + other, place
-    if (index := _index(node)) is not None:
-        yield _node((index * _FACTOR + _SHIFT) % _ALL), _FAR
-
-
-def _possible_children(world: World, node: int) -> Iterator[tuple[int, int]]:
-    """Yield the companies that this one may own, with its place among their parents."""
-    member, first = node % _GROUP, node - node % _GROUP
-    for other, place in _shape_of(world, first).owned[member]:
-        yield first + other, place
-    if (index := _index(node)) is not None:
-        yield _node((index - _SHIFT) * _INVERSE % _ALL), _FAR
+def _relate(world: World, other: int, parent: int, child: int, place: int, language: str) -> Entry | None:
+    """Return the entry that names the other company, None where there is no such relationship in this week."""
+    stake = _find_stake(world, parent, child, place)
+    if stake is None:
+        return None
+    identifier = identify(world, other, language)
+    function = _FUNCTIONS[draw(world.key, f"edge {place}", child) >> 58]
+    if place == 0 and len(list_events(world, child, "function")) % 2:
+        function = "PARTNER" if function == "BENEFICIAL_OWNER" else "BENEFICIAL_OWNER"
+    return {"identifier": identifier, "function": function, "percentage": stake / 10_000, "name": identifier["name"]}
 
 
 def _find_stake(world: World, parent: int, child: int, place: int) -> int | None:
-    """Return the stake in ten-thousandths, or None where there is no such relationship in this week."""
-    bits = draw(world.key, EDGE + place, child)
-    percent = _FAR_PERCENT if place == _FAR else _shape_of(world, child - child % _GROUP).percent
-    if bits % 100 >= percent:
-        return None
-    owners = draw(world.key, OWNERS, child)
-    if place and _is_whole(owners):
-        return None
+    """Return the stake in ten-thousandths, or None where there is none."""
+    bits, owners = draw(world.key, f"edge {place}", child), draw(world.key, "owners", child)
+    percent = _FAR_PERCENT if place == _FAR else _form_of(world, child).percent
     # Of 32 edges one comes and goes, one is absent at first, and two change their stake.
     kind, beats = bits >> 8 & 31, len(list_beats(bits >> 16, world.week, _CHANGED_EVERY))
-    if kind < 2 and (kind + beats) % 2:
-        return None
-    if not (is_found(world, parent) and is_found(world, child)):
+    is_absent = bits % 100 >= percent or (kind < 2 and (kind + beats) % 2)
+    if is_absent or (place and _is_whole(owners)) or not (is_found(world, parent) and is_found(world, child)):
         return None
     if place == 0 and _is_whole(owners):
         return _WHOLE
-    if place == 0 and _is_excessive(owners):
+    if place == 0 and 50 <= owners % 200 < 53:  # the stakes come to more than 1, as happens in registers
         return _EXCESSIVE
     return _draw_stake(bits, _STAKES[place], beats if kind in (2, 3) else 0)
 
@@ -208,45 +192,21 @@ def _is_whole(owners: int) -> bool:
     return owners % 200 < 50
 
 
-def _is_excessive(owners: int) -> bool:
-    """Tell whether the stakes in a company come to more than 1, as happens in registers."""
-    return 50 <= owners % 200 < 53
-
-
-def _relate(world: World, other: int, child: int, place: int, stake: int, language: str) -> Entry:
-    """Return an entry that names the other company."""
-    identifier = identify(world, other, language)
-    function = _FUNCTIONS[draw(world.key, EDGE + place, child) >> 58]
-    if place == 0 and len(list_events(world, child, FUNCTION)) % 2:
-        function = "PARTNER" if function == "BENEFICIAL_OWNER" else "BENEFICIAL_OWNER"
-    return {
-        "identifier": identifier,
-        "function": function,
-        "percentage": stake / 10_000,
-        "name": identifier["name"],
-    }
-
-
 def _list_persons(world: World, node: int) -> Iterator[Entry]:
     """Yield the owners that are no company: people by name, and now and then somebody anonymous."""
-    owners = draw(world.key, OWNERS, node)
-    if not _is_whole(owners):
-        for turn in range(_PERSONS[(owners >> 16) % 10]):
-            bits = draw(world.key, PERSON, node << 4 | turn)
-            name = f"{FIRST_NAMES[bits % 12]} {LAST_NAMES[(bits >> 8) % 14]}"
-            yield {
-                "identifier": None,
-                "function": "SHAREHOLDER",
-                "percentage": _draw_stake(bits, _PERSON_STAKES) / 10_000,
-                "name": name,
-            }
+    owners = draw(world.key, "owners", node)
+    for turn in range(0 if _is_whole(owners) else _PERSONS[(owners >> 16) % 10]):
+        bits = draw(world.key, "person", node << 4 | turn)
+        name = f"{WORDS['first_names'][bits % 12]} {WORDS['last_names'][(bits >> 8) % 14]}"
+        stake = _draw_stake(bits, _PERSON_STAKES) / 10_000
+        yield {"identifier": None, "function": "SHAREHOLDER", "percentage": stake, "name": name}
     if (owners >> 24) % _ANONYMOUS_ONE_IN == 0:
         yield {"identifier": None}
 
 
-def _shape_of(world: World, first: int) -> _Shape:
-    """Return the shape of the group that begins at this company."""
-    return _SHAPE_OF[draw(world.key, SHAPE, first) & 63]
+def _form_of(world: World, node: int) -> _Form:
+    """Return the form of a company's group."""
+    return _FORM_OF[draw(world.key, "shape", node - node % _GROUP) & 63]
 
 
 def _index(node: int) -> int | None:

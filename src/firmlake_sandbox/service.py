@@ -1,8 +1,7 @@
 """The service as an ASGI application: who may come in, how often, and where to."""
 
-import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from math import ceil
 from typing import Any
@@ -11,24 +10,11 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from firmlake_sandbox.answers import answer
-from firmlake_sandbox.contract import ENDPOINTS, compile_path, name_endpoint
+from firmlake_sandbox.contract import ENDPOINTS, match_path, name_endpoint
 from firmlake_sandbox.options import change_options
 from firmlake_sandbox.state import State, spell_charges
 from firmlake_sandbox.twists import AnyFault, Applied, Exchange, FaultBook, send_twisted, work_twisted
-from firmlake_sandbox.wire import (
-    Answer,
-    App,
-    Call,
-    GoneError,
-    Line,
-    Receive,
-    RefusedError,
-    Scope,
-    Send,
-    error_answer,
-    json_answer,
-    read_call,
-)
+from firmlake_sandbox.wire import Answer, App, Call, GoneError, RefusedError, error_answer, json_answer, open_line
 
 CONTROL_PREFIX = "/_sandbox/"
 FORBIDDEN_SUFFIX = "-forbidden"
@@ -98,30 +84,24 @@ CONTROLS: tuple[tuple[str, str, Callable[[State, Call], object]], ...] = (
 )
 
 
-def _describe(state: State, _call: Call, _parameters: Mapping[str, str]) -> Answer:
+def _describe(state: State, _call: Call) -> Answer:
     from firmlake_sandbox.openapi import describe_service  # only here: few ever ask, and it takes time to make
 
     return Answer(200, {"content-type": "application/json"}, describe_service(state.options))
 
 
-def _control(
-    control: Callable[[State, Call], object], state: State, call: Call, _parameters: Mapping[str, str]
-) -> Answer:
+def _control(control: Callable[[State, Call], object], state: State, call: Call) -> Answer:
     try:
         return json_answer(control(state, call))
     except (msgspec.DecodeError, ValueError) as error:
         raise RefusedError(400, str(error)) from None
 
 
-def _serve_endpoint(endpoint: Any, state: State, call: Call, parameters: Mapping[str, str]) -> Answer:
-    return answer(state, endpoint, call, parameters)
-
-
-_Handler = Callable[[State, Call, Mapping[str, str]], Answer]
-_ROUTES: tuple[tuple[str, re.Pattern[str], _Handler], ...] = (
-    *((method, compile_path(path), partial(_control, control)) for method, path, control in CONTROLS),
-    *((one.method, compile_path(one.path), partial(_serve_endpoint, one)) for one in ENDPOINTS),
-    ("GET", compile_path("/openapi.json"), _describe),
+_DESCRIPTION_PATH = "/openapi.json"
+_ROUTES: tuple[tuple[str, str, Callable[[State, Call], Answer]], ...] = (
+    *((method, path, partial(_control, control)) for method, path, control in CONTROLS),
+    *((endpoint.method, endpoint.path, partial(answer, endpoint)) for endpoint in ENDPOINTS),
+    ("GET", _DESCRIPTION_PATH, _describe),
 )
 
 
@@ -130,11 +110,11 @@ def build_app(state: State) -> App:
     return partial(_serve, state)
 
 
-async def _serve(state: State, scope: Scope, receive: Receive, send: Send) -> None:
+async def _serve(state: State, scope: Any, receive: Any, send: Any) -> None:
     """Answer a request; only those to the service itself are counted, limited and twisted."""
-    call, line = await read_call(scope, receive), Line(scope, receive, send)
+    call, line = await open_line(scope, receive, send)
     token = _read_token(call)
-    if call.path == "/openapi.json":
+    if call.path == _DESCRIPTION_PATH:
         await line.send(_work(state, call))
     elif call.path.startswith(CONTROL_PREFIX):
         is_owner = token == state.tokens[0]
@@ -175,7 +155,6 @@ async def _answer(state: State, exchange: Exchange) -> None:
 
 
 def _check_token(state: State, token: str) -> None:
-    """Refuse a token that is missing, unknown or expired."""
     if not token:
         raise RefusedError(401, "Authorization: Bearer <ACCESS_TOKEN> is missing")
     if token in state.expired:
@@ -203,15 +182,13 @@ def _check_rate(state: State, token: str, headers: dict[str, str]) -> None:
 
 def _work(state: State, call: Call) -> Answer:
     """Answer a request that was let in."""
-    matches = [(method, found, handle) for method, path, handle in _ROUTES if (found := path.fullmatch(call.path))]
-    methods = [method for method, _, _ in matches]
+    matches = {method: handle for method, path, handle in _ROUTES if match_path(path, call.path) is not None}
     if not matches:
         return error_answer(404, "Not Found")
-    if call.method not in methods:
-        return error_answer(405, "Method Not Allowed", {"allow": ", ".join(methods)})
-    _, found, handle = matches[methods.index(call.method)]
+    if call.method not in matches:
+        return error_answer(405, "Method Not Allowed", {"allow": ", ".join(matches)})
     try:
-        return handle(state, call, found.groupdict())
+        return matches[call.method](state, call)
     except RefusedError as error:
         return error_answer(error.status, error.message, error.headers)
     except Exception:

@@ -3,10 +3,11 @@
 import os
 import struct
 import time
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from firmlake_sandbox.lists import ListBook
 from firmlake_sandbox.numbers import BASE_BITS, COUNTRIES, spell_number
@@ -14,14 +15,16 @@ from firmlake_sandbox.options import Options, apply_dialects
 from firmlake_sandbox.twists import FaultBook
 from firmlake_sandbox.world import World
 
+_DAY, _MINUTE = 86_400.0, 60.0
+_PAYMENT = struct.Struct("<qd")  # a node, and when it was paid for
+
 
 class Clock:
     """Real time plus what was added: the calendar for credits and dates, the ticks for the rate limit."""
 
     def __init__(self) -> None:
         """Start at the real time."""
-        self._ahead = 0.0
-        self._ticks_ahead = 0.0
+        self._ahead = self._ticks_ahead = 0.0
 
     def now(self) -> float:
         """Return the calendar time in seconds since 1970."""
@@ -37,30 +40,15 @@ class Clock:
         self._ticks_ahead += ticks
 
 
-_DAY = 86_400.0
-_PAYMENT = struct.Struct("<qd")  # a node, and when it was paid for
-
-
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read."""
     return os.open(path, flags, 0o600)
 
 
 class Account:
-    """A balance, and when each company was last paid for.
-
-    References:
-        gaps.md, credits.
-    """
+    """A balance, and when each company was last paid for."""
 
     def __init__(self, credits: int, window_days: int, book: Path | None = None) -> None:
-        """Open an account.
-
-        Args:
-            credits: The balance.
-            window_days: How long a company stays free once paid.
-            book: A file that keeps what was paid; None forgets it when the process ends.
-        """
+        """Open an account; a book is a file that keeps what was paid when the process ends."""
         self.balance = credits
         self.window_days = window_days
         self.charges: dict[int, int] = {}  # by node: how often it was charged
@@ -87,9 +75,6 @@ class Account:
         return len(unpaid)
 
 
-_MINUTE = 60.0
-
-
 class Verdict(NamedTuple):
     """Whether a request may pass, how many more might at once, and in how many seconds there is room again."""
 
@@ -98,52 +83,39 @@ class Verdict(NamedTuple):
     reset: float
 
 
-class RateLimit(Protocol):
-    """Counts the requests of one token; refused ones are not counted."""
+class RateLimit:
+    """Counts the requests of one token; refused ones are not counted.
 
-    def admit(self, now: float) -> Verdict:
-        """Count a request at this time, or refuse it."""
-        ...
+    Kinds are so many requests in each minute of the clock (`fixed-window`) or in any sixty seconds (`sliding-window`),
+    and a bucket that refills evenly within a minute: a burst, then a steady flow (`token-bucket`).
+    """
 
-
-class Window:
-    """So many requests in each minute of the clock, or in any sixty seconds (sliding)."""
-
-    def __init__(self, limit: int, *, is_sliding: bool) -> None:
+    def __init__(self, kind: str, limit: int) -> None:
         """Allow `limit` requests a minute."""
-        self._limit, self._is_sliding, self._times = limit, is_sliding, deque[float]()
+        self._kind, self._limit = kind, limit
+        self._times: deque[float] = deque()
+        self._level, self._filled_at = float(limit), 0.0
 
     def admit(self, now: float) -> Verdict:
         """Count a request at this time, or refuse it."""
-        times, minute = self._times, now // _MINUTE
-        while times and (times[0] <= now - _MINUTE if self._is_sliding else times[0] // _MINUTE != minute):
+        if self._kind == "token-bucket":
+            return self._draw(now)
+        times, minute, is_sliding = self._times, now // _MINUTE, self._kind == "sliding-window"
+        while times and (times[0] <= now - _MINUTE if is_sliding else times[0] // _MINUTE != minute):
             times.popleft()
         is_allowed = len(times) < self._limit
         if is_allowed:
             times.append(now)
-        end = times[0] + _MINUTE if self._is_sliding else (minute + 1) * _MINUTE
+        end = times[0] + _MINUTE if is_sliding else (minute + 1) * _MINUTE
         return Verdict(is_allowed, self._limit - len(times), end - now)
 
-
-class TokenBucket:
-    """A bucket of `limit` that refills evenly within a minute: a burst, then a steady flow."""
-
-    def __init__(self, limit: int) -> None:
-        """Allow `limit` requests a minute."""
-        self._limit, self._level, self._filled_at = limit, float(limit), 0.0
-
-    def admit(self, now: float) -> Verdict:
-        """Count a request at this time, or refuse it."""
+    def _draw(self, now: float) -> Verdict:
         rate = self._limit / _MINUTE
         self._level = min(self._limit, self._level + (now - self._filled_at) * rate)
         self._filled_at = now
         is_allowed = self._level >= 1
         self._level -= is_allowed
         return Verdict(is_allowed, int(self._level), max(0.0, (1 - self._level) / rate))
-
-
-def _make_limit(kind: str, limit: int) -> RateLimit:
-    return TokenBucket(limit) if kind == "token-bucket" else Window(limit, is_sliding=kind == "sliding-window")
 
 
 class Ledger:
@@ -194,12 +166,8 @@ def spell_charges(charges: dict[int, int]) -> dict[str, int]:
 
 def _count_busiest(times: list[float]) -> int:
     """Return the most requests within any sixty seconds."""
-    busiest = first = 0
-    for last, arrival in enumerate(times):
-        while times[first] <= arrival - _MINUTE:
-            first += 1
-        busiest = max(busiest, last - first + 1)
-    return busiest
+    starts = (bisect_right(times, arrival - _MINUTE) for arrival in times)
+    return max((place - start + 1 for place, start in enumerate(starts)), default=0)
 
 
 class State:
@@ -214,13 +182,7 @@ class State:
     """
 
     def __init__(self, chosen: Options, tokens: tuple[str, ...], book: Path | None = None) -> None:
-        """Open the books.
-
-        Args:
-            chosen: The options.
-            tokens: As above.
-            book: The file that keeps what was paid; None keeps it as long as the process lasts.
-        """
+        """Open the books; `book` is the file that keeps what was paid."""
         self.tokens, self.clock, self._book = tokens, Clock(), book
         self._choose(chosen)
         self.reset()
@@ -241,10 +203,8 @@ class State:
         if options.credits != before.credits:
             self.account.balance = options.credits
         self.account.window_days = options.credit_window_days
-        if (options.requests_per_minute, options.rate_limit_kind) != (
-            before.requests_per_minute,
-            before.rate_limit_kind,
-        ):
+        limit = (options.requests_per_minute, options.rate_limit_kind)
+        if limit != (before.requests_per_minute, before.rate_limit_kind):
             self._rate_limits.clear()
 
     def reset(self) -> None:
@@ -262,5 +222,5 @@ class State:
         if not options.requests_per_minute:
             return None
         if token not in self._rate_limits:
-            self._rate_limits[token] = _make_limit(options.rate_limit_kind, options.requests_per_minute)
+            self._rate_limits[token] = RateLimit(options.rate_limit_kind, options.requests_per_minute)
         return self._rate_limits[token]

@@ -68,26 +68,26 @@ def error_answer(status: int, message: str, headers: dict[str, str] | None = Non
     return json_answer({"status": status, "message": message}, status, headers)
 
 
-async def read_call(scope: Scope, receive: Receive) -> Call:
-    """Return a request with all of its body; of a header that is repeated, the first counts."""
+async def open_line(scope: Scope, receive: Receive, send: Send) -> tuple[Call, "Line"]:
+    """Return a request and the way back to its client; of a header that is repeated, the first counts."""
     headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(scope["headers"])}
     parts, more = [], True
     while more:
         message = await receive()
         parts.append(message.get("body", b""))
         more = message.get("more_body", False)
-    return Call(scope["method"], scope["path"], scope["query_string"], headers, b"".join(parts))
+    call = Call(scope["method"], scope["path"], scope["query_string"], headers, b"".join(parts))
+    return call, Line(scope["state"]["transport"], receive, send)
 
 
 class Line:
     """One request's way back to the client."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take over a request whose body was read."""
+    def __init__(self, transport: asyncio.Transport, receive: Receive, send: Send) -> None:
+        """Take over a connection whose request was read."""
         self.status: int | None = None
         """What was sent; None as long as nothing was."""
-        self._receive, self._send = receive, send
-        self._transport: asyncio.Transport = scope["state"]["transport"]
+        self._transport, self._receive, self._send = transport, receive, send
 
     async def begin(self, answer: Answer, *, is_chunked: bool = False) -> None:
         """Send status and headers, announcing the whole body unless it comes in chunks."""

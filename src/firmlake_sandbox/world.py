@@ -5,118 +5,38 @@ company says about itself is in `financials`, whom it resembles and belongs to i
 real places.
 """
 
+import tomllib
 from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
 
 from firmlake_sandbox.numbers import BASE_BITS, COUNTRIES, spell_number
 
 LANGUAGES = ("NL", "FR", "EN")
-
-STEMS = (
-    "Albo", "Arden", "Belmo", "Brabo", "Caldo", "Corva", "Delta", "Dirk", "Elvo", "Ferro", "Gala", "Grona", "Hanse",
-    "Ideo", "Jupi", "Kanta", "Lier", "Lumi", "Maas", "Meri", "Nova", "Orla", "Pano", "Quadri", "Rivo", "Sambre",
-    "Scal", "Tervo", "Urba", "Veld", "Vesdre", "Zeno",
-)  # fmt: skip
-ENDINGS = ("bel", "cor", "dis", "fin", "gro", "lec", "mat", "nor", "pack", "rex", "san", "tec", "trans", "vest", "wijk")
-
-# Each in Dutch, French and English.
-TRADES = (
-    ("Bouw", "Construction", "Construction"),
-    ("Metaal", "Métal", "Metal"),
-    ("Vervoer", "Transports", "Transport"),
-    ("Voeding", "Alimentation", "Foods"),
-    ("Beheer", "Gestion", "Management"),
-    ("Techniek", "Technique", "Engineering"),
-    ("Handel", "Commerce", "Trading"),
-    ("Vastgoed", "Immobilier", "Real Estate"),
-    ("Energie", "Énergie", "Energy"),
-    ("Zorg", "Santé", "Care"),
-    ("Glas & Verf", "Verre & Peinture", "Glass & Paint"),
-    ("Drukkerij", "Imprimerie", "Printing"),
-    ("Deelnemingen", "Participations", "Holdings"),
-    ("Kinderopvang 't Sterretje", "Crèche L'Étoile", "Nursery 't Sterretje"),
-)
-
-# By country as in `numbers.COUNTRIES`, then (NL, FR, EN).
-LEGAL_FORMS = (
-    (("NV", "SA", "NV"), ("BV", "SRL", "BV"), ("CV", "SC", "CV"), ("VZW", "ASBL", "VZW")),
-    (("B.V.", "B.V.", "B.V."), ("N.V.", "N.V.", "N.V."), ("Coöperatie U.A.", "Coöperatie U.A.", "Coöperatie U.A.")),
-    (("SAS", "SAS", "SAS"), ("SA", "SA", "SA"), ("SARL", "SARL", "SARL"), ("SCI", "SCI", "SCI")),
-)
-PLACES = (
-    (
-        ("Brussel", "Bruxelles", "Brussels"),
-        ("Antwerpen", "Anvers", "Antwerp"),
-        ("Gent", "Gand", "Ghent"),
-        ("Luik", "Liège", "Liège"),
-        ("Brugge", "Bruges", "Bruges"),
-        ("Leuven", "Louvain", "Leuven"),
-        ("Bergen", "Mons", "Mons"),
-        ("Namen", "Namur", "Namur"),
-        ("Kortrijk", "Courtrai", "Kortrijk"),
-        ("Hasselt", "Hasselt", "Hasselt"),
-    ),
-    (
-        ("Amsterdam", "Amsterdam", "Amsterdam"),
-        ("Den Haag", "La Haye", "The Hague"),
-        ("Rotterdam", "Rotterdam", "Rotterdam"),
-        ("Utrecht", "Utrecht", "Utrecht"),
-        ("Eindhoven", "Eindhoven", "Eindhoven"),
-        ("'s-Hertogenbosch", "Bois-le-Duc", "'s-Hertogenbosch"),
-        ("Nijmegen", "Nimègue", "Nijmegen"),
-    ),
-    (
-        ("Parijs", "Paris", "Paris"),
-        ("Rijsel", "Lille", "Lille"),
-        ("Lyon", "Lyon", "Lyon"),
-        ("Marseille", "Marseille", "Marseille"),
-        ("Straatsburg", "Strasbourg", "Strasbourg"),
-        ("Duinkerke", "Dunkerque", "Dunkirk"),
-        ("Toulouse", "Toulouse", "Toulouse"),
-        ("Saint-Étienne", "Saint-Étienne", "Saint-Étienne"),
-    ),
-)
-
-# One company in some hundreds is called like this, because a few in any register are. {} is the ordinary name.
-AWKWARD_NAMES = (
-    '"{}" & <b>Zonen</b>',
-    "{}; d'Œuvre, \\N 'DROP'",
-    "שלום {} ‏العربية",
-    "=1+1 {}",
-    "{} " + "Maatschappij voor Algemene Ondernemingen " * 6 + "{}",
-    "{}\u00a0\u200b№ 1 🏗",
-)
-
-FIRST_NAMES = ("Jan", "Els", "Marie", "Luc", "Zoë", "Pieter", "Françoise", "Mohamed", "Anneke", "José", "Noor", "Rémi")
-LAST_NAMES = (
-    "Peeters", "Janssens", "Dubois", "de Vries", "Lefèvre", "Van den Broeck", "El Amrani", "O'Brien", "Müller",
-    "'t Hooft", "Nguyễn", "Garnier", "Bakker", "D'Hondt",
-)  # fmt: skip
-
-# BE joint committees, some with the leading zero that spreadsheets lose; sometimes none is given.
-JOINT_COMMITTEES: tuple[tuple[str, ...], ...] = (
-    (), ("200",), ("0100",), ("100", "200"), ("0124",), ("0111", "209"), ("302",), ("0140.03", "226"), ("330", "0319"),
-    ("200",), ("0118", "220"), ("121",), ("201",), ("0200",), ("0116", "0207", "0100"), ("124", "200"),
-)  # fmt: skip
+WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
+JOINT_COMMITTEES: list[list[str]] = WORDS["joint_committees"]
 
 _MASK = (1 << 64) - 1
 
-# What a draw is for: two purposes of one company never share their bits.
-EXISTENCE, NAME, SIZE, EVENTS, LOOKALIKES, OWNERS, SHAPE, LIST, POPULAR, PERSON, HISTORY = range(11)
-EDGE = 16  # and the following ones: one for each place among a company's parents
+# What a draw is for: two purposes of one company never share their bits. An edge has a place among the parents.
+_PURPOSES = {
+    "seed": 0, "existence": 0, "name": 1, "size": 2, "events": 3, "lookalikes": 4, "owners": 5, "shape": 6, "list": 7,
+    "popular": 8, "person": 9, "history": 10, "edge 0": 16, "edge 1": 17, "edge 2": 18, "edge 3": 19,
+}  # fmt: skip
 
 
-def draw(key: int, purpose: int, subject: int) -> int:
+def draw(key: int, purpose: str, subject: int) -> int:
     """Return 64 bits that depend on the world's key, the purpose and the subject (splitmix64's finaliser).
 
     Args:
-        key: The world's, from `draw(0, 0, seed)`.
-        purpose: One of the constants above.
+        key: The world's, from `draw(0, "seed", seed)`.
+        purpose: One of the names above.
         subject: A node, or any other whole number below 2^56.
 
     References:
         Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
     """
-    bits = (subject << 8 | purpose) ^ key
+    bits = (subject << 8 | _PURPOSES[purpose]) ^ key
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _MASK
     return bits ^ (bits >> 31)
@@ -138,7 +58,7 @@ _FLICKER_EVERY, _FLICKER_WEEKS = 40, 3
 _AWKWARD_ONE_IN = 400
 
 # Where a world has a history: what happens to one company in 200 in a week.
-RENAMED, MOVED, FUNCTION, END_CORRECTED, REFILED, IN_THOUSANDS, COMMITTEES, EMPTIED = range(8)
+_EVENTS = ("renamed", "moved", "function", "end corrected", "refiled", "in thousands", "committees", "emptied")
 _EVENT_EVERY = 200
 # One in 20 is away for three weeks about the one in which it files, each year.
 _AWAY_ONE_IN, _AWAY_WEEKS, _WEEKS_A_YEAR = 20, 3, 52
@@ -166,25 +86,25 @@ class World:
 
     def __post_init__(self) -> None:
         """Mix the seed once."""
-        object.__setattr__(self, "key", draw(0, 0, self.seed))
+        object.__setattr__(self, "key", draw(0, "seed", self.seed))
 
 
-def list_events(world: World, node: int, event: int) -> range:
+def list_events(world: World, node: int, event: str) -> range:
     """Return the weeks up to now in which an event happened to a company: none in a world without a history.
 
     Args:
         world: The world.
         node: The company.
-        event: One of the constants above, such as `RENAMED`.
+        event: One of the names above, such as `renamed`.
     """
     if not world.has_history:
         return range(0)
-    return list_beats(draw(world.key, HISTORY, node << 4 | event), world.week, _EVENT_EVERY)
+    return list_beats(draw(world.key, "history", node << 4 | _EVENTS.index(event)), world.week, _EVENT_EVERY)
 
 
 def is_found(world: World, node: int) -> bool:
     """Tell whether the service knows the company in this week: 2 % of all well-formed numbers are unknown to it."""
-    bits = draw(world.key, EXISTENCE, node)
+    bits = draw(world.key, "existence", node)
     kind = bits % 10_000
     if world.has_history and _is_away(world, node):
         return False
@@ -198,7 +118,7 @@ def is_found(world: World, node: int) -> bool:
 
 def is_lasting(key: int, node: int) -> bool:
     """Tell whether the company is found in every week of the worlds with this key that have no history."""
-    return draw(key, EXISTENCE, node) % 10_000 >= _FLICKERING
+    return draw(key, "existence", node) % 10_000 >= _FLICKERING
 
 
 def company_id(world: World, node: int) -> dict[str, str]:
@@ -208,40 +128,32 @@ def company_id(world: World, node: int) -> dict[str, str]:
 
 def identify(world: World, node: int, language: str) -> dict[str, str]:
     """Return the identifier of a company that is found, with name and place in the language."""
-    country, tongue = node >> BASE_BITS, LANGUAGES.index(language)
-    name = name_company(world, node, tongue)
-    places, moves = PLACES[country], len(list_events(world, node, MOVED))
-    place = places[(draw(world.key, NAME, node) % 1_000_003 + moves) % len(places)][tongue]
+    tongue, moves = LANGUAGES.index(language), len(list_events(world, node, "moved"))
+    name, places = _name_company(world, node, tongue), WORDS["places"][COUNTRIES[node >> BASE_BITS]]
+    place = places[(draw(world.key, "name", node) % 1_000_003 + moves) % len(places)][tongue]
     return {**company_id(world, node), "name": name, "place": place}
 
 
-def name_company(world: World, node: int, tongue: int) -> str:
-    """Return a company's name.
-
-    Args:
-        world: The world.
-        node: The company.
-        tongue: The language's place in `LANGUAGES`.
-    """
-    bits = draw(world.key, NAME, node)
-    forms = LEGAL_FORMS[node >> BASE_BITS]
-    stem, ending = STEMS[bits & 31], ENDINGS[(bits >> 5) % 15]
-    trade, form = TRADES[(bits >> 12) % 14][tongue], forms[(bits >> 20) % len(forms)][tongue]
-    renamed = "".join(f" {2026 + week // _WEEKS_A_YEAR}" for week in list_events(world, node, RENAMED))
+def _name_company(world: World, node: int, tongue: int) -> str:
+    bits = draw(world.key, "name", node)
+    forms = WORDS["legal_forms"][COUNTRIES[node >> BASE_BITS]]
+    stem, ending = WORDS["stems"][bits & 31], WORDS["endings"][(bits >> 5) % 15]
+    trade, form = WORDS["trades"][(bits >> 12) % 14][tongue], forms[(bits >> 20) % len(forms)][tongue]
+    renamed = "".join(f" {2026 + week // _WEEKS_A_YEAR}" for week in list_events(world, node, "renamed"))
     name = f"{stem}{ending}{renamed} {trade} {form}"
     if (bits >> 28) % _AWKWARD_ONE_IN:
         return name
-    return AWKWARD_NAMES[(bits >> 40) % len(AWKWARD_NAMES)].format(name, name)
+    awkward: str = WORDS["awkward_names"][(bits >> 40) % len(WORDS["awkward_names"])]
+    return awkward.format(name, name)
 
 
 def _is_away(world: World, node: int) -> bool:
     """Tell whether the company is away while it files; in week 0 none is."""
-    phase = (world.week - draw(world.key, EVENTS, node)) % _WEEKS_A_YEAR
-    is_prone = draw(world.key, HISTORY, node << 4 | 15) % _AWAY_ONE_IN == 0
+    phase = (world.week - draw(world.key, "events", node)) % _WEEKS_A_YEAR
+    is_prone = draw(world.key, "history", node << 4 | 15) % _AWAY_ONE_IN == 0
     return is_prone and phase < min(world.week, _AWAY_WEEKS)
 
 
 def _spell(world: World, node: int) -> str:
-    """Spell the number as the world does."""
     number = spell_number(node)
     return number[1:] if world.is_zero_dropped and node >> BASE_BITS == 0 and number[0] == "0" else number
