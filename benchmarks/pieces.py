@@ -62,7 +62,7 @@ def run(job: Job, stages: Stages) -> None:
         patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
         patch.object(Sender, "send", stages.wrapped(Sender.send, "receive", "stage", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
-        patch.object(shard, "check_answer", stages.wrapped(shard.check_answer, "check", "receive", thread)),
+        patch.object(shard, "read_answer", stages.wrapped(shard.read_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
     ):
         enrich(_settings(job), job.company_list, "a benchmark", Clocked())

@@ -179,6 +179,10 @@ def test_views_are_made_once_and_what_is_computed_at_load_every_time(made):
     }  # fmt: skip
     selected = ", ".join(f"'{value}' AS \"{name}\"" for name, value in row.items())
     made.execute(f"INSERT INTO relationships_versions BY NAME SELECT {selected}")
+    made.execute(
+        "INSERT INTO companies_versions BY NAME "
+        "SELECT country, company_number, 'A' AS name, fetched_at, run_id, valid_from FROM relationships_versions"
+    )
     create_views(made)
     assert _views_of(made) == before
     assert made.execute("SELECT count(*) FROM ownership").fetchall() == [(1,)]

@@ -10,7 +10,9 @@ A file begins with its kind, name and description. After an empty comment line i
     SELECT ...
 
 Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (a table macro; `example` is a call of it)
-and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description
+and `check` (a query for rows of `findings`, with a severity instead of parameters). In a `table` whose first line ends
+in `, company` or `, pair`, each row follows from the rows about one company or two, and from the day of the last
+answer. A load makes again only the rows of companies about which something changed. A column without a description
 takes the description of the column with the same name in the relations that the file reads; if these differ, the file
 must describe the column. A column can be null only if its description says what null means.
 
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from hashlib import sha256
@@ -32,7 +34,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from firmlake.core.sql import quote_text
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse.lists import comment_list_views, create_list_views
 from firmlake.warehouse.versions import MACROS, create_macros
@@ -44,10 +46,14 @@ GRAVITY = f"list_position({list(SEVERITIES)}, severity)"
 """SQL that sorts findings, most serious first."""
 
 MARK = "views_hash"
-"""A macro that returns the hash of the definitions from which views and macros were made. A generation starts as a copy
-of the previous one, and making them again would take longer than loading a few thousand companies."""
+"""A macro that returns the hash of the definitions from which views and macros were made, and what the derived tables
+reflect. A generation starts as a copy of the previous one, and making them again would take longer than loading a few
+thousand companies."""
 
-MARK_MEANING = "Hash of the definitions from which firmlake made this database; it makes them again when they differ."
+MARK_MEANING = (
+    "Hash of the definitions from which firmlake made this database, which it makes again when they differ; the number "
+    "of the last load and the day of the last answer that its derived tables reflect."
+)
 
 _FOLDER = Path(__file__).with_name("views")
 
@@ -73,7 +79,8 @@ class Definition(NamedTuple):
 
     Attributes:
         kind: function, table, view, macro or check.
-        parameters: The parameters of a function or macro; the severity of a check.
+        parameters: The parameters of a function or macro; the severity of a check; what a row of a table is about:
+            company, pair, or nothing.
         example: A call of a macro; the name of any other relation.
         columns: The meanings of the columns that the file describes.
         reads: The tables and definitions that the file reads, in the order of their first use.
@@ -114,20 +121,20 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
         connection: An unpublished generation.
         only_lists: Whether nothing about companies was loaded, so that derived tables need not change.
     """
-    is_made = _are_current(connection)
-    if not is_made:
+    mark = _read_mark(connection)
+    if not mark:
         create_macros(connection)
         _drop_other_kinds(connection)
-    kinds = {"table", "view", "macro", "function"} if not is_made else set() if only_lists else {"table"}
-    made = [each for each in definitions() if each.kind in kinds]
+    kinds = {"table", "view", "macro", "function"} if not mark else set() if only_lists else {"table"}
+    renewed = _renew(connection, mark) if mark and not only_lists else ()
+    made = [each for each in definitions() if each.kind in kinds and each not in renewed]
     for definition in made:
         create_view(connection, definition)
     create_list_views(connection)
     connection.execute(";".join(_comments(connection, made)) or "SELECT 1")
     comment_list_views(connection)
-    if not is_made:
-        connection.execute(f"CREATE OR REPLACE MACRO {MARK}() AS '{_hash()}'")
-        connection.execute(f"COMMENT ON MACRO {MARK} IS '{MARK_MEANING}'")
+    if not only_lists or not mark:
+        _write_mark(connection)
 
 
 def outdate_views(connection: duckdb.DuckDBPyConnection) -> None:
@@ -183,6 +190,8 @@ _TYPES = """
 
 _FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
 
+_AFTER_COMMA = {"check": SEVERITIES, "table": ("", "company", "pair")}
+
 _COLUMN = re.compile(r"(\w+): (.*)")
 
 _OF_COMPANIES = re.compile(r"One row per company\b(?! (?:and|or|that joined)\b)")
@@ -194,7 +203,7 @@ def _read(text: str) -> Definition:
     first = _FIRST.fullmatch(lines[0])
     assert first, lines[0]
     kind, name, parameters, severity = first.groups(default="")
-    assert severity in (SEVERITIES if kind == "check" else ("",)), f"{name}.sql: no severity {severity!r}"
+    assert severity in _AFTER_COMMA.get(kind, ("",)), f"{name}.sql: {severity!r} may not follow its name"
     meaning, _, described = "\n".join(line[2:].strip() for line in lines[1:count]).partition("\n\n")
     example = _COLUMN.match(meaning) if meaning.startswith("example: ") else None
     return Definition(
@@ -309,6 +318,96 @@ def _create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: D
         connection.execute(f"DROP TABLE temp.{name}")
 
 
+class _Mark(NamedTuple):
+    """What the derived tables of a generation reflect: the loads up to a number, and the day of the last answer."""
+
+    number: int
+    day: str
+
+
+_SOURCES = ("companies", "company_state")
+"""Tables with a new version of the row of each company whose answers, status, name or place changed."""
+
+_OF_COMPANY = "(country, company_number) IN (FROM touched)"
+_PARTS = {
+    "company": (
+        _OF_COMPANY,
+        {
+            name: f"FROM {name} WHERE {_OF_COMPANY}"
+            for name in ("companies", "financials", "financial_joint_committees")
+        },
+    ),
+    "pair": (
+        "((parent_country, parent_company_number) IN (FROM touched)"
+        " OR (child_country, child_company_number) IN (FROM touched))",
+        {
+            "relationships": f"FROM relationships WHERE {_OF_COMPANY}"
+            " OR (related_country, related_company_number) IN (FROM touched)"
+        },
+    ),
+}
+"""By what a row of a derived table is about: which of its rows are touched, and the rows from which these follow."""
+
+
+def _renew(connection: duckdb.DuckDBPyConnection, mark: _Mark) -> Sequence[Definition]:
+    """Make the rows of derived tables again that are about companies touched by the loads since.
+
+    The definitions are carried out in the temporary schema, where tables of the same names hold what is known about
+    these companies and hide the tables of all companies.
+
+    Returns:
+        The tables that are now up to date; none if too many companies are touched.
+    """
+    changed = " UNION ".join(_CHANGED.format(source, mark.number) for source in _SOURCES)
+    connection.execute(_TOUCHED.format(changed=changed, day=quote_text(mark.day)))
+    ((is_small,),) = connection.execute(_IS_SMALL).fetchall()
+    renewed = [one for one in definitions() if one.kind == "table" and one.parameters] if is_small else []
+    for about in _PARTS if renewed else ():
+        _renew_part(connection, about, [one for one in renewed if one.parameters == about])
+    connection.execute("DROP TABLE temp.touched")
+    return renewed
+
+
+_TOUCHED = """
+    CREATE OR REPLACE TEMP TABLE touched AS
+    {changed} UNION SELECT country, company_number FROM financials WHERE end_date > {day}::DATE
+"""
+_CHANGED = "SELECT country, company_number FROM {}_versions WHERE valid_from > {}"
+# If more companies are touched, making the tables again is cheaper.
+_IS_SMALL = "SELECT (SELECT count(*) FROM touched) <= 0.25 * (SELECT count(*) FROM companies)"
+
+
+def _renew_part(connection: duckdb.DuckDBPyConnection, about: str, tables: list[Definition]) -> None:
+    """Make the touched rows again of the tables about a company, or of those about a pair."""
+    condition, sources = _PARTS[about]
+    generation = quote_name(connection.execute("SELECT current_database()").fetchall()[0][0])
+    for name, query in sources.items():
+        connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+    read = _read_by(tables)
+    made = [one for one in definitions() if one in tables or (one.kind == "view" and one.name in read)]
+    for one in made:
+        connection.execute(f"CREATE TEMP {one.kind} {one.name} AS {one.sql}")
+    for one in tables:
+        whole = f"{generation}.{one.name}"
+        connection.execute(f"DELETE FROM {whole} WHERE {condition}")  # noqa: S608 - our own names
+        connection.execute(f"INSERT INTO {whole} BY NAME FROM temp.{one.name} WHERE {condition}")
+    for one in reversed(made):
+        connection.execute(f"DROP {one.kind} temp.{one.name}")
+    for name in sources:
+        connection.execute(f"DROP TABLE temp.{name}")
+
+
+def _read_by(tables: Iterable[Definition]) -> set[str]:
+    """Return the names of everything that definitions read, directly or through others."""
+    made, found = {one.name: one for one in definitions()}, set[str]()
+    waiting = [name for one in tables for name in one.reads]
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting += made[name].reads if name in made else ()
+    return found
+
+
 def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
     """Drop the views that are tables in these definitions, and tables that are views: neither replaces the other."""
     tables = {definition.name for definition in definitions() if definition.kind == "table"}
@@ -324,14 +423,23 @@ def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(f"DROP TABLE {name}")
 
 
-def _are_current(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether the last commit of a generation has the views of these definitions and this version of DuckDB."""
+def _read_mark(connection: duckdb.DuckDBPyConnection) -> _Mark | None:
+    """Return the mark of the last commit; none if its views are of other definitions or another version of DuckDB."""
     with connection.cursor() as apart:  # an unknown name aborts the transaction that uses it
         try:
             ((found,),) = apart.execute(f"SELECT {MARK}()").fetchall()
         except duckdb.CatalogException:
-            return False
-    return bool(found == _hash())
+            return None
+    made, number, day = [*str(found).split(), "", ""][:3]
+    return _Mark(int(number), day) if made == _hash() else None
+
+
+def _write_mark(connection: duckdb.DuckDBPyConnection) -> None:
+    newest = (f"SELECT max(valid_from) AS number FROM {name}_versions" for name in _SOURCES)  # noqa: S608 - our own names
+    reflected = f"SELECT coalesce(max(number), 0), last_answer_day() FROM ({' UNION ALL '.join(newest)})"  # noqa: S608
+    number, day = connection.execute(reflected).fetchall()[0]
+    connection.execute(f"CREATE OR REPLACE MACRO {MARK}() AS '{_hash()} {number} {day or '0001-01-01'}'")
+    connection.execute(f"COMMENT ON MACRO {MARK} IS {quote_text(MARK_MEANING)}")
 
 
 def _hash() -> str:

@@ -1,4 +1,4 @@
--- table doubtful_periods
+-- table doubtful_periods, company
 -- One row per financial period whose figures are not comparable with those of other periods: its amounts are
 -- presumably in another unit, it ends before it begins, it covers less than 90 days, it ends after the last answer in
 -- the warehouse, total assets, debts or employees are below zero, or several amounts leap by about a thousand. Growth,

@@ -1,4 +1,4 @@
--- table ownership
+-- table ownership, pair
 -- One row per owner, owned company and kind of relationship, merged from the answers about both. An owner without
 -- an identifier is identified by its name within the owned company, because equal names in two companies need not be
 -- the same person. If an answer names the same party in the same function several times, equal entries count once, and

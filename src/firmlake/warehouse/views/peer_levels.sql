@@ -1,4 +1,4 @@
--- table peer_levels
+-- table peer_levels, company
 -- One row per company and each group of companies that it can be compared with, the narrowest first, according to
 -- its newest accounts. If a company names several joint committees, the first counts; if accounts were filed more than
 -- once, the filing received last counts.

@@ -1,4 +1,4 @@
--- table period_order
+-- table period_order, company
 -- One row per financial period of a company: its place among the others, and the period before it.
 --
 -- previous_start_date: First day of the previous period. Null: there is none

@@ -1,4 +1,4 @@
--- table portfolio
+-- table portfolio, company
 -- One row per company with accounts: the main figures and ratios of its newest period, and their growth since the
 -- previous period, as in trend, ratios and altman.
 --

@@ -1,4 +1,4 @@
--- table refiled
+-- table refiled, company
 -- One row per period that was filed more than once: how often, and which filing is in the view accounts (the one
 -- received last).
 --

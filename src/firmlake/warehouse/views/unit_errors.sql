@@ -1,4 +1,4 @@
--- table unit_errors
+-- table unit_errors, company
 -- One row per period whose amounts as a whole are presumably in another unit than those of the company's other
 -- periods, such as accounts filed in thousands. Ten amounts of each period are compared with the period before, after
 -- the company's usual growth is removed. A leap is a change of more than half of them in one direction, by a factor of
