@@ -15,7 +15,7 @@ from firmlake.cli import firmlake
 from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
-from firmlake.delivery.list_columns import list_added
+from firmlake.delivery.list_file import list_added
 from firmlake.enrich.run import enrich
 from firmlake.rebuild.replay import replay
 from firmlake.warehouse.generations import ask, list_generations

@@ -23,8 +23,7 @@ from firmlake.core.guard import guard
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.settings_layers import load_settings
 from firmlake.delivery import list_file
-from firmlake.delivery.list_columns import choose_added
-from firmlake.delivery.list_file import FileBack, check_file_back, write_csv, write_list
+from firmlake.delivery.list_file import FileBack, check_file_back, choose_added, write_csv, write_list
 from firmlake.enrich.run import enrich
 from firmlake.intake.entries import read_entries
 from firmlake.intake.lines import read_company_list
@@ -52,7 +51,7 @@ def read_csv(path):
 
 @pytest.mark.parametrize("companies_at_once", [1, 32_768])
 def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tmp_path, monkeypatch, companies_at_once):
-    monkeypatch.setattr(list_file, "_COMPANIES", companies_at_once)
+    monkeypatch.setattr(list_file, "_PORTION", companies_at_once)
     lines = [ACME, None, BOLT, ACME]
     publish_lines(folders, lines, [{"id": str(n)} for n in range(4)])
     rows = read_csv(give_back(folders, tmp_path / "out.csv"))
@@ -113,9 +112,10 @@ def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_que
 
 
 def test_a_line_whose_fields_cannot_be_told_comes_back_whole(folders, tmp_path):
-    publish_lines(
-        folders, [ACME, None], [{"a": "1"}, {"a": "2"}], reason="number of fields: 3 instead of 1", given="2;3;4"
-    )
+    (tmp_path / "list.csv").write_text("kbo;note\n0403227515;a\n2;3;4\n")
+    [lines] = read_company_list(tmp_path / "list.csv").lines.batches()
+    assert lines.select("given", "kinds").rows() == [("0403227515", None), ("2;3;4", "")]
+    publish_lines(folders, [ACME, None], [{"a": "1"}, {"a": "2"}], kinds=lines["kinds"].to_list(), given="2;3;4")
     assert [row["unread_line"] for row in read_csv(give_back(folders, tmp_path / "out.csv"))] == ["", "2;3;4"]
 
 

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _help_columns(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """For `--columns help`, print the columns that can be added, and end the command."""
     if value == "help":
-        from firmlake.delivery.list_columns import list_added
+        from firmlake.delivery.list_file import list_added
         from firmlake.terminal.company_lists import show_addable
 
         show_addable(list_added())

@@ -1,4 +1,7 @@
-"""Write a company list back: every line once, in order, with its own columns and the data of its company."""
+"""Write a company list back: every line once, in order, with its own columns and the data of its company.
+
+The result can be the list of the next run: columns that an earlier `--out` added are found and replaced.
+"""
 
 # ruff: noqa: S608 - statements are put together from our own names and quoted ones
 
@@ -6,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
+from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Final, NamedTuple, cast
@@ -17,18 +22,17 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.guard import RISKY
-from firmlake.core.sql import quote_name
-from firmlake.core.sql import quote_name as quoted
-from firmlake.core.sql import quote_text as _text
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.delivery.files import guarded
-from firmlake.delivery.list_columns import AddedColumn, choose_added, find_earlier, given_names, line_columns
-from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
+from firmlake.delivery.list_workbook import EXACT_DIGITS, SHEET_ROWS, write_workbook
 from firmlake.intake.lines import ListColumns, read_columns
 from firmlake.landing.run import open_run
+from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.incomplete import (
     COMPLETENESS,
@@ -38,203 +42,28 @@ from firmlake.warehouse.incomplete import (
     to_hand_on,
     to_json,
 )
-from firmlake.warehouse.list_names import find_named_list
+from firmlake.warehouse.list_names import NamedList, find_named_list
+from firmlake.warehouse.schema import create_tables
+from firmlake.warehouse.views import create_views, definitions, describe_columns, is_of_companies
 
-_UNREAD: Final = AddedColumn(
-    "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"
-)
+DEFAULT: Final = "company_figures"
+"""The view whose columns are added by default."""
+LINE_COLUMNS: Final = {"status": "VARCHAR", "reason": "VARCHAR", "company": "VARCHAR", "line": "BIGINT"}
+"""The columns that are always added, from the view `list_lines`: the status of the line, the reason, the company, and
+the number of the line in the file that was read. With titles above the header, its row in the new file differs."""
 
-
-_LINES: Final = """
-    CREATE TEMP TABLE back_lines AS
-    SELECT * FROM list_lines LEFT JOIN ({kinds}) USING (line) WHERE list_name = {name}
-"""
-
-_COMPANIES: Final = 32_768
-"""Companies per portion."""
-_RANGES: Final = """
-    SELECT portion, country, min(company_number), max(company_number)
-    FROM (
-        SELECT *, (row_number() OVER (ORDER BY country, company_number) - 1) // ? AS portion
-        FROM (SELECT DISTINCT country, company_number FROM back_lines WHERE company_number IS NOT NULL)
-    )
-    GROUP BY portion, country ORDER BY portion, country
-"""
-
-_OWNERS: Final = "CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners"
-"""Replaces the view, which each portion would otherwise compute for all companies."""
-
-
-_UNGUARDED: Final = "regexp_replace(cells[{}], " + _text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
-"""A cell of a CSV file that an earlier `--out` wrote, without the apostrophe that guards it."""
-
-
-class ListBack(NamedTuple):
-    """A list to be written to a file.
-
-    Attributes:
-        own: The columns of the list itself, in their order.
-        earlier: Columns of the list that an earlier `--out` added; `added` replaces them.
-        added: The added columns, by their name in the file.
-        query: Selects one row for each line, in order: the own columns as text, then the added ones.
-        typed_query: The same, but own columns of a Parquet list have their type.
-        cell_query: As `query`, with one more column: a letter for each own cell (see `TextTable.has_kinds`), empty if
-            the cells of the list have no types.
-        cells: Selects the own columns alone, in any order.
-        refused: Selects line, given and reason of the refused lines.
-        delimiter: The delimiter of the list; a comma if it was not delimited text.
-        formats: Number formats of columns of an XLSX list, as in `TextTable.formats`.
-        completeness: Whether the list is complete.
-    """
-
-    name: str
-    line_count: int
-    own: tuple[str, ...]
-    earlier: tuple[str, ...]
-    added: dict[str, AddedColumn]
-    query: str
-    typed_query: str
-    cell_query: str
-    cells: str
-    refused: str
-    delimiter: str
-    formats: dict[str, dict[str, str | int]]
-    completeness: Completeness
-
-
-def gather_list(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, name: str, chosen: Sequence[AddedColumn]
-) -> ListBack:
-    """Gather the newest version of a list in temporary tables of a connection.
-
-    Args:
-        connection: A generation.
-        folders: The data folder.
-        name: The list.
-        chosen: The columns to add.
-
-    Raises:
-        UsageError: There is no such list. The message suggests a similar name.
-    """
-    listed = find_named_list(connection, name)
-    stored = _find_stored(folders, listed.run_id)
-    read = read_columns(stored) if stored else ListColumns()
-    connection.execute(_LINES.format(kinds=_kinds_in(stored), name=_text(listed.name)))
-    # Paths are JSON pointers, so that names may hold any character.
-    paths = {each: "/" + each.replace("~", "~0").replace("/", "~1") for each in json.loads(listed.column_names)}
-    earlier = find_earlier(connection, paths)
-    own = tuple(each for each in paths if each not in earlier)
-    has_unread = connection.execute(
-        "SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM back_lines"
-    ).fetchall()[0][0]
-    added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
-    # One call extracts all cells of a line.
-    cells = (
-        f"json_extract_string(columns, [{', '.join(_text(paths[each]) for each in own)}])" if own else "[]::VARCHAR[]"
-    )
-    cell = _UNGUARDED if earlier and read.delimiter else "cells[{}]"
-    values = {column: cell.format(n) for n, column in enumerate(own, 1)}
-    values |= {given: _source(each) for given, each in added.items()}
-    _gather(connection, f"SELECT *, {cells} AS cells FROM back_lines", chosen, list(values.values()))
-    shown = [f"v{n} AS {quoted(column)}" for n, column in enumerate(values)]
-    typed = [  # a year beyond 9999 has a sign, which DuckDB does not read
-        f"TRY_CAST(ltrim(v{n}, '+') AS {read.types[column]}) AS {quoted(column)}"
-        if column in read.types and n < len(own)
-        else shown[n]
-        for n, column in enumerate(values)
-    ]
-    letters = ", ".join(f"kinds[{n}]" for n, each in enumerate(paths, 1) if each in own)
-    return ListBack(
-        listed.name,
-        listed.line_count,
-        own,
-        earlier,
-        added,
-        _rows(shown),
-        _rows(typed),
-        _rows([*shown, f"concat({letters or 'NULL'})"]),
-        f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
-        "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
-        read.delimiter or ",",
-        read.formats,
-        Completeness(read_incomplete(connection, listed.name), describe_service(connection)),
-    )
-
-
-def _find_stored(folders: Folders, run_id: str) -> Path | None:
-    """Return the stored list of a run; None if it is lost."""
-    with suppress(DamagedError):
-        return open_run(folders, run_id).checked("list")
-    return None
-
-
-def _kinds_in(stored: Path | None) -> str:
-    """Return a query for the kinds of cells by line, which only the stored list has."""
-    if stored:
-        return f"SELECT line, kinds FROM read_parquet({_text(str(stored))})"
-    return "SELECT NULL::BIGINT AS line, NULL::VARCHAR AS kinds WHERE false"
-
-
-def _gather(
-    connection: duckdb.DuckDBPyConnection, lines: str, chosen: Sequence[AddedColumn], values: Sequence[str]
-) -> None:
-    """Gather the values of all lines in `back_rows`, one portion of the companies at a time."""
-    named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
-    relations = dict.fromkeys(each.relation for each in chosen)
-    with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
-        connection.execute(_OWNERS)
-    make = "CREATE TEMP TABLE back_rows AS"
-    for portion in _portions(connection):
-        joins = " ".join(
-            f"LEFT JOIN (FROM {each} WHERE {portion}) {each} USING (country, company_number)" for each in relations
-        )
-        connection.execute(f"{make} SELECT line, kinds, {named} FROM ({lines} WHERE {portion}) list_lines {joins}")
-        make = "INSERT INTO back_rows"
-
-
-def _portions(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return a condition for each portion of the companies, made of constants, so that DuckDB skips other rows."""
-    ranges: dict[int, list[str]] = {0: ["company_number IS NULL"]}
-    for portion, country, first, last in connection.execute(_RANGES, [_COMPANIES]).fetchall():
-        condition = f"country = {_text(country)} AND company_number BETWEEN {_text(first)} AND {_text(last)}"
-        ranges.setdefault(portion, []).append(condition)
-    return [f"({' OR '.join(each)})" for each in ranges.values()]
-
-
-def _rows(values: Sequence[str]) -> str:
-    return f"SELECT {', '.join(values)} FROM back_rows ORDER BY back_rows.line"
-
-
-def _source(added: AddedColumn) -> str:
-    if added is _UNREAD:
-        return "CASE WHEN list_lines.reason LIKE 'number of fields%' THEN list_lines.given END"
-    value = f"{added.relation}.{quoted(added.name)}"
-    # A blank line stays blank, so that it is one again if the file is used as a list.
-    return f"CASE WHEN list_lines.status <> 'blank' THEN {value} END" if added in line_columns() else value
-
-
-def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, AddedColumn]:
-    """Give each added column a name that no other column of the file has."""
-    taken = {name.casefold() for name in own}
-    named: dict[str, AddedColumn] = {}
-    for each in added:
-        names = chain(given_names(each), (f"{each.relation}_{each.name}{number}" for number in count(3)))
-        name = next(name for name in names if name.casefold() not in taken)
-        taken.add(name.casefold())
-        named[name] = each
-    return named
-
-
+_KEY: Final = ("country", "company_number")
+_EARLIER_VALUES: Final = {
+    "status": "enriched|not found|failed|waiting|not asked|repeated|refused|blank",
+    "company": f"({'|'.join(COUNTRIES)}) [0-9]+",
+}
+"""The values of columns that are always added. No other list is likely to have both columns with such values."""
+_PORTION: Final = 32_768
+"""Companies whose data is gathered at once."""
 _BATCH_ROWS: Final = 2_048
 """Lines that are written at a time. With 10,000, a CSV of a million lines takes 60 MB more."""
 _ROW_GROUP: Final = 10_000
 """Lines per row group of a Parquet file: each batch becomes a group."""
-_IDENTIFIER: Final = re.compile(
-    r"(^|[^a-z])(id|ids|nr|no|num|number|numero|numéro|nummer|code|key|ref|vat|btw|tva|siren|siret|kvk|kbo|bce|zip|"
-    r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
-    re.IGNORECASE,
-)
-"""Names of columns whose digits are not amounts."""
 
 
 class FileBack(NamedTuple):
@@ -267,6 +96,77 @@ class Written(NamedTuple):
     refused_count: int = 0
 
 
+class AddedColumn(NamedTuple):
+    """A column to add.
+
+    Attributes:
+        relation: The view of the column.
+        type: As DuckDB spells it.
+    """
+
+    relation: str
+    name: str
+    type: str
+    meaning: str
+
+    @property
+    def full_name(self) -> str:
+        """The name of the view and the column, which is unique."""
+        return f"{self.relation}.{self.name}"
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The possible names in a file; the column gets the first that no column of the list has."""
+        return self.name, f"firmlake_{self.name}", f"{self.relation}_{self.name}"
+
+
+_UNREAD: Final = AddedColumn(
+    "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"
+)
+
+
+@cache
+def list_added() -> tuple[AddedColumn, ...]:
+    """List every column that can be added, by view, starting with the default view."""
+    views = [definition for definition in definitions() if is_of_companies(definition)]
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        create_views(connection)
+        described = describe_columns(connection, views)
+    for table in WAREHOUSE_TABLES.values():
+        if table.key == _KEY:
+            described[table.name] = {c.name: (duckdb_type(c), c.comment_in_view) for c in table.columns}
+    found = (
+        AddedColumn(relation, name, *described_as)
+        for relation, columns in described.items()
+        for name, described_as in columns.items()
+        if name not in _KEY
+    )
+    return tuple(sorted(found, key=lambda each: (each.relation != DEFAULT, each.relation)))
+
+
+@cache
+def line_columns() -> tuple[AddedColumn, ...]:
+    """Return the columns that are always added."""
+    meanings = next(each.columns for each in definitions() if each.name == "list_lines")
+    return tuple(AddedColumn("list_lines", name, kind, meanings[name]) for name, kind in LINE_COLUMNS.items())
+
+
+def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
+    """Choose the columns to add.
+
+    Args:
+        names: Each is a column (`revenue`), a column of a view (`portfolio.revenue`), all columns of a view
+            (`portfolio.*`) or `default`. No names mean `default`.
+
+    Raises:
+        UsageError: There is no such column. The message names similar ones.
+    """
+    wanted = [name.strip() for name in names or ["default"]]
+    chosen = [each for name in wanted if name not in LINE_COLUMNS for each in _find(name)]  # those are always added
+    return tuple(dict.fromkeys(chosen))
+
+
 def check_file_back(wanted: FileBack, company_list: Path | None = None, line_count: int = 0) -> None:
     """Check that a list can be written to a file, before anything is fetched for it.
 
@@ -285,7 +185,11 @@ def check_file_back(wanted: FileBack, company_list: Path | None = None, line_cou
     if company_list is not None and path.exists() and company_list.exists() and path.samefile(company_list):
         raise UsageError(f"--out {path} would overwrite the list itself", "Name another file")
     choose_added(wanted.columns)
-    _check_size(path, line_count)
+    if path.suffix.lower() == ".xlsx" and line_count > SHEET_ROWS:
+        raise UsageError(
+            f"--out {path}: the list has {line_count:,} lines, but a sheet holds only {SHEET_ROWS:,}",
+            "Write .csv or .parquet, or divide the list",
+        )
 
 
 def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str) -> Written:
@@ -301,121 +205,205 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
         UsageError: There is no such list, or it does not fit into the file.
         FirmlakeError: Nothing was published yet, or the file cannot be written.
     """
-    check_file_back(wanted)
+    path, cut_counts = wanted.path, list[int]()
     with open_warehouse(folders) as connection:
         connection.execute(f"SET memory_limit = '{memory_limit}'")
-        _check_size(wanted.path, find_named_list(connection, name).line_count)
-        write = _WRITERS[wanted.path.suffix.lower()]
-        cut = 0
-
-        def make(aside: Path) -> None:
-            nonlocal cut
-            cut = write(connection, back, aside)
-
+        listed = find_named_list(connection, name)
+        check_file_back(wanted, line_count=listed.line_count)
         try:
-            back = gather_list(connection, folders, name, choose_added(wanted.columns))
-            write_file(wanted.path, make)
-            if wanted.path.suffix.lower() == ".csv":
-                beside = wanted.path.with_name(f"{wanted.path.name}.json")
-                write_file(beside, lambda aside: aside.write_bytes(_completeness(back)))
-            refused = connection.execute(f"SELECT count(*) FROM ({back.refused})").fetchall()[0][0]
+            back = _gather(connection, folders, listed, choose_added(wanted.columns))
+            write = partial(_WRITERS[path.suffix.lower()], back)
+            write_file(path, lambda aside: cut_counts.append(write(aside)))
+            if path.suffix.lower() == ".csv":
+                beside = path.with_name(f"{path.name}.json")
+                write_file(beside, lambda aside: aside.write_bytes(back.completeness_json))
         except duckdb.OutOfMemoryException as error:
             raise FirmlakeError(
-                f"{wanted.path} was not written: DuckDB needs more memory than {memory_limit}",
+                f"{path} was not written: DuckDB needs more memory than {memory_limit}",
                 "Raise run.duckdb_memory, then write it with `firmlake list export`, which sends no request",
             ) from error
     renamed = {added.name: given for given, added in back.added.items() if given != added.name}
-    return Written(wanted.path, back.line_count, renamed, back.earlier, cut, refused)
+    return Written(path, listed.line_count, renamed, back.earlier, cut_counts[-1], back.refused_count)
 
 
-def _check_size(path: Path, line_count: int) -> None:
-    if path.suffix.lower() == ".xlsx" and line_count > SHEET_ROWS:
+def _find(name: str) -> list[AddedColumn]:
+    known = list_added()
+    if name == "default":
+        return [each for each in known if each.relation == DEFAULT]
+    found = [each for each in known if name in (each.full_name, f"{each.relation}.*")]
+    # If several views have the name, the default view wins. If it is not among them, the view must be named too.
+    found = found or [each for each in known if each.name == name]
+    if len(found) > 1 and not name.endswith(".*"):
+        if found[0].relation == DEFAULT:
+            return found[:1]
         raise UsageError(
-            f"--out {path}: the list has {line_count:,} lines, but a sheet holds only {SHEET_ROWS:,}",
-            "Write .csv or .parquet, or divide the list",
+            f"--columns {name}: several views have this column", f"Use {' or '.join(each.full_name for each in found)}"
         )
+    if not found:
+        names = [*dict.fromkeys(each.name for each in known), *(each.full_name for each in known)]
+        names += [f"{relation}.*" for relation in dict.fromkeys(each.relation for each in known)]
+        near = get_close_matches(name, names, n=3, cutoff=0.7)
+        hint = f"Did you mean {', '.join(near)}? " if near else ""
+        raise UsageError(f"--columns {name}: there is no such column", f"{hint}`--columns help` lists all")
+    return found
 
 
-def _batches(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pa.RecordBatch]:
-    return iter(connection.sql(query).to_arrow_reader(_BATCH_ROWS))
+class _Back(NamedTuple):
+    """A list gathered for a file, in temporary tables: `back_lines`, and `back_rows` with the values in v0, v1...
 
-
-def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
-    """Add the meaning of each added column as metadata, and whether the list is complete."""
-    fields = [
-        field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
-        for field in schema
-    ]
-    return pa.schema(fields, metadata={COMPLETENESS: _completeness(back)})
-
-
-def _completeness(back: ListBack) -> bytes:
-    return to_json(to_hand_on(back.completeness.incomplete), back.completeness.service)
-
-
-def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
-    write_csv(path, _batches(connection, back.query), back.delimiter)
-    return 0
-
-
-def _write_parquet(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
-    reader = connection.sql(back.typed_query).to_arrow_reader(_ROW_GROUP)
-    with pq.ParquetWriter(path, _schema(back, reader.schema), compression="zstd") as writer:
-        for batch in reader:
-            writer.write_batch(batch.cast(_schema(back, reader.schema)))
-    return 0
-
-
-def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
-    refused = connection.execute(back.refused).fetchall()
-    kinds = _kinds(connection, back)
-    meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
-    lines = _batches(connection, back.cell_query)
-    return write_workbook(path, back.name, lines, kinds, meanings, refused, back.formats, back.completeness)
-
-
-def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:
-    """Find the own columns that hold amounts in a form that spreadsheets write, or ISO dates.
-
-    The kind of amounts is `number`, or `number,` if their decimal mark is a comma. Values without a digit, such as
-    `n/a`, may be among them and stay text. One value such as `007` or `A10` makes all of them codes.
-
-    Dates are recognised cell by cell, so it is enough if most values are dates. If the types of cells are known, they
-    take precedence.
+    Attributes:
+        own: The columns of the list itself, in their order.
+        earlier: Columns of the list that an earlier `--out` added; `added` replaces them.
+        added: The added columns, by their name in the file.
+        read: What is known of the columns of the list.
+        has_kinds: Whether the kinds of its cells are known.
+        refused_count: Lines that were refused.
+        completeness: Whether the list is complete.
     """
-    if not back.own:
-        return {}
-    columns = list(map(quote_name, back.own))
-    tests = ", ".join(test.format(column=column) for test in _KINDS.values() for column in columns)
-    row = connection.execute(f"SELECT {tests} FROM ({back.cells})").fetchall()[0]
-    fits = dict(zip(((kind, name) for kind in _KINDS for name in back.own), row, strict=True))
-    return {
-        name: kind
-        for (kind, name), is_kind in fits.items()
-        if is_kind and not (kind.startswith("number") and _IDENTIFIER.search(name))
-    }
+
+    connection: duckdb.DuckDBPyConnection
+    name: str
+    own: tuple[str, ...]
+    earlier: tuple[str, ...]
+    added: dict[str, AddedColumn]
+    read: ListColumns
+    has_kinds: bool
+    refused_count: int
+    completeness: Completeness
+
+    @property
+    def completeness_json(self) -> bytes:
+        """The same, for files."""
+        return to_json(to_hand_on(self.completeness.incomplete), self.completeness.service)
+
+    def rows(self, batch_rows: int, values: Mapping[str, str] = {}, *more: str) -> pa.RecordBatchReader:
+        """Read one row for each line, in order: own columns as text, or as `values` say in SQL, then the added ones."""
+        shown = [
+            f"{values.get(name, f'v{n}')} AS {quote_name(name)}" for n, name in enumerate((*self.own, *self.added))
+        ]
+        query = f"SELECT {', '.join([*shown, *more])} FROM back_rows ORDER BY back_rows.line"
+        return self.connection.sql(query).to_arrow_reader(batch_rows)
 
 
-_WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    ".xlsx": _write_xlsx,
-}
+def _gather(
+    connection: duckdb.DuckDBPyConnection, folders: Folders, listed: NamedList, chosen: Sequence[AddedColumn]
+) -> _Back:
+    """Gather the newest version of a list in temporary tables of a connection, a generation."""
+    stored = None
+    with suppress(DamagedError):  # without the stored list, its cells are texts
+        stored = open_run(folders, listed.run_id).checked("list")
+    read = read_columns(stored) if stored else ListColumns()
+    kinds = f"read_parquet({quote_text(stored)})" if stored else "(SELECT NULL::BIGINT AS line, NULL::VARCHAR AS kinds)"
+    connection.execute(
+        f"CREATE TEMP TABLE back_lines AS SELECT * FROM list_lines LEFT JOIN (SELECT line, kinds FROM {kinds}) "
+        f"USING (line) WHERE list_name = {quote_text(listed.name)}"
+    )
+    # Paths are JSON pointers, so that names may hold any character.
+    paths = {each: "/" + each.replace("~", "~0").replace("/", "~1") for each in json.loads(listed.column_names)}
+    earlier = _find_earlier(connection, paths)
+    own = tuple(each for each in paths if each not in earlier)
+    ((has_kinds, has_unread, refused_count),) = connection.execute(
+        "SELECT bool_or(kinds <> ''), bool_or(kinds = '' AND given IS NOT NULL), count(*) FILTER (status = 'refused') "
+        "FROM back_lines"
+    ).fetchall()
+    added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
+    cell = _UNGUARDED if earlier and read.delimiter else "cells[{}]"
+    values = [cell.format(n) for n in range(1, len(own) + 1)] + [_source(each) for each in added.values()]
+    letters = ", ".join(f"kinds[{n}]" for n, each in enumerate(paths, 1) if each in own)
+    # One call extracts all cells of a line.
+    cells = f"json_extract_string(columns, [{', '.join(quote_text(paths[each]) for each in own)}])"
+    lines = f"SELECT *, concat({letters or 'NULL'}) AS letters, {cells if own else '[]'} AS cells FROM back_lines"
+    _fill_rows(connection, lines, dict.fromkeys(each.relation for each in chosen), values)
+    completeness = Completeness(read_incomplete(connection, listed.name), describe_service(connection))
+    return _Back(connection, listed.name, own, earlier, added, read, bool(has_kinds), refused_count, completeness)
 
 
-_NUMBER = "-?(0|[1-9][0-9]{{0,10}})([.][0-9]{{1,15}}(E-[0-9]{{1,3}})?)?"
-_COMMA_NUMBER = "-?([0-9]{{1,3}}([.][0-9]{{3}}){{0,3}}|[0-9]{{1,11}})(,[0-9]{{1,15}})?"
-_DATE = "([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})?[ T]?([0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?"
-_SHARE = "coalesce(avg(regexp_full_match({{column}}, '{form}')::INT) FILTER ({{column}} <> ''){bound}, false)"
-_ANY = "coalesce(bool_or(regexp_matches({{column}}, '{form}')), false)"
+_UNGUARDED: Final = "regexp_replace(cells[{}], " + quote_text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
+"""A cell of a CSV file that an earlier `--out` wrote, without the apostrophe that guards it."""
 
-_KINDS: Final = {
-    "number": _SHARE.format(form=f"{_NUMBER}|[^0-9]*", bound=" = 1") + " AND " + _ANY.format(form="[0-9]"),
-    # Without any comma, `1.234` may be either.
-    "number,": _SHARE.format(form=f"{_COMMA_NUMBER}|[^0-9]*", bound=" = 1") + " AND " + _ANY.format(form="[0-9],[0-9]"),
-    "date": _SHARE.format(form=_DATE, bound=" > 0.5"),
-}
-"""The test for each kind of column that is not written as text."""
+
+def _find_earlier(connection: duckdb.DuckDBPyConnection, paths: Mapping[str, str]) -> tuple[str, ...]:
+    """Find the columns of a list that an earlier `--out` added.
+
+    There are such columns if one is named like our `status`, another like our `company`, and both hold only the values
+    of ours. Columns to the left of both are the list's own, and so are columns with other names than ours.
+
+    Args:
+        connection: A generation with the lines of the list in `back_lines`.
+        paths: The JSON pointer of each column of the list, in its order.
+    """
+    names = {name: added.name for added in (*line_columns(), *list_added()) for name in added.names}
+    found: list[int] = []
+    for ours, values in _EARLIER_VALUES.items():
+        fits = (
+            "SELECT coalesce(bool_and(regexp_full_match(cell, $1)), false) "
+            "FROM (SELECT json_extract_string(columns, $2) AS cell FROM back_lines) WHERE cell <> ''"
+        )
+        places = [place for place, column in enumerate(paths) if names.get(column) == ours]
+        found += [n for n in places if connection.execute(fits, [values, [*paths.values()][n]]).fetchall()[0][0]][-1:]
+    if len(found) < len(_EARLIER_VALUES):
+        return ()
+    return tuple(column for column in [*paths][min(found) :] if column in names)
+
+
+def _source(added: AddedColumn) -> str:
+    if added is _UNREAD:
+        return "if(list_lines.kinds = '', list_lines.given, NULL)"
+    value = f"{added.relation}.{quote_name(added.name)}"
+    # A blank line stays blank, so that it is one again if the file is used as a list.
+    return f"CASE WHEN list_lines.status <> 'blank' THEN {value} END" if added in line_columns() else value
+
+
+def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, AddedColumn]:
+    """Give each added column a name that no other column of the file has."""
+    taken = {name.casefold() for name in own}
+    named: dict[str, AddedColumn] = {}
+    for each in added:
+        names = chain(each.names, (f"{each.names[-1]}{number}" for number in count(3)))
+        name = next(name for name in names if name.casefold() not in taken)
+        taken.add(name.casefold())
+        named[name] = each
+    return named
+
+
+_RANGES: Final = """
+    SELECT portion, country, min(company_number), max(company_number)
+    FROM (
+        SELECT *, (row_number() OVER (ORDER BY country, company_number) - 1) // ? AS portion
+        FROM (SELECT DISTINCT country, company_number FROM back_lines WHERE company_number IS NOT NULL)
+    )
+    GROUP BY portion, country ORDER BY portion, country
+"""
+
+
+def _fill_rows(
+    connection: duckdb.DuckDBPyConnection, lines: str, relations: Iterable[str], values: Sequence[str]
+) -> None:
+    """Gather the values of all lines in `back_rows`, one portion of the companies at a time.
+
+    The conditions of a portion are constants, so that DuckDB skips other rows.
+    """
+    named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
+    with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
+        # Replaces the view, which each portion would otherwise compute for all companies.
+        connection.execute("CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners")
+    ranges: dict[int, list[str]] = {0: ["company_number IS NULL"]}
+    for portion, country, first, last in connection.execute(_RANGES, [_PORTION]).fetchall():
+        numbers = f"company_number BETWEEN {quote_text(first)} AND {quote_text(last)}"
+        ranges.setdefault(portion, []).append(f"country = {quote_text(country)} AND {numbers}")
+    make = "CREATE TEMP TABLE back_rows AS"
+    for conditions in ranges.values():
+        portion = f"({' OR '.join(conditions)})"
+        joins = " ".join(
+            f"LEFT JOIN (FROM {each} WHERE {portion}) {each} USING (country, company_number)" for each in relations
+        )
+        connection.execute(f"{make} SELECT line, letters, {named} FROM ({lines} WHERE {portion}) list_lines {joins}")
+        make = "INSERT INTO back_rows"
+
+
+def _write_csv(back: _Back, path: Path) -> int:
+    write_csv(path, back.rows(_BATCH_ROWS), back.read.delimiter or ",")
+    return 0
 
 
 def write_csv(path: Path, batches: Iterable[pa.RecordBatch], delimiter: str) -> None:
@@ -423,11 +411,6 @@ def write_csv(path: Path, batches: Iterable[pa.RecordBatch], delimiter: str) -> 
 
     Without a byte order mark, spreadsheet programs read text in the code page of their country. Programs that separate
     fields by semicolons use a decimal comma, so numbers then have a decimal comma. Text is unchanged.
-
-    Args:
-        path: The file.
-        batches: At least one, in the order of the lines.
-        delimiter: The field separator.
     """
     with path.open("wb") as file:
         for batch in batches:
@@ -439,3 +422,78 @@ def write_csv(path: Path, batches: Iterable[pa.RecordBatch], delimiter: str) -> 
                 decimal_comma=delimiter == ";",
                 quote_style="non_numeric",
             )
+
+
+def _write_parquet(back: _Back, path: Path) -> int:
+    """Write the meaning of each added column and whether the list is complete as metadata."""
+    types = {name: (n, kind) for n, name in enumerate(back.own) if (kind := back.read.types.get(name))}
+    # A year beyond 9999 has a sign, which DuckDB does not read.
+    reader = back.rows(_ROW_GROUP, {name: f"TRY_CAST(ltrim(v{n}, '+') AS {kind})" for name, (n, kind) in types.items()})
+    fields = [
+        field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
+        for field in reader.schema
+    ]
+    schema = pa.schema(fields, metadata={COMPLETENESS: back.completeness_json})
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch.cast(schema))
+    return 0
+
+
+_REFUSED: Final = "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line"
+
+
+def _write_xlsx(back: _Back, path: Path) -> int:
+    values, letters = ({}, "letters") if back.has_kinds else _guess_kinds(back)
+    refused = back.connection.execute(_REFUSED).fetchall()
+    meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
+    rows = back.rows(_BATCH_ROWS, values, f"{letters} AS letters")
+    return write_workbook(path, back.name, rows, meanings, back.read.formats, refused, back.completeness)
+
+
+_WRITERS: dict[str, Callable[[_Back, Path], int]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+    ".xlsx": _write_xlsx,
+}
+
+_IDENTIFIER: Final = re.compile(
+    r"(^|[^a-z])(id|ids|nr|no|num|number|numero|numéro|nummer|code|key|ref|vat|btw|tva|siren|siret|kvk|kbo|bce|zip|"
+    r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
+    re.IGNORECASE,
+)
+"""Names of columns whose digits are not amounts."""
+_POINT: Final = "-?(0|[1-9][0-9]{0,10})([.][0-9]{1,15}(E-[0-9]{1,3})?)?"
+_COMMA: Final = "-?([0-9]{1,3}([.][0-9]{3}){0,3}|[0-9]{1,11})(,[0-9]{1,15})?"
+_DATE: Final = "([0-9]{4}-[0-9]{2}-[0-9]{2})?[ T]?([0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
+
+
+def _guess_kinds(back: _Back) -> tuple[dict[str, str], str]:
+    """Find the own columns that hold amounts in a form that spreadsheets write, or ISO dates, if no kinds are known.
+
+    Values without a digit, such as `n/a`, may be among amounts and stay text. One value such as `007` or `A10` makes
+    all of them codes. Without any comma, `1.234` has a decimal point. It is enough if most values are dates.
+
+    Returns:
+        Values of own columns with a decimal comma, in SQL; and the letters of a line, in SQL.
+    """
+    tests = ", ".join(
+        f"bool_and(regexp_full_match({cell}, '{_POINT}|[^0-9]*')) AND bool_or(regexp_matches({cell}, '[0-9]')), "
+        f"bool_and(regexp_full_match({cell}, '{_COMMA}|[^0-9]*')) AND bool_or(regexp_matches({cell}, '[0-9],[0-9]')), "
+        f"avg(regexp_full_match({cell}, '{_DATE}')::INT) > 0.5"
+        for cell in (f"nullif(v{n}, '')" for n in range(len(back.own)))
+    )
+    fits = iter(back.connection.execute(f"SELECT {tests or 'NULL'} FROM back_rows").fetchall()[0])
+    values, letters = dict[str, str](), list[str]()
+    for n, (name, has_points, has_commas, has_dates) in enumerate(zip(back.own, fits, fits, fits, strict=False)):
+        digits = f"ltrim(regexp_replace(v{n}, 'E.*|[^0-9]', '', 'g'), '0')"
+        is_number = (
+            f"regexp_full_match(v{n}, '{_COMMA if has_commas else _POINT}') AND length({digits}) <= {EXACT_DIGITS}"
+        )
+        if (has_points or has_commas) and not _IDENTIFIER.search(name):
+            letters.append(f"if({is_number}, 'n', 's')")
+            if has_commas:
+                values[name] = f"if({is_number}, replace(replace(v{n}, '.', ''), ',', '.'), v{n})"
+        else:
+            letters.append("'d'" if has_dates else "'s'")
+    return values, f"concat({', '.join(letters) or 'NULL'})"

@@ -72,7 +72,8 @@ class Lines:
 
     Each has line, country, company_number, status (accepted, refused or blank), reason (of the refusal or repair),
     given (as far as `intake.keep_columns` says), columns (a JSON object with the text of each kept cell by column name)
-    and kinds (a letter for each of these cells, see `firmlake.intake.table.ROWS`; null if they have none).
+    and kinds (a letter for each of these cells, see `firmlake.intake.table.ROWS`; null if they have none, and empty if
+    the line is refused because it cannot be split into cells).
 
     Attributes:
         columns: What is known of the list beside its lines.
@@ -299,6 +300,8 @@ def _as_lines(batch: pl.DataFrame, entries: Entries, kept: Mapping[int, str], op
     is_wide = (pl.col("cells").list.len() > width) & pl.col("text").is_not_null() & is_free
     last = pl.when(is_wide).then(rest.list.join(entries.table.delimiter)).otherwise(cell(width - 1))
     cells = [(last if n == width - 1 else cell(n)).alias(name) for n, name in kept.items()]
+    kinds = pl.concat_str([pl.col("kinds").str.slice(n, 1) for n in kept]) if kept else pl.lit(None, pl.String)
+    is_undivided = pl.col("text").is_not_null() & (pl.col("status") == "refused")
     return batch.select(
         "line",
         "country",
@@ -307,7 +310,7 @@ def _as_lines(batch: pl.DataFrame, entries: Entries, kept: Mapping[int, str], op
         "reason",
         given=_given(options),
         columns=pl.struct(cells).struct.json_encode() if cells else pl.lit("{}"),
-        kinds=pl.concat_str([pl.col("kinds").str.slice(n, 1) for n in kept]) if kept else pl.lit(None, pl.String),
+        kinds=pl.when(is_undivided).then(pl.lit("")).otherwise(kinds),
     )
 
 

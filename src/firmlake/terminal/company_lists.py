@@ -7,8 +7,7 @@ from shlex import quote
 from typing import Any
 
 from firmlake.core.text import count_of
-from firmlake.delivery.list_columns import AddedColumn, line_columns
-from firmlake.delivery.list_file import Written
+from firmlake.delivery.list_file import AddedColumn, Written, line_columns
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_rows
 
