@@ -1,7 +1,9 @@
 """Names and VAT numbers to company numbers, by small files in the layouts of the public registers."""
 
 from functools import partial
+from importlib.resources import files
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -9,7 +11,6 @@ from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.settings import Settings
 from firmlake.intake.lines import read_company_list
 from firmlake.match.match import match_names
-from firmlake.match.names import normal_name
 
 ENTERPRISE = """"EnterpriseNumber","Status","JuridicalSituation","TypeOfEnterprise","JuridicalForm","StartDate"
 "0403.227.515","AC","000","2","014","09-02-1935"
@@ -194,6 +195,12 @@ def test_what_cannot_be_used_is_refused_with_the_next_step(look_up):
         look_up("naam\nKBC Bank\n", out="out.doc")
 
 
+def normal(macro, text):
+    with duckdb.connect() as connection:
+        connection.execute(files("firmlake.match").joinpath("names.sql").read_text("utf-8"))
+        return connection.execute(f"SELECT {macro}(?)", [text]).fetchall()[0][0]
+
+
 @pytest.mark.parametrize(
     ("name", "registered"),
     [
@@ -211,8 +218,26 @@ def test_what_cannot_be_used_is_refused_with_the_next_step(look_up):
 )
 def test_legal_forms_are_no_part_of_a_name(name, registered):
     """After ISO 20275, as people write them."""
-    names = pl.DataFrame({"name": [name, registered]}).select(normal_name(pl.col("name")))["name"]
-    assert names[0] == names[1] != ""
+    assert normal("normal_name", name) == normal("normal_name", registered) != ""
+
+
+@pytest.mark.parametrize(
+    ("macro", "text", "expected"),
+    [
+        ("normal_name", "Établissements De Kroon, B.V.", "etablissements de kroon"),
+        ("normal_name", "SELARL Dupont & Fils", "dupont fils"),
+        ("normal_name", "B.V.", "bv"),
+        ("normal_place", "SAINT-DENIS CEDEX 2", "saint denis"),
+        ("normal_place", "PARIS 8", "paris"),
+        ("postcode_of", "B-1000", "1000"),
+        ("postcode_of", "3511 AB", "3511"),
+        ("postcode_of", "123", None),
+        ("vat_key", "NL 8041.23.456.B01", "804123456"),
+        ("vat_key", "BE 0403.227.515", None),
+    ],
+)
+def test_names_places_postcodes_and_vat_numbers_have_a_normal_form(macro, text, expected):
+    assert normal(macro, text) == expected
 
 
 def test_a_formula_of_a_list_or_of_a_register_is_made_harmless_in_csv(look_up):

@@ -50,7 +50,8 @@ def match(
     are ignored. A company whose name is only similar is listed as a candidate with a score; --accept sets the score
     from which a candidate counts as found.
     """
-    from firmlake.match.match import ROLES, match_names
+    from firmlake.match.match import match_names
+    from firmlake.match.register import ROLES
 
     roles = (*ROLES, "country")
     mapping = {}

@@ -8,11 +8,19 @@ token, reads the result from a file.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import msgspec
+
+from firmlake.core.errors import CompanyListError
+
+_REFUSED = 3
+"""The exit code of a child that says on standard output, as JSON, why it refuses its order, and the next step."""
 
 TOKEN_VARIABLES = "FIRMLAKE_API_TOKEN"  # noqa: S105 - how the names of variables begin
 """Variables of this name, and those that continue it, hold the token or say where it is."""
@@ -47,19 +55,38 @@ def run_guarded(module: str, content: bytes, *, seconds: float, folder: Path) ->
         folder: Its folder for temporary files.
 
     Raises:
-        subprocess.TimeoutExpired: It took too long, and was ended.
+        TimeoutError: It took too long, and was ended.
+        CompanyListError: It refuses its order.
     """
     inherited = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PYTHON)}
     places = os.pathsep.join(filter(None, [_SOURCE, inherited.get("PYTHONPATH")]))
     limited = {"POLARS_MAX_THREADS": "1", "MALLOC_ARENA_MAX": "2", "TMPDIR": str(folder), "PYTHONPATH": places}
-    return subprocess.run(  # noqa: S603 - this interpreter, our module
-        [sys.executable, "-P", "-m", module],
-        input=content,
-        capture_output=True,
-        env={**inherited, **limited},
-        timeout=seconds,
-        check=False,
-    )
+    try:
+        child = subprocess.run(  # noqa: S603 - this interpreter, our module
+            [sys.executable, "-P", "-m", module],
+            input=content,
+            capture_output=True,
+            env={**inherited, **limited},
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError from error
+    if child.returncode == _REFUSED:
+        raise CompanyListError(*msgspec.json.decode(child.stdout, type=tuple[str, str]))
+    if child.returncode == -signal.SIGXCPU:
+        raise TimeoutError
+    return child
+
+
+def serve(act: Callable[[bytes], bytes]) -> int:
+    """Act on the order on standard input, answer on standard output, and return the exit code."""
+    try:
+        answer, code = act(sys.stdin.buffer.read()), 0
+    except CompanyListError as error:
+        answer, code = msgspec.json.encode((error.message, error.next_step)), _REFUSED
+    sys.stdout.buffer.write(answer)
+    return code
 
 
 def limit_process(*, seconds: int, memory_bytes: int = 0, file_bytes: int = 0) -> None:

@@ -11,7 +11,6 @@ import lzma
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import weakref
@@ -29,7 +28,7 @@ import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
-from firmlake.core.child import limit_process, run_guarded
+from firmlake.core.child import limit_process, run_guarded, serve
 from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.sql import quote_name, quote_text
@@ -99,8 +98,6 @@ _KILLED: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGKILL, -signal.SIGS
 
 _GROUP_BYTES: Final = 16 * 2**20
 _STORED: Final = "rows.parquet"
-_REFUSED: Final = 3
-_OUT_OF_MEMORY: Final = 4
 
 _BATCH_ROWS: Final = 16_384
 _DUCKDB_MEMORY: Final = "800MB"
@@ -237,30 +234,6 @@ def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.
     )
 
 
-def main() -> int:
-    """Read a file as standard input says, within the limits; write its rows to a file, and the rest to the output."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=_Order)
-    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
-    path, shown = Path(order.path), ""
-    try:
-        kind, archives = find_format(path, order.options), 0
-        while kind == "zip":
-            archives += 1
-            path, shown = _unpack(path, Path(order.folder) / f"list{archives}", archives, shown or order.path)
-            kind = find_format(path, order.options)
-        table = _open(path, kind, order.options, order.synonyms, Limits(order.options.max_cells, sys.maxsize))
-        _store(Path(order.folder) / _STORED, table, order)
-    except CompanyListError as error:
-        texts = [text.replace(str(path), shown or order.path) for text in (error.message, error.next_step)]
-        sys.stdout.buffer.write(msgspec.json.encode(texts))
-        return _REFUSED
-    except MemoryError:
-        return _OUT_OF_MEMORY
-    known = {name: getattr(table, name) for name in TableInfo.__struct_fields__}
-    sys.stdout.buffer.write(msgspec.json.encode(TableInfo(**known)))
-    return 0
-
-
 def _first_bytes(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
@@ -386,26 +359,40 @@ def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Ta
 
 
 def _run(path: Path, order: _Order) -> TableInfo:
-    slow = CompanyListError(f"{path} takes more than {order.seconds} seconds to read", _SAVE_AS_CSV)
-    content = msgspec.json.encode(order)
+    content, folder = msgspec.json.encode(order), Path(order.folder)
     try:
-        child = run_guarded("firmlake.intake.readers", content, seconds=10 * order.seconds, folder=Path(order.folder))
-    except subprocess.TimeoutExpired as error:
-        raise slow from error
+        child = run_guarded("firmlake.intake.readers", content, seconds=10 * order.seconds, folder=folder)
+    except TimeoutError:
+        message = f"{path} takes more than {order.seconds} seconds to read"
+        raise CompanyListError(message, _SAVE_AS_CSV) from None
     if child.returncode == 0:
         return msgspec.json.decode(child.stdout, type=TableInfo)
-    if child.returncode == _REFUSED:
-        raise CompanyListError(*msgspec.json.decode(child.stdout, type=tuple[str, str]))
-    if child.returncode == -signal.SIGXCPU:
-        raise slow
-    is_killed = child.returncode in (_OUT_OF_MEMORY, *_KILLED)
-    if is_killed or any(sign in child.stderr.lower() for sign in _MEMORY_SIGNS):
+    if child.returncode in _KILLED or any(sign in child.stderr.lower() for sign in _MEMORY_SIGNS):
         raise CompanyListError(
             f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read", _SAVE_AS_CSV
         )
     raise CompanyListError(
         f"{path} cannot be read: the reader of its format failed", "Open it in a spreadsheet and save it again as XLSX"
     )
+
+
+def _read(content: bytes) -> bytes:
+    """Read a file in a guarded process: write its rows to a file, and return the rest."""
+    order = msgspec.json.decode(content, type=_Order)
+    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
+    path, shown = Path(order.path), order.path
+    try:
+        kind, archives = find_format(path, order.options), 0
+        while kind == "zip":
+            archives += 1
+            path, shown = _unpack(path, Path(order.folder) / f"list{archives}", archives, shown)
+            kind = find_format(path, order.options)
+        table = _open(path, kind, order.options, order.synonyms, Limits(order.options.max_cells, sys.maxsize))
+        _store(Path(order.folder) / _STORED, table, order)
+    except CompanyListError as error:
+        message, next_step = (text.replace(str(path), shown) for text in (error.message, error.next_step))
+        raise CompanyListError(message, next_step) from error
+    return msgspec.json.encode(TableInfo(**{name: getattr(table, name) for name in TableInfo.__struct_fields__}))
 
 
 def _store(path: Path, table: Table, order: _Order) -> None:
@@ -511,4 +498,4 @@ def _why_unusable(path: Path, name: str, kind: str) -> tuple[str, str] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(_read))

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import json
 import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 import duckdb
+import msgspec
 
 from firmlake.api.authorization import is_token_file, read_token
-from firmlake.core.child import limit_process, run_guarded
+from firmlake.core.child import limit_process, run_guarded, serve
 from firmlake.core.errors import CompanyListError, SettingsError, first_line
 from firmlake.core.settings import Settings
 from firmlake.core.sql import lock, quote_name
@@ -36,11 +35,10 @@ _STORES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 _DUCKDB: Final = b"DUCK"
 _BLOCK_BYTES: Final = 2**20
 _SECONDS: Final = "intake.query_seconds_max"
-_REFUSED: Final = 3
 _QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"")
 
 
-class _Job(NamedTuple):
+class _Job(msgspec.Struct):
     """What the child is to do.
 
     Attributes:
@@ -148,33 +146,16 @@ def write_list(database: Path | None, sql: str, settings: Settings, target: Path
     )
     try:
         child = run_guarded(
-            "firmlake.intake.source",
-            json.dumps(job._asdict()).encode(),
-            seconds=limits.query_seconds_max,
-            folder=target.parent,
+            "firmlake.intake.source", msgspec.json.encode(job), seconds=job.seconds, folder=target.parent
         )
-    except subprocess.TimeoutExpired:
-        message = f"{where}: the query took more than {limits.query_seconds_max} seconds"
+    except TimeoutError:
+        message = f"{where}: the query took more than {job.seconds} seconds"
         raise CompanyListError(message, f"Narrow it down, or raise {_SECONDS}") from None
-    if child.returncode == _REFUSED:
-        raise CompanyListError(*json.loads(child.stderr))
     if child.returncode:
         raise CompanyListError(
             f"{where}: DuckDB ended while it read it (exit code {child.returncode})",
             "The file is damaged, or its result is too large: export the list as CSV or Parquet",
         )
-
-
-def main() -> int:
-    """Do the job on standard input; an error and its next step go to standard error, as JSON."""
-    job = _Job(**json.load(sys.stdin))
-    limit_process(seconds=job.seconds * (os.cpu_count() or 1), file_bytes=job.file_bytes)
-    try:
-        _write(job)
-    except CompanyListError as error:
-        sys.stderr.write(json.dumps([error.message, error.next_step]))
-        return _REFUSED
-    return 0
 
 
 def _refuse_secrets(path: Path, source: str) -> None:
@@ -231,7 +212,10 @@ def _spool(stream: IO[bytes], target: Path, settings: Settings) -> None:
             file.write(block)
 
 
-def _write(job: _Job) -> None:
+def _write(order: bytes) -> bytes:
+    """Write the result of a query, in a guarded process."""
+    job = msgspec.json.decode(order, type=_Job)
+    limit_process(seconds=job.seconds * (os.cpu_count() or 1), file_bytes=job.file_bytes)
     where = job.database or "--sql"
     config: dict[str, Any] = {
         "memory_limit": job.memory_limit,
@@ -258,6 +242,7 @@ def _write(job: _Job) -> None:
     except duckdb.Error as error:
         message = f"{where}: the query failed: {first_line(error)}"
         raise CompanyListError(message, "Correct the query, or close the database") from None
+    return b""
 
 
 def _named_files(job: _Job) -> list[str]:
@@ -296,4 +281,4 @@ def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(_write))

@@ -13,7 +13,6 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache, partial
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -45,8 +44,8 @@ _DAY: Final = timedelta(days=1)
 _FIRST_OWN_FORMAT: Final = 164
 """The first number of a format that is not built in."""
 
-_MAYBE_FORMULA: Final = "?"
-"""The kind of a cell that holds no value, but may hold a formula."""
+_FORMULA: Final = "f"
+"""The kind of a cell with a formula whose value the file does not hold."""
 
 _COMPUTE: Final = "Open the list in a spreadsheet program, save it, and start again"
 
@@ -84,28 +83,14 @@ class Sheet:
         is_whole: Whether all its rows were read.
     """
 
-    def __init__(
-        self,
-        name: str,
-        rows: Iterator[tuple[int, Sequence[Cell]]],
-        *,
-        is_visible: bool,
-        find_formulas: Callable[[int], set[tuple[int, int]]] = lambda _: set(),
-    ) -> None:
-        """Begin to read.
-
-        Args:
-            name: Its name.
-            rows: Yields rows that are not empty: number from 1, and cells that are not empty.
-            is_visible: Whether people see it.
-            find_formulas: Returns row and position of the formulas down to a row.
-        """
+    def __init__(self, name: str, rows: Iterator[tuple[int, Sequence[Cell]]], *, is_visible: bool) -> None:
+        """Begin to read; `rows` yields the number of each row, from 1, and its cells that are not empty."""
         self.name, self.is_visible, self.is_whole = name, is_visible, False
-        self._rows, self._find_formulas = rows, find_formulas
+        self._rows = rows
         self._chunks, self._texts, self._kinds = list[pl.DataFrame](), list[list[str | None]](), list[str]()
         self._height = self._width = self._size = 0
         self._first = 2**20
-        self._blanks, self._formats = set[tuple[int, int]](), Counter[tuple[int, str, str | int]]()
+        self._formulas, self._formats = set[tuple[int, int]](), Counter[tuple[int, str, str | int]]()
 
     def read(self, limits: Limits, max_rows: int | None = None) -> None:
         """Read on to this row, or to the end.
@@ -143,15 +128,12 @@ class Sheet:
 
     def formulas(self) -> set[tuple[int, int]]:
         """Return row and position of cells in the first rows that hold a formula without its value."""
-        if not self._blanks:
-            return set()
-        found = self._find_formulas(max(row for row, _ in self._blanks))
-        return {(row, n - self._first) for row, n in found & self._blanks}
+        return {(row, position - self._first) for row, position in self._formulas}
 
     def _add(self, row: int, cells: Sequence[Cell]) -> None:
-        filled = [each for each in cells if each.kind != _MAYBE_FORMULA]
+        filled = [each for each in cells if each.kind != _FORMULA]
         if row <= SAMPLE_ROWS:
-            self._blanks |= {(row, each.position) for each in cells if each.kind == _MAYBE_FORMULA}
+            self._formulas |= {(row, each.position) for each in cells if each.kind == _FORMULA}
             self._formats.update((each.position, each.kind, each.format) for each in filled if each.kind in "nd")
         if not filled or row <= self._height:  # a row that comes again is none
             return
@@ -232,13 +214,7 @@ def list_xlsx(path: Path) -> list[Sheet]:
         warnings.simplefilter("ignore")  # parts that openpyxl does not read, such as styles of its own
         book = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True)
     return [
-        Sheet(
-            sheet.title,
-            _xlsx_rows(sheet),
-            is_visible=sheet.sheet_state == "visible",
-            find_formulas=partial(_find_formulas, sheet),
-        )
-        for sheet in book.worksheets
+        Sheet(sheet.title, _xlsx_rows(sheet), is_visible=sheet.sheet_state == "visible") for sheet in book.worksheets
     ]
 
 
@@ -406,40 +382,29 @@ def _add_formulas(path: Path, table: Table, sheet: Sheet, data: pl.DataFrame) ->
 
 
 def _xlsx_rows(sheet: Any) -> Iterator[tuple[int, list[Cell]]]:
-    format_of = cache(partial(_format, sheet))
-    for row, cells in _parse(sheet):
-        yield row, [_xlsx_cell(each, format_of) for each in cells if each["value"] != "" and _may_count(each)]
+    """Yield the rows of an XLSX sheet, by the parser beneath `iter_rows`, which would add empty cells to each row."""
+    from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
 
+    class Parser(WorkSheetParser):  # type: ignore[misc]
+        def parse_cell(self, element: Any) -> dict[str, Any]:
+            cell: dict[str, Any] = super().parse_cell(element)
+            if cell["value"] is None and cell["data_type"] == "n" and element.find(FORMULA_TAG) is not None:
+                cell["data_type"] = _FORMULA
+            return cell
 
-def _may_count(cell: Mapping[str, Any]) -> bool:
-    """Return whether a cell has a value, or may have a formula."""
-    return cell["value"] is not None or cell["data_type"] == "n"
-
-
-def _parse(sheet: Any, *, data_only: bool = True) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield the number and the cells of each row that a sheet has; without `data_only` formulas in place of values.
-
-    This is the parser beneath `iter_rows`, which fills each row with empty cells up to its last column.
-    """
-    from openpyxl.worksheet._reader import WorkSheetParser
-
-    book = sheet.parent
+    book, format_of = sheet.parent, cache(partial(_format, sheet))
     with sheet._get_source() as source, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield from WorkSheetParser(
-            source, sheet._shared_strings, data_only, book.epoch, book._date_formats, book._timedelta_formats
-        ).parse()
-
-
-def _find_formulas(sheet: Any, last: int) -> set[tuple[int, int]]:
-    read = takewhile(lambda numbered: numbered[0] <= last, _parse(sheet, data_only=False))
-    return {(row, cell["column"] - 1) for row, cells in read for cell in cells if cell["data_type"] == "f"}
+        parser = Parser(source, sheet._shared_strings, True, book.epoch, book._date_formats, book._timedelta_formats)
+        for row, cells in parser.parse():
+            filled = [each for each in cells if each["value"] not in (None, "") or each["data_type"] == _FORMULA]
+            yield row, [_xlsx_cell(each, format_of) for each in filled]
 
 
 def _xlsx_cell(cell: Mapping[str, Any], format_of: Callable[[int], str | int]) -> Cell:
     position, value = cell["column"] - 1, cell["value"]
-    if value is None:
-        return Cell(position, "", _MAYBE_FORMULA)
+    if cell["data_type"] == _FORMULA:
+        return Cell(position, "", _FORMULA)
     text, kind = _text_of(value)
     if kind == "s" and "_x" in text:
         text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)

@@ -1,6 +1,13 @@
--- Finds candidates for each line of `wanted` in a register, and decides which of them is the company.
--- Tables: names, places and vats of the register (firmlake.match.register), wanted and list_rows of the list
--- (firmlake.match.match). Result: the view results, one row for each line of the list.
+-- Finds candidates for each line of a list in a register, and decides which of them is the company.
+-- Tables: names, places and vats of the register (names.sql), and list_rows (firmlake.match.match).
+-- Result: the view results, one row for each line of the list.
+
+CREATE TABLE wanted AS
+SELECT
+    line, country, own_country, own_number, coalesce(normal_name(name), '') AS normal, replace(normal, ' ', '') AS tight,
+    replace(plain(name), ' ', '') AS whole, nullif(normal_place(place), '') AS place, postcode_of(postcode) AS postcode,
+    vat_key(vat) AS vat
+FROM list_rows;
 
 CREATE TABLE found (
     line BIGINT, country VARCHAR, number VARCHAR, name VARCHAR, how VARCHAR, score DOUBLE,
@@ -127,11 +134,11 @@ FROM judged JOIN (
 
 CREATE VIEW results AS
 SELECT
-    line, cells, country, company_number, score, candidates,
+    line, cells, matched.country, company_number, score, candidates,
     CASE
         WHEN match IS NOT NULL THEN match
         WHEN defect = 'blank' THEN 'blank line'
-        WHEN is_malformed THEN 'not found: correct the VAT number (a Dutch one is NL, 9 digits, B, 2 digits)'
+        WHEN trim(vat) <> '' AND vat_key(vat) IS NULL THEN 'not found: correct the VAT number (a Dutch one is NL, 9 digits, B, 2 digits)'
         ELSE 'not found'
     END AS match
-FROM list_rows JOIN (SELECT line, is_malformed FROM wanted) USING (line) LEFT JOIN matched USING (line);
+FROM list_rows LEFT JOIN matched USING (line);

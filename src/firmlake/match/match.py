@@ -32,11 +32,7 @@ from firmlake.intake.columns import (
 from firmlake.intake.identifiers import identify_column
 from firmlake.intake.readers import open_table
 from firmlake.intake.table import Table, cell, unique_names
-from firmlake.match.names import normal_name, normal_place, postcode, vat_key, whole_name
-from firmlake.match.register import NAME_WORDS, PLACE_WORDS, POSTCODE_WORDS, VAT_WORDS, find_column, load_register
-
-ROLES: Final = {"name": NAME_WORDS, "place": PLACE_WORDS, "postcode": POSTCODE_WORDS, "vat": VAT_WORDS}
-"""The roles of columns in a list of names, with the folded header names of each."""
+from firmlake.match.register import ROLES, find_column, load_register
 
 _CANDIDATES: Final = 3
 """Most candidates for each line."""
@@ -87,7 +83,7 @@ def match_names(
             f"--out {out}: matches cannot be written as {out.suffix or 'a file without an ending'}",
             f"Let its name end with {', '.join(_WRITERS)}",
         )
-    table = open_table(path, settings.intake, {**COMPANY_COLUMNS, "name": frozenset(NAME_WORDS)})
+    table = open_table(path, settings.intake, {**COMPANY_COLUMNS, "name": frozenset(ROLES["name"])})
     columns = _columns(path, table, mapping)
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
         config: dict[str, str | bool | int | float | list[str]] = {
@@ -122,7 +118,7 @@ def _columns(path: Path, table: Table, mapping: Mapping[str, str]) -> dict[str, 
 
 
 def _load_list(connection: duckdb.DuckDBPyConnection, table: Table, columns: Mapping[str, int]) -> None:
-    """Load the list into two tables: its rows, and `wanted` with what identifies the company of each line."""
+    """Load the list into a table: its rows, with what identifies the company of each line."""
     known = [(position, role_of(name, COMPANY_COLUMNS)) for position, name in enumerate(table.names or ())]
     numbers = {position: role for position, role in known if role in NUMBER_ROLES}
     if "vat" in columns:
@@ -132,30 +128,16 @@ def _load_list(connection: duckdb.DuckDBPyConnection, table: Table, columns: Map
         return cell(columns[role]) if role in columns else pl.lit(None, pl.String)
 
     connection.execute(
-        "CREATE TABLE list_rows (line BIGINT, cells VARCHAR[], defect VARCHAR);"
-        "CREATE TABLE wanted (line BIGINT, country VARCHAR, own_country VARCHAR, own_number VARCHAR, normal VARCHAR, "
-        "tight VARCHAR, whole VARCHAR, place VARCHAR, postcode VARCHAR, vat VARCHAR, is_malformed BOOLEAN)"
+        "CREATE TABLE list_rows (line BIGINT, cells VARCHAR[], defect VARCHAR, country VARCHAR, own_country VARCHAR, "
+        "own_number VARCHAR, name VARCHAR, place VARCHAR, postcode VARCHAR, vat VARCHAR)"
     )
     for batch in table.rows(None):
         codes = country_codes(batch.with_columns(code=text(COUNTRY))["code"])
         codes = codes.set(~codes.is_in(COUNTRIES), None)
-        normal, vat = normal_name(text("name")), vat_key(text("vat"))
-        wanted = batch.with_columns(*_own_numbers(batch, numbers, codes), codes.alias("country")).select(
-            "line",
-            "country",
-            "own_country",
-            "own_number",
-            normal.alias("normal"),
-            normal.str.replace_all(" ", "", literal=True).alias("tight"),
-            whole=whole_name(text("name")),
-            place=normal_place(text("place")).replace("", None),
-            postcode=postcode(text("postcode")),
-            vat=vat,
-            is_malformed=(text("vat").str.strip_chars() != "") & vat.is_null(),
-        )
-        for name, frame in (("list_rows", batch.select("line", "cells", "defect")), ("wanted", wanted)):
-            connection.register("given", frame.to_arrow())
-            connection.execute(f"INSERT INTO {name} FROM given")
+        given = {role: text(role) for role in ROLES}
+        rows = batch.with_columns(*_own_numbers(batch, numbers, codes), codes.alias("country"), **given)
+        connection.register("given", rows.drop("kinds", "text").to_arrow())
+        connection.execute("INSERT INTO list_rows BY NAME FROM given")
 
 
 def _own_numbers(batch: pl.DataFrame, numbers: Mapping[int, str], codes: pl.Series) -> list[pl.Series]:
