@@ -27,12 +27,11 @@ from firmlake.intake.columns import (
 from firmlake.intake.identifiers import (
     CONTRADICTION,
     EMPTY,
-    REPAIRS,
-    SPELLINGS,
     SURPLUS,
     header_country,
     identify,
     identify_column,
+    take_rows,
 )
 from firmlake.intake.readers import open_table
 from firmlake.intake.table import BLANK, Table, cell
@@ -115,7 +114,7 @@ def resolve_lines(rows: pl.DataFrame, width: int, choice: Choice, default_countr
     if not wide.height:
         return lines
     wide = wide.with_columns(defect=pl.lit(None, pl.String))
-    read = _resolve(wide, choice, default_country, cell, surplus=1 << REPAIRS.index(SURPLUS))
+    read = _resolve(wide, choice, default_country, cell, surplus=SURPLUS)
     moved = _resolve(wide, choice, default_country, lambda position: cell(position - width))
     is_other = (moved["country"] != read["country"]) | (moved["company_number"] != read["company_number"])
     sure = read.filter((pl.col("status") == "accepted") & ~is_other.fill_null(value=False))
@@ -155,7 +154,7 @@ def _resolve(
     choice: Choice,
     default_country: str | None,
     cell_at: Callable[[int], pl.Expr],
-    surplus: int = 0,
+    surplus: str | None = None,
 ) -> pl.DataFrame:
     def cells(role: str) -> list[pl.Series]:
         return [rows.select(text=cell_at(position))["text"] for position in choice.get(role, ())]
@@ -172,6 +171,11 @@ def _resolve(
     )
     with_country = pl.concat_str("cell", "given", separator=" ", ignore_nulls=True)
     given = pl.when(pl.col("defect").is_not_null()).then("text").when(is_abroad).then(with_country).otherwise("given")
+    repair = (
+        pl.when(pl.lit(surplus).is_null())
+        .then("repair")
+        .otherwise(pl.concat_str("repair", pl.lit(surplus, pl.String), separator="; ", ignore_nulls=True))
+    )
     is_sound, is_blank = pl.col("problem").is_null(), pl.col("problem") == BLANK
     return lines.with_columns(problem=problem, given=given.fill_null("").str.head(_LONGEST_GIVEN)).select(
         *rows.columns,
@@ -183,7 +187,7 @@ def _resolve(
         .when(is_blank)
         .then(pl.lit("blank"))
         .otherwise(pl.lit("refused")),
-        reason=pl.when(is_sound).then(_repairs(lines["repairs"] | surplus)).when(~is_blank).then("problem"),
+        reason=pl.when(is_sound).then(repair).when(~is_blank).then("problem"),
     )
 
 
@@ -237,7 +241,7 @@ def _identify_cells(
         return found
     other = read(texts, named)
     is_other = found["problem"].is_not_null() & other["problem"].is_null()
-    return pl.DataFrame([other[name].zip_with(is_other, found[name]) for name in found.columns])
+    return take_rows(other, is_other, found)
 
 
 def _merge_numbers(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
@@ -252,20 +256,11 @@ def _merge_numbers(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     return both.select(**taken)
 
 
-def _repairs(repairs: pl.Series) -> pl.Series:
-    """Return the text for each set of repairs that correct a mistake, null for none; a list has few different sets."""
-    texts = {
-        bits: "; ".join(text for n, text in enumerate(REPAIRS) if bits & ~SPELLINGS & 1 << n) or None
-        for bits in repairs.unique()
-    }
-    return repairs.replace_strict(texts, return_dtype=pl.String).cast(pl.String)  # keeps the type of an empty series
-
-
 def _valid_elsewhere(repaired: pl.DataFrame) -> pl.Series:
     """Return the given texts of repaired numbers that are valid in another country without a repair."""
     is_other = pl.repeat(value=False, n=repaired.height, dtype=pl.Boolean, eager=True)
     for country in COUNTRIES:
         found = identify(repaired["given"], pl.repeat(country, repaired.height, dtype=pl.String, eager=True))
-        is_sound = found["problem"].is_null() & (found["repairs"] & ~pl.Series([SPELLINGS], dtype=pl.UInt32) == 0)
+        is_sound = found["problem"].is_null() & found["repair"].is_null()
         is_other |= is_sound & (found["country"] != repaired["country"]).fill_null(value=False)
     return repaired["given"].filter(is_other)

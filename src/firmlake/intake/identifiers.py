@@ -14,16 +14,18 @@ from firmlake.intake.columns import COLUMN_COUNTRY, FALLBACK_COUNTRY, SEVERAL
 
 
 class _Step(NamedTuple):
-    """Text that `pattern` matches becomes `replacement`; None means that the number cannot be recovered."""
+    """Text that `pattern` matches becomes `replacement`; None means that the number cannot be recovered.
+
+    Steps of which `reason` is a spelling are not reported.
+    """
 
     reason: str
     pattern: str
     replacement: str | None = ""
 
 
-_SEPARATORS: Final = "spaces and punctuation removed"
+_SPELLING: Final = "people write numbers with dots, spaces and a prefix"
 _SCIENTIFIC: Final = "scientific notation written out"
-_PREFIX: Final = "prefix removed"
 _COURT: Final = r"\b(RPR|RPM|RCS|R\.C\.S)\b[^0-9]*"
 """A register and its court, with which companies in Belgium and France end or begin the number on their letters."""
 
@@ -34,7 +36,7 @@ _LOSSLESS: Final = "|".join(rf"([0-9]{{{n}}})E\+?0?{n}" for n in range(6, 14))
 
 _STEPS: Final = (
     _Step("invisible characters removed", r"\p{Cf}|_X000D_"),  # Excel's spelling of a line end
-    _Step(_SEPARATORS, r"^\s+|\s+$"),
+    _Step(_SPELLING, r"^\s+|\s+$"),
     _Step("text mark of a spreadsheet removed", r"""^=?["'`\u00b4\u2018\u2019]+|^=|["'`\u00b4\u2018\u2019]+$"""),
     _Step("decimal zero of a spreadsheet removed", r"^([0-9]{7,14})[.,]0+$", "$1"),
     _Step(_SCIENTIFIC, rf"^([0-9])[.,](?:{_LOSSLESS})$", "$1$2$3$4$5$6$7$8$9"),
@@ -52,10 +54,10 @@ _STEPS: Final = (
         r"^-?[0-9]*[.,]([0-9]{1,2}|[0-9]{5,})$",
         None,
     ),
-    _Step(_PREFIX, rf"^{_COURT}", "$1 "),
-    _Step(_PREFIX, rf"^(.*[0-9][^\p{{L}}0-9]*){_COURT}$", "$2 $1"),
-    _Step(_PREFIX, r"\bN\s?[°º]"),
-    _Step(_SEPARATORS, r"[\s.,:;#/_()°º\p{Pd}]"),
+    _Step(_SPELLING, rf"^{_COURT}", "$1 "),
+    _Step(_SPELLING, rf"^(.*[0-9][^\p{{L}}0-9]*){_COURT}$", "$2 $1"),
+    _Step(_SPELLING, r"\bN\s?[°º]"),
+    _Step(_SPELLING, r"[\s.,:;#/_()°º\p{Pd}]"),
 )
 
 _LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL",
@@ -67,18 +69,6 @@ _ANY_LABEL: Final = "|".join(_LABELS)
 _WIDE: Final = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 """Full-width letters, digits and marks of East Asian keyboards, and the ASCII characters that they stand for."""
 
-CLEANING_REPAIRS: Final = tuple(
-    dict.fromkeys((_WIDENED, *(step.reason for step in _STEPS if step.replacement is not None), _PREFIX))
-)
-"""All repairs of `clean_numbers`; bit n of `repairs` stands for entry n."""
-
-SPELLINGS: Final = sum(1 << CLEANING_REPAIRS.index(reason) for reason in (_SEPARATORS, _PREFIX))
-"""Bits of repairs that correct no mistake: people write numbers with dots, spaces and a prefix."""
-
-REFUSED: Final = "refused"
-"""The check of forms that never identify a company."""
-
-NO_CHECK: Final = "no check digit"
 _KEY_CHARACTERS: Final = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Characters of a French VAT key; I and O are missing because they look like 1 and 0."""
 
@@ -135,15 +125,10 @@ def _vat_with_letters(text: pl.Expr) -> pl.Expr:
     return _siren(siren) & ((siren + 1 + key // 11) % 11 == key % 11)
 
 
-CHECKS: Final = {
-    NO_CHECK: pl.lit(value=True),
-    "enterprise number": _enterprise_number(pl.col("value")),
-    "SIREN": _siren(pl.col("value")),
-    "SIRET": _siret(pl.col("value")),
-    "VAT": _vat(pl.col("value")),
-    "VAT with letters": _vat_with_letters(pl.col("digits")),
-}
-"""Checks by name, as expressions over `digits` (the number as text) and `value` (the number as an integer)."""
+_ANY: Final = pl.lit(value=True)
+_IS_ENTERPRISE_NUMBER: Final = _enterprise_number(pl.col("value"))
+_IS_SIREN: Final = _siren(pl.col("value"))
+_IS_SIRET: Final = _siret(pl.col("value"))
 
 EMPTY: Final = "no company number: fill it in, or remove the line"
 _MOD97: Final = "wrong check digits (mod 97): the last two do not fit the first eight; look for a typing mistake"
@@ -164,92 +149,84 @@ class Form(NamedTuple):
 
     Attributes:
         pattern: Regular expression of the bare number (upper case, no separators, no country).
-        check: The check that must hold: a key of `firmlake.intake.identifiers.CHECKS`.
+        check: The check that must hold, over `digits` (the number as text, with a lost leading zero) and `value` (the
+            number as an integer); None if the form never identifies a company.
         problem: What is wrong if the check fails.
         repair: The repair made to the number; None if there is none.
-        lost_zero: Whether a leading zero is missing.
         start: Position in the number at which the company number begins.
     """
 
     pattern: str
-    check: str
+    check: pl.Expr | None
     problem: str
     repair: str | None = None
-    lost_zero: bool = False
     start: int = 0
 
 
-_NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE|(DIV0|NAME|NULL|NUM|REF|VALUE)[!?])?$", REFUSED, EMPTY)  # or `words.ERROR`
-_FOREIGN: Final = Form(r"^[A-Z]{2}[0-9]{6}", REFUSED, _ABROAD)
+_NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE|(DIV0|NAME|NULL|NUM|REF|VALUE)[!?])?$", None, EMPTY)  # or `words.ERROR`
+_FOREIGN: Final = Form(r"^[A-Z]{2}[0-9]{6}", None, _ABROAD)
 _MISTYPED: Final = Form(
     r"^([0-9]+[OIL]|[OIL]+[0-9])[0-9OIL]*$",
-    REFUSED,
+    None,
     "a letter O, I or L instead of a digit: write 0 for O, and 1 for I or L",
 )
 
 FORMS: Final = {
     "BE": (
         _NOTHING,
-        Form(r"^[01][0-9]{9}$", "enterprise number", _MOD97),
-        Form(r"^[0-9]{9}$", "enterprise number", f"{_BE_LENGTH}; with a leading zero, its check digits are wrong",
-             _ZERO, lost_zero=True),
-        Form(r"^[2-8][0-9]{9}$", REFUSED,
+        Form(r"^[01][0-9]{9}$", _IS_ENTERPRISE_NUMBER, _MOD97),
+        Form(r"^[0-9]{9}$", _IS_ENTERPRISE_NUMBER, f"{_BE_LENGTH}; with a leading zero, its check digits are wrong",
+             _ZERO),
+        Form(r"^[2-8][0-9]{9}$", None,
              "a Belgian establishment unit, not a company: give the number of the enterprise it belongs to"),
         _FOREIGN,
         _MISTYPED,
-        Form(r"", REFUSED, _BE_LENGTH),
+        Form(r"", None, _BE_LENGTH),
     ),
     "NL": (
         _NOTHING,
-        Form(r"^0{7,8}$", REFUSED, "all zeros: not a KVK number"),
-        Form(r"^[0-9]{8}$", NO_CHECK, ""),
-        Form(r"^[0-9]{7}$", NO_CHECK, "", _ZERO, lost_zero=True),
-        Form(r"^[0-9]{8,9}B[0-9]{2}$", REFUSED,
+        Form(r"^0{7,8}$", None, "all zeros: not a KVK number"),
+        Form(r"^[0-9]{8}$", _ANY, ""),
+        Form(r"^[0-9]{7}$", _ANY, "", _ZERO),
+        Form(r"^[0-9]{8,9}B[0-9]{2}$", None,
              "a Dutch VAT number, which does not identify a company to the service: give the KVK number (8 digits), "
              "or find it with `firmlake match`"),
-        Form(r"^[0-9]{9}$", REFUSED,
+        Form(r"^[0-9]{9}$", None,
              f"{_NL_LENGTH}; 9 digits are an RSIN, which does not identify a company to the service"),
-        Form(r"^[0-9]{12}$", REFUSED,
+        Form(r"^[0-9]{12}$", None,
              "a Dutch branch number (vestigingsnummer), not a company: give the KVK number (8 digits)"),
         _FOREIGN,
         _MISTYPED,
-        Form(r"", REFUSED, _NL_LENGTH),
+        Form(r"", None, _NL_LENGTH),
     ),
     "FR": (
         _NOTHING,
-        Form(r"^0{8,9}$", REFUSED, "all zeros: not a SIREN"),
-        Form(r"^[0-9]{9}$", "SIREN", _LUHN),
-        Form(r"^[0-9]{8}$", "SIREN", _FR_SHORT, _ZERO, lost_zero=True),
-        Form(r"^[0-9]{14}$", "SIRET", f"not a SIRET: {_LUHN}", _SIRET_TO_SIREN),
-        Form(r"^[0-9]{13}$", "SIRET", _FR_SHORT, f"{_ZERO}; {_SIRET_TO_SIREN}", lost_zero=True),
-        Form(r"^[0-9A-Z]{2}000[0-9]{6}$", REFUSED, "a VAT number of Monaco, which does not identify a French company"),
-        Form(r"^[0-9]{11}$", "VAT", _VAT, _VAT_TO_SIREN, start=2),
-        Form(r"^[0-9A-HJ-NP-Z]{2}[0-9]{9}$", "VAT with letters", _VAT, _VAT_TO_SIREN, start=2),
+        Form(r"^0{8,9}$", None, "all zeros: not a SIREN"),
+        Form(r"^[0-9]{9}$", _IS_SIREN, _LUHN),
+        Form(r"^[0-9]{8}$", _IS_SIREN, _FR_SHORT, _ZERO),
+        Form(r"^[0-9]{14}$", _IS_SIRET, f"not a SIRET: {_LUHN}", _SIRET_TO_SIREN),
+        Form(r"^[0-9]{13}$", _IS_SIRET, _FR_SHORT, f"{_ZERO}; {_SIRET_TO_SIREN}"),
+        Form(r"^[0-9A-Z]{2}000[0-9]{6}$", None, "a VAT number of Monaco, which does not identify a French company"),
+        Form(r"^[0-9]{11}$", _vat(pl.col("value")), _VAT, _VAT_TO_SIREN, start=2),
+        Form(r"^[0-9A-HJ-NP-Z]{2}[0-9]{9}$", _vat_with_letters(pl.col("digits")), _VAT, _VAT_TO_SIREN, start=2),
         _FOREIGN,
         _MISTYPED,
-        Form(r"", REFUSED, _FR_LENGTH),
+        Form(r"", None, _FR_LENGTH),
     ),
     None: (
         _NOTHING,
-        Form(r"^[0-9]{7,14}$", REFUSED,
+        Form(r"^[0-9]{7,14}$", None,
              "nothing names its country: write BE, NL or FR before the number, add a country column, or use "
              "--set intake.default_country=BE (NL, FR)"),
         _FOREIGN,
         _MISTYPED,
-        Form(r"", REFUSED, "not a company number: check that the right column is read"),
+        Form(r"", None, "not a company number: check that the right column is read"),
     ),
 }  # fmt: skip
 """Forms by country; None is for numbers without a country. The first form whose pattern matches decides."""
 
 CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
 SURPLUS: Final = "fields beyond the last column left out"
-REPAIRS: Final = (
-    *CLEANING_REPAIRS,
-    *dict.fromkeys(form.repair for forms in FORMS.values() for form in forms if form.repair),
-    SURPLUS,
-)
-"""All repairs; bit n of `repairs` stands for entry n."""
-
 _AMBIGUOUS: Final = "a number that is valid in several countries: add a country column or a prefix"
 
 
@@ -264,13 +241,13 @@ def clean_numbers(text: pl.Series) -> pl.DataFrame:
 
         - `body`: upper-case letters and digits without separators, label and country prefix; may be empty.
         - `own_country`: the country that a prefix or label names, or null.
-        - `repairs`: bits of `CLEANING_REPAIRS`.
+        - `repair`: what was corrected, or null.
         - `problem`: why no number can be recovered (a date, lost digits), or null.
     """
     plain = text.str.contains(r"^[0-9]+$").fill_null(value=False)
     rows = pl.DataFrame({"row": pl.int_range(len(text), eager=True), "body": text})
     untouched = rows.filter(plain).with_columns(
-        own_country=pl.lit(None, pl.String), repairs=pl.lit(0, pl.UInt32), problem=pl.lit(None, pl.String)
+        own_country=pl.lit(None, pl.String), repair=pl.lit(None, pl.String), problem=pl.lit(None, pl.String)
     )
     if untouched.height == len(text):
         return untouched.drop("row")
@@ -294,7 +271,7 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
         One row per number, in the same order:
 
         - `country`, `company_number`: the company in normal form; null if there is a problem.
-        - `repairs`: bits of `REPAIRS` for the repairs made.
+        - `repair`: what was corrected, or null.
         - `problem`: what is wrong and what to do about it, or null.
         - `own_country`: the country of the prefix or label, or null.
 
@@ -375,12 +352,13 @@ def _clean(text: pl.Series) -> pl.DataFrame:
     """Clean texts that contain more than digits."""
     body = pl.col("body")
     label = body.str.extract(rf"^({_ANY_LABEL})").replace_strict(_LABELS, default=None, return_dtype=pl.String)
-    frame = pl.LazyFrame({"body": text}).with_columns(repairs=pl.lit(0, pl.UInt32), problem=pl.lit(None, pl.String))
+    nothing = pl.lit(None, pl.String)
+    frame = pl.LazyFrame({"body": text}).with_columns(repair=nothing, problem=nothing)
     frame = _replaced(frame, body.str.replace_many(_WIDE), _WIDENED).with_columns(body.str.to_uppercase())
     frame = reduce(_take, _STEPS, frame).with_columns(own_country=label)
-    frame = _replaced(frame, body.str.replace(rf"^(?:{_ANY_LABEL})+", ""), _PREFIX)
+    frame = _replaced(frame, body.str.replace(rf"^(?:{_ANY_LABEL})+", ""), _SPELLING)
     frame = frame.with_columns(own_country=pl.coalesce(body.str.extract(r"^(BE|NL|FR)"), "own_country"))
-    return _replaced(frame, body.str.replace(r"^(?:(?:BE)+|(?:NL)+|(?:FR)+)", ""), _PREFIX).collect()
+    return _replaced(frame, body.str.replace(r"^(?:(?:BE)+|(?:NL)+|(?:FR)+)", ""), _SPELLING).collect()
 
 
 def _take(frame: pl.LazyFrame, step: _Step) -> pl.LazyFrame:
@@ -392,10 +370,16 @@ def _take(frame: pl.LazyFrame, step: _Step) -> pl.LazyFrame:
 
 
 def _replaced(frame: pl.LazyFrame, new: pl.Expr, reason: str) -> pl.LazyFrame:
-    """Replace the text, and record the repair if it changed."""
-    bit = pl.lit(1 << CLEANING_REPAIRS.index(reason), pl.UInt32)
-    changed = (new != pl.col("body")).cast(pl.UInt32) * bit
-    return frame.with_columns(body=new, repairs=pl.col("repairs") | changed)
+    """Replace the text, and record the repair if it changed more than the spelling."""
+    if reason == _SPELLING:
+        return frame.with_columns(body=new)
+    return frame.with_columns(body=new, repair=pl.when(new != pl.col("body")).then(_joined(reason)).otherwise("repair"))
+
+
+def _joined(reason: str | pl.Expr) -> pl.Expr:
+    """Return the repairs made so far, and one more."""
+    more = pl.lit(reason) if isinstance(reason, str) else reason
+    return pl.concat_str("repair", more, separator="; ", ignore_nulls=True)
 
 
 def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form]) -> pl.LazyFrame:
@@ -408,26 +392,23 @@ def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form])
     def of_form(values: Sequence[object], dtype: pl.DataType) -> pl.Expr:
         return pl.lit(pl.Series(values, dtype=dtype)).gather(pl.col("form"))
 
-    lost_zero = of_form([form.lost_zero for form in forms], pl.Boolean())
+    repair = of_form([form.repair for form in forms], pl.String())
     start = of_form([form.start for form in forms], pl.UInt32())
     problem = of_form([form.problem for form in forms], pl.String())
-    repair = of_form([1 << REPAIRS.index(form.repair) if form.repair else 0 for form in forms], pl.UInt32())
-    holds = pl.lit(value=False)
-    for check in dict.fromkeys(form.check for form in forms if form.check != REFUSED):
-        checked = [n for n, form in enumerate(forms) if form.check == check]
-        holds = pl.when(pl.col("form").is_in(checked)).then(CHECKS[check]).otherwise(holds)
+    checks = [pl.when(form=n).then(each.check) for n, each in enumerate(forms) if each.check is not None]
+    holds = pl.coalesce(*checks, pl.lit(value=False))
     accepted = pl.col("problem").is_null()
     number = pl.col("digits").str.slice(start, NUMBER_LENGTH.get(country or "", 0))
     return (
         numbers.with_columns(form=form)
-        .with_columns(digits=pl.when(lost_zero).then("0" + body).otherwise(body))
+        .with_columns(digits=pl.when(repair.str.starts_with(_ZERO)).then("0" + body).otherwise(body))
         .with_columns(value=pl.col("digits").cast(pl.Int64, strict=False))
-        .with_columns(problem=pl.coalesce("problem", pl.when(~holds.fill_null(value=False)).then(problem)))
+        .with_columns(problem=pl.coalesce("problem", pl.when(~holds).then(problem)))
         .select(
             "row",
             country=pl.when(accepted).then(pl.lit(country, pl.String)),
             company_number=pl.when(accepted).then(number),
-            repairs=pl.col("repairs") | repair,
+            repair=pl.when(repair.is_null()).then("repair").otherwise(_joined(repair)),
             problem="problem",
             own_country="own_country",
         )
@@ -436,18 +417,15 @@ def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form])
 
 def _of_several(numbers: pl.Series, country: pl.Series, countries: tuple[str, ...]) -> pl.DataFrame:
     """For numbers without a country, take the one among these countries in which the number is valid."""
-    tried = {code: identify(numbers, country.fill_null(code)) for code in countries}
-    holds = [found["problem"].is_null() for found in tried.values()]
-    count = pl.select(pl.sum_horizontal(*(pl.lit(each).cast(pl.Int8) for each in holds))).to_series()
-    found = tried[countries[0]]
-    for each, taken in zip(list(tried.values())[1:], holds[1:], strict=True):
-        found = pl.DataFrame([each[name].zip_with(taken, found[name]) for name in found.columns])
-    first = tried[countries[0]]
-    differ = (count > 1) & (country.is_null()) & (first["country"].is_null() | (found["country"] != first["country"]))
-    problem = pl.when(differ).then(pl.lit(_AMBIGUOUS)).otherwise("problem")
-    is_sure = problem.is_null()
-    return found.with_columns(
-        country=pl.when(is_sure).then("country"),
-        company_number=pl.when(is_sure).then("company_number"),
-        problem=problem,
-    )
+    found, *others = (identify(numbers, country.fill_null(code)) for code in countries)
+    is_ambiguous = pl.repeat(value=False, n=len(numbers), dtype=pl.Boolean, eager=True)
+    for other in others:
+        is_ambiguous |= country.is_null() & (other["country"] != found["country"]).fill_null(value=False)
+        found = take_rows(other, other["problem"].is_null(), found)
+    problem = pl.when(is_ambiguous).then(pl.lit(_AMBIGUOUS)).otherwise("problem")
+    return found.with_columns(pl.when(~is_ambiguous).then(pl.col("country", "company_number")), problem=problem)
+
+
+def take_rows(taken: pl.DataFrame, where: pl.Series, otherwise: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of one frame where a condition holds, and those of another elsewhere."""
+    return pl.DataFrame([taken[name].zip_with(where, otherwise[name]) for name in otherwise.columns])
