@@ -7,13 +7,31 @@ import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
 
+
+class _Names(msgspec.Struct):
+    names: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()
+
+
+class _Words(msgspec.Struct):
+    """What `words.toml` holds."""
+
+    countries: dict[str, tuple[str, ...]]
+    columns: dict[str, _Names]
+    within: dict[str, frozenset[str]]
+    registers: dict[str, tuple[str, ...]]
+
+
+_WORDS: Final = msgspec.toml.decode(files("firmlake.intake").joinpath("words.toml").read_text("utf-8"), type=_Words)
 Synonyms = Mapping[str, frozenset[str]]
 """Folded header names by the role of the column."""
 
@@ -22,13 +40,6 @@ ERROR: Final = r"^#[A-Z/0]+[!?]?$"
 
 OTHER_COUNTRY: Final = "other"
 """Stands for a filled country cell that names no country known to the service."""
-
-_COUNTRY_NAMES: Final = {
-    "BE": ("be", "bel", "Belgium", "België", "Belgique", "Belgien", "Bélgica", "Belgio"),
-    "NL": ("nl", "nld", "Nederland", "Netherlands", "The Netherlands", "Pays-Bas", "Les Pays-Bas",
-           "Niederlande", "Holland", "Hollande", "Países Bajos", "Paesi Bassi"),
-    "FR": ("fr", "fra", "France", "Frankrijk", "Frankreich", "Francia"),
-}  # fmt: skip
 
 COUNTRY: Final = "country"
 
@@ -86,7 +97,7 @@ def is_country(text: str) -> bool:
     return fold(text) in _CODE_OF
 
 
-_CODE_OF: Final = {fold(name): code for code, names in _COUNTRY_NAMES.items() for name in names}
+_CODE_OF: Final = {fold(name): code for code, names in _WORDS.countries.items() for name in names}
 """Codes of countries by folded names."""
 
 
@@ -95,71 +106,19 @@ def header_names(*names: str) -> frozenset[str]:
     return frozenset(fold(name) for name in names)
 
 
-def _number_of(*words: str) -> frozenset[str]:
-    """Return names with a word for "number" before or after each of the words."""
+def _names_of(column: _Names) -> frozenset[str]:
+    """Return the folded names of a column, also those with a word for "number" before or after a word."""
     numbers = ("numero", "num", "no", "nr", "n", "id", "identifiant")
     before = [f"{number} {of} {{}}" for number in numbers for of in ("", "de", "d", "du")]
     after = ["{} number", "{} nummer", "{} numero", "{} num", "{} no", "{} nr", "{} id", "{} code", "{} identifier"]
-    return header_names(*(form.format(word) for form in before + after for word in words))
+    return header_names(*column.names, *(form.format(word) for form in before + after for word in column.of))
 
 
-def _register(*words: str) -> frozenset[str]:
-    """Return names for numbers of a register, including its bare name."""
-    return header_names(*words) | _number_of(*words)
-
-
-COMPANY_COLUMNS: Final[Synonyms] = {
-    COUNTRY: header_names(
-        "country", "country code", "country iso", "country iso2", "country iso code", "iso country", "iso country code",
-        "country name", "company country", "land", "landcode", "land code", "landcode iso", "iso landcode", "landnaam",
-        "land1", "pays", "code pays", "pays code", "code pays iso", "pays iso", "code iso pays", "nom pays",
-        "nom du pays",
-    ),
-    "company_number": _number_of(
-        "company", "company registration", "company reg", "registration", "trade register", "organisatie",
-        "business", "firm", "firma", "bedrijf", "bedrijfs", "vennootschaps", "registratie", "inschrijvings",
-        "handelsregister", "societe", "la societe", "immatriculation",
-    ),
-    "enterprise_number": _number_of("enterprise", "entreprise", "l entreprise", "onderneming", "ondernemings"),
-    "be_number": _register("KBO", "BCE", "CBE", "KBO BCE", "BCE KBO"),
-    "nl_number": _register("KvK", "Kamer van Koophandel", "CoC", "chamber of commerce"),
-    "siren": _register("SIREN", "RCS", "SIREN RCS"),
-    "siret": _register("SIRET"),
-    "vat_number": _register(
-        "STCEG", "VAT", "VAT registration", "VAT reg", "VAT identification",
-         "BTW", "BTW identificatie", "TVA", "TVA intra",
-        "TVA intracom",
-        "TVA intracommunautaire", "intracommunautaire",
-    ),
-}  # fmt: skip
-
+COMPANY_COLUMNS: Final[Synonyms] = {role: _names_of(column) for role, column in _WORDS.columns.items()}
 
 KNOWN, REGISTER, NUMBER = 3, 2, 1
 """Strengths of a name, see `ColumnName`."""
 
-_REGISTERS: Final = {
-    "be_number": ("kbo", "bce", "cbe"),
-    "nl_number": ("kvk", "coc"),
-    "siren": ("siren",),
-    "siret": ("siret",),
-    "vat_number": ("vat", "btw", "tva", "stceg"),
-    "enterprise_number": ("onderneming", "enterprise", "entreprise"),
-}
-"""Words that name a register; longer words that start with one (`kvknr`, `ondernemingsnummer`) count too."""
-
-_NUMBERS: Final = frozenset(
-    ("number", "numbers", "nummer", "nummers", "numero", "num", "nr", "no", "nbr", "n", "reg", "regno", "regnr",
-     "registration", "registratie", "registratienummer",
-     "immatriculation", "identifier", "identifiant", "identificatie",
-     "id", "stcd1", "stcd2", "companynumber", "bedrijfsnummer", "firmanummer")
-)  # fmt: skip
-_COUNTRIES: Final = frozenset(("country", "countrycode", "land", "landcode", "pays", "ctry", "cntry", "nation", "lkz"))
-_NAMES: Final = frozenset(
-    ("name", "name1", "naam", "nom", "company", "companyname", "bedrijf", "bedrijfsnaam", "firma", "firmanaam",
-     "societe",
-     "entreprise", "onderneming", "denomination", "klant", "klantnaam", "customer", "client", "account", "raison",
-     "organisatie", "organisation", "organization", "handelsnaam", "leverancier", "supplier", "fournisseur")
-)  # fmt: skip
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 
 _PARTS: Final = re.compile(r"[/(|\[+&]|\b(?:of|or|ou|en|et|and|oder)\b", re.IGNORECASE)
@@ -195,12 +154,13 @@ def read_name(name: str, synonyms: Synonyms = COMPANY_COLUMNS) -> ColumnName:
     if known is not None:
         return ColumnName(known, KNOWN)
     words = _words(name)
-    if any(word in _COUNTRIES or word.removesuffix("code") in _COUNTRIES for word in words):
+    countries = _WORDS.within["country"]
+    if any(word in countries or word.removesuffix("code") in countries for word in words):
         return ColumnName(COUNTRY, REGISTER)
-    roles = [role for word in words for role, stems in _REGISTERS.items() if word.startswith(stems)]
+    roles = [role for word in words for role, stems in _WORDS.registers.items() if word.startswith(stems)]
     if roles:
         return ColumnName(_one_role(roles), REGISTER)
-    return ColumnName(NUMBER_ROLES[0], NUMBER if any(word in _NUMBERS for word in words) else 0)
+    return ColumnName(NUMBER_ROLES[0], NUMBER if any(word in _WORDS.within["number"] for word in words) else 0)
 
 
 def role_of(name: str, synonyms: Synonyms) -> str | None:
@@ -298,7 +258,7 @@ def quoted_names(names: Sequence[str], most: int = 20) -> str:
 
 def is_company_name(name: str) -> bool:
     """Return whether a column is likely to hold company names."""
-    return any(word in _NAMES for word in _words(name))
+    return any(word in _WORDS.within["company"] for word in _words(name))
 
 
 def _words(name: str) -> list[str]:

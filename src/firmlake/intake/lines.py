@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +24,7 @@ from firmlake.core.files import make_folder, sha256_of, sync_folder, write_file
 from firmlake.core.keys import company_key
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.entries import Entries, describe_assumed, read_entries
-from firmlake.intake.table import Formats, Table, cell
+from firmlake.intake.table import Formats, StoredRows, Table, cell
 
 LINES: Final = pl.Schema(
     {
@@ -67,8 +64,8 @@ class ListColumns(msgspec.Struct, frozen=True):
     delimiter: str = ""
 
 
-class Lines:
-    """The lines of a list in a temporary Parquet file, which goes when nothing refers to it.
+class Lines(StoredRows):
+    """The lines of a list in a temporary Parquet file.
 
     Each has line, country, company_number, status (accepted, refused or blank), reason (of the refusal or repair),
     given (as far as `intake.keep_columns` says), columns (a JSON object with the text of each kept cell by column name)
@@ -80,20 +77,8 @@ class Lines:
     """
 
     def __init__(self, columns: ListColumns) -> None:
+        super().__init__()
         self.columns = columns
-        folder = tempfile.mkdtemp(prefix="firmlake-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._file = Path(folder) / "lines.parquet"
-
-    def write(self, batches: Iterable[pl.DataFrame]) -> None:
-        """Write the lines."""
-        _write(self._file, self.columns, batches)
-
-    def batches(self) -> Iterator[pl.DataFrame]:
-        """Yield the lines in file order."""
-        with pq.ParquetFile(self._file) as stored:
-            for group in range(stored.num_row_groups):
-                yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +168,7 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
             for part in batch.iter_slices(_ROWS):
                 yield _as_lines(part, entries, kept, options)
 
-    lines.write(batches())
+    _write(lines.file, lines.columns, batches())
     found = pl.concat(resolved) if resolved else LINES.to_frame()
     named = found.filter(status="accepted")
     if not named.height:

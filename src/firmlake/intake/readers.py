@@ -12,8 +12,6 @@ import re
 import shutil
 import signal
 import sys
-import tempfile
-import weakref
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -33,7 +31,7 @@ from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.intake.columns import Synonyms
-from firmlake.intake.table import ROWS, Table, TableInfo, TooLargeError, sample_of, too_large
+from firmlake.intake.table import ROWS, StoredRows, Table, TableInfo, TooLargeError, sample_of, too_large
 from firmlake.intake.text import GZIP, open_text
 from firmlake.intake.workbook import Limits, list_others, list_xlsx, open_workbook
 
@@ -97,7 +95,6 @@ _KILLED: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGKILL, -signal.SIGS
 """What a library ends with that does not check an allocation, without a word; the kernel kills a process too."""
 
 _GROUP_BYTES: Final = 16 * 2**20
-_STORED: Final = "rows.parquet"
 
 _BATCH_ROWS: Final = 16_384
 _DUCKDB_MEMORY: Final = "800MB"
@@ -116,20 +113,12 @@ class _Order(msgspec.Struct):
     """What the guarded process is to read."""
 
     path: str
-    folder: str
+    stored: str
     options: IntakeSettings
     synonyms: dict[str, frozenset[str]]
     memory_bytes: int
     seconds: int
     lines: int
-
-
-class _Folder:
-    """A temporary folder that is removed when nothing refers to it: neither a table nor its rows."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="firmlake-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
@@ -351,15 +340,15 @@ def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Ta
         CompanyListError: The file cannot be used, or takes too much memory or time.
     """
     share = max(1, -(-path.stat().st_size // _PLAIN_BYTES))
-    folder = _Folder()
+    stored = StoredRows()
     limits = (share * _MEMORY_BYTES, share * _SECONDS, share * _LINES)
-    info = _run(path, _Order(str(path), str(folder.path), options, dict(synonyms), *limits))
-    rows = partial(_stored_rows, folder)
-    return Table(**msgspec.structs.asdict(info), sample=sample_of(next(rows(), ROWS.to_frame())), rows=rows)
+    info = _run(path, _Order(str(path), str(stored.file), options, dict(synonyms), *limits))
+    sample = sample_of(next(stored.batches(), ROWS.to_frame()))
+    return Table(**msgspec.structs.asdict(info), sample=sample, rows=stored.batches)
 
 
 def _run(path: Path, order: _Order) -> TableInfo:
-    content, folder = msgspec.json.encode(order), Path(order.folder)
+    content, folder = msgspec.json.encode(order), Path(order.stored).parent
     try:
         child = run_guarded("firmlake.intake.readers", content, seconds=10 * order.seconds, folder=folder)
     except TimeoutError:
@@ -385,10 +374,10 @@ def _read(content: bytes) -> bytes:
         kind, archives = find_format(path, order.options), 0
         while kind == "zip":
             archives += 1
-            path, shown = _unpack(path, Path(order.folder) / f"list{archives}", archives, shown)
+            path, shown = _unpack(path, Path(f"{order.stored}.{archives}"), archives, shown)
             kind = find_format(path, order.options)
         table = _open(path, kind, order.options, order.synonyms, Limits(order.options.max_cells, sys.maxsize))
-        _store(Path(order.folder) / _STORED, table, order)
+        _store(Path(order.stored), table, order)
     except CompanyListError as error:
         message, next_step = (text.replace(str(path), shown) for text in (error.message, error.next_step))
         raise CompanyListError(message, next_step) from error
@@ -408,12 +397,6 @@ def _store(path: Path, table: Table, order: _Order) -> None:
             rows = max(1, batch.height * _GROUP_BYTES // max(1, int(batch.estimated_size())))
             for part in batch.iter_slices(rows):
                 writer.write_table(part.to_arrow())
-
-
-def _stored_rows(folder: _Folder, _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
-    with pq.ParquetFile(folder.path / _STORED) as stored:
-        for group in range(stored.num_row_groups):
-            yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group)), schema_overrides=dict(ROWS))
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -10,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
@@ -96,6 +100,22 @@ class Table(TableInfo, kw_only=True):
 
     sample: pl.Series
     rows: Callable[[Collection[int] | None], Iterator[pl.DataFrame]]
+
+
+class StoredRows:
+    """Rows in a temporary Parquet file, which goes when nothing refers to it."""
+
+    def __init__(self) -> None:
+        """Make a folder for the file, which is to be written."""
+        self.folder = Path(tempfile.mkdtemp(prefix="firmlake-"))
+        self.file = self.folder / "rows.parquet"
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def batches(self, _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
+        """Yield the rows, a row group at a time."""
+        with pq.ParquetFile(self.file) as stored:
+            for group in range(stored.num_row_groups):
+                yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group)))
 
 
 class TooLargeError(CompanyListError):
