@@ -242,7 +242,7 @@ def test_weeks_are_loaded_in_transactions_of_one_session(weeks, service):
 def test_texts_with_quotes_and_backslashes_arrive(weeks, service):
     awkward = "it's \\ a \"path\"\nand 'more'"
     with place_of(service).open() as target:
-        assert target._run(f"SELECT {target.dialect.literal(awkward)} AS a") == [(awkward,)]
+        assert target.run(f"SELECT {target.dialect.literal(awkward)} AS a") == [(awkward,)]
 
 
 def test_an_error_within_the_transaction_rolls_it_back(weeks, service, monkeypatch):

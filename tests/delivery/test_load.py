@@ -91,9 +91,9 @@ def test_tables_and_columns_say_what_they_mean(weeks, place):
     deliver(weeks(0), place, tables=("financials",))
     with place.open() as target:
         if "duckdb" in place.address:
-            said = target._run("SELECT comment FROM duckdb_columns() WHERE table_name = 'financials'")
+            said = target.run("SELECT comment FROM duckdb_columns() WHERE table_name = 'financials'")
         else:
-            said = target._run(f"""
+            said = target.run(f"""
                 SELECT col_description('{place.schema}.financials'::regclass, ordinal_position::int)
                 FROM information_schema.columns WHERE table_schema = '{place.schema}' AND table_name = 'financials'
             """)

@@ -9,7 +9,7 @@ _firmlake_loads                     one row for each load, written in the transa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
@@ -18,6 +18,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, Translation, translated
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.delivery.files import Source
@@ -78,6 +79,10 @@ class Dialect(NamedTuple):
     def quoted(self, name: str) -> str:
         """Return the name of a column as statements spell it."""
         return f"{self.quote}{name}{self.quote}"
+
+    def schema(self, name: str) -> str:
+        """Return the name of a schema as statements spell it."""
+        return quote_name(name) if self.quote == '"' else name
 
     def names(self, table: DeliveredTable) -> str:
         """Return the names of a table's columns as statements list them."""
@@ -186,17 +191,22 @@ DATABRICKS = Dialect(
 )
 
 
-class Connection:
-    """A connection to a database, bound to a schema that exists; see `drivers`.
+class Database:
+    """The tables of one schema in a database, as the target of loads; `drivers` has a subclass for each database.
 
     It raises `FirmlakeError`s, whose messages never hold credentials.
 
     Args:
         cursor: Runs statements, as the DB-API says; each is its own transaction unless one was begun.
         name: The database without credentials, for messages and records.
-        schema: The schema of the tables, as users spell it.
+        schema: The schema of the tables, which exists, as users spell it.
         translations: What the user does about errors of the library.
         secret: A text to hide in messages.
+
+    Attributes:
+        key: Names the record and the lock of the target in the data folder.
+        address: What `drivers` opened.
+        now: The clock, UTC.
     """
 
     dialect: ClassVar[Dialect]
@@ -204,15 +214,17 @@ class Connection:
     """Selects table, name and type of each column in the schema, in order, with types as the database spells them."""
     remnants: ClassVar[str] = ""
     """Where the database `{name}` itself keeps deleted rows, for the user."""
+    next_step = "Load into another schema (--schema), or add --take-over to replace what it holds"
+    logs_deliveries = True
 
     def __init__(self, cursor: Any, name: str, schema: str, *translations: Translation, secret: str = "") -> None:
-        self._cursor, self._translations, self._secret = cursor, translations, secret
-        self.name, self._schema_name = name, schema
-        self.schema = quote_name(schema) if self.dialect.quote == '"' else schema
-
-    def columns(self) -> list[tuple[Any, ...]]:
-        """List the columns of all tables in the schema."""
-        return self.run(self.columns_query.format(schema=self.schema, text=quote_text(self._schema_name)))
+        self._cursor, self._schema = cursor, schema
+        self._translations, self._secret = translations, secret
+        self.name = self.address = name
+        self.key = f"{name} {schema}"
+        self.now = utc_now
+        self._last_loaded_at: datetime | None = None
+        self._loaded_columns: dict[str, set[str]] = {}
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -220,7 +232,7 @@ class Connection:
             self._cursor.execute(statement)
             return self._cursor.fetchall() if self._cursor.description else []
 
-    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+    def read_parts(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts, so that a large table need not fit into memory."""
         with self.translated():
             self._cursor.execute(statement)
@@ -251,38 +263,12 @@ class Connection:
         """Turn errors of the library into one line."""
         return translated(self.name, *self._translations, secret=self._secret)
 
-
-class Database:
-    """The tables of one schema in a database, as the target of loads.
-
-    Args:
-        connection: The database.
-        schema: The schema, as users spell it.
-        address: What `open_target` opened.
-        now: The clock, UTC.
-    """
-
-    next_step = "Load into another schema (--schema), or add --take-over to replace what it holds"
-    logs_deliveries = True
-
-    def __init__(self, connection: Connection, schema: str, address: str, now: Callable[[], datetime]) -> None:
-        self._connection, self._now = connection, now
-        self._run = connection.run
-        self.name = connection.name
-        self.key = f"{connection.name} {schema}"
-        self.address = address
-        self.dialect = connection.dialect
-        self._last_loaded_at: datetime | None = None
-        self._loaded_columns: dict[str, set[str]] = {}
-
     def held(self) -> Record | None:
         """Read the record of the newest load; None before the first."""
         if LOADS.name not in self.shapes():
             return None
         columns = ", ".join(column.name for column in LOADS.columns)
-        rows = self._run(
-            f"SELECT {columns} FROM {self._at(LOADS.name)} ORDER BY loaded_at DESC, generation DESC LIMIT 1"
-        )
+        rows = self.run(f"SELECT {columns} FROM {self.at(LOADS.name)} ORDER BY loaded_at DESC, generation DESC LIMIT 1")
         if not rows:
             return None
         self._last_loaded_at, record = _without_zone(rows[0][1]), _record_of(rows[0])
@@ -333,13 +319,13 @@ class Database:
         existing = self.shapes()
         if LOADS.name not in existing:
             with self._ddl():
-                self._run(self.dialect.create_table(self._at(LOADS.name), describe_table(LOADS)))
+                self.run(self.dialect.create_table(self.at(LOADS.name), describe_table(LOADS)))
                 self._comment(describe_table(LOADS))
         ours = _staging(record, "")
         with self._ddl():
             for name in existing:
                 if name.startswith((_LOADING, _STAGING)) and not name.startswith(ours):
-                    self._run(f"DROP TABLE {self._at(name)}")
+                    self.run(f"DROP TABLE {self.at(name)}")
         return {name.removeprefix(ours) for name in existing if name.startswith(ours)}
 
     def put(self, record: Record, source: Source) -> DeliveredTable:
@@ -353,11 +339,11 @@ class Database:
             return msgspec.structs.replace(described, row_count=self._count(staged, ())[0])
         loading = f"{_LOADING}{name}"
         with self._ddl():
-            self._run(self.dialect.create_table(self._at(loading), described))
-            count = self._connection.ingest(loading, source.table, source.batches(source.table))
-            for statement in self.dialect.add_key(self._at(loading), described) if record.mode == "whole" else ():
-                self._run(statement)
-            self._run(f"ALTER TABLE {self._at(loading)} RENAME TO {staged}")
+            self.run(self.dialect.create_table(self.at(loading), described))
+            count = self.ingest(loading, source.table, source.batches(source.table))
+            for statement in self.dialect.add_key(self.at(loading), described) if record.mode == "whole" else ():
+                self.run(statement)
+            self.run(f"ALTER TABLE {self.at(loading)} RENAME TO {staged}")
         return msgspec.structs.replace(described, row_count=count)
 
     def publish(self, record: Record) -> bool:
@@ -384,32 +370,33 @@ class Database:
                 for table in tables
                 if not self._become(record, table, shapes[table.name], existing.get(table.name))
             }
-            with self._connection.transaction() if self.dialect.has_apart_ddl else nullcontext():
+            with self.transaction() if self.dialect.has_apart_ddl else nullcontext():
                 for table in tables:
                     if table.name in to_fill:
-                        for statement in make_rows(self._at(table.name), self._at(to_fill[table.name]), table):
-                            self._run(statement)
+                        for statement in make_rows(self.at(table.name), self.at(to_fill[table.name]), table):
+                            self.run(statement)
                 values = ", ".join(map(self.dialect.literal, _row_of(record, shapes, self._loaded_at())))
-                self._run(f"INSERT INTO {self._at(LOADS.name)} VALUES ({values})")
+                self.run(f"INSERT INTO {self.at(LOADS.name)} VALUES ({values})")
             for staged in to_fill.values():
-                self._run(f"DROP TABLE {self._at(staged)}")
+                self.run(f"DROP TABLE {self.at(staged)}")
         return True
 
     def shapes(self) -> dict[str, Shape]:
         """Return the columns of each table that is now in the schema, whoever made it."""
+        query = self.columns_query.format(schema=self._schema, text=quote_text(self._schema))
         shapes: dict[str, Shape] = {}
-        for table, column, kind in self._connection.columns():
+        for table, column, kind in self.run(query):
             shapes[table] = (*shapes.get(table, ()), (column, kind))
         return shapes
 
     def read(self, table: Table) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a loaded table in parts."""
         columns = ", ".join(self.dialect.quoted(column.name) for column in table.columns)
-        yield from self._connection.read(f"SELECT {columns} FROM {self._at(table.name)}")
+        return self.read_parts(f"SELECT {columns} FROM {self.at(table.name)}")
 
-    def reclaim(self, tables: Sequence[str]) -> str:
-        """Overwrite or free the space of deleted rows; return where they may still be, or an empty text."""
-        return self._connection.reclaim([self._at(name) for name in tables])
+    def at(self, name: str) -> str:
+        """Return the name of a table as statements spell it."""
+        return f"{self.dialect.schema(self._schema)}.{name}"
 
     def _become(self, record: Record, table: DeliveredTable, staged: Shape, existing: Shape | None) -> bool:
         """Make a table fit for the staged rows; return whether the staged table itself has become the table.
@@ -417,7 +404,7 @@ class Database:
         Raises:
             FirmlakeError: No load made the table, or the type of a column has changed and the table must be dropped.
         """
-        name = self._at(table.name)
+        name = self.at(table.name)
         if existing is not None and not self._is_ours(table.name, existing, staged):
             raise FirmlakeError(
                 f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
@@ -425,7 +412,7 @@ class Database:
         if existing is not None and self._fits(table.name, existing, staged):
             new_columns = [column for column in table.columns if column.name not in dict(existing)]
             for column in new_columns:
-                self._run(self.dialect.add_column(name, column))
+                self.run(self.dialect.add_column(name, column))
             if new_columns:
                 self._comment(table)
             return False
@@ -434,11 +421,11 @@ class Database:
                 f"{self.name}: the type of a column in {name} has changed", f"Drop {name}, then load again"
             )
         if existing is not None:
-            self._run(f"DROP TABLE {name}")
+            self.run(f"DROP TABLE {name}")
         if self.dialect.has_apart_ddl:
-            self._run(self.dialect.create_table(name, table))
+            self.run(self.dialect.create_table(name, table))
         else:
-            self._run(f"ALTER TABLE {self._at(_staging(record, table.name))} RENAME TO {table.name}")
+            self.run(f"ALTER TABLE {self.at(_staging(record, table.name))} RENAME TO {table.name}")
         self._comment(table)
         return not self.dialect.has_apart_ddl
 
@@ -459,24 +446,21 @@ class Database:
 
     def _ddl(self) -> AbstractContextManager[object]:
         """Begin a transaction for statements that also create or drop tables, if the database has such transactions."""
-        return nullcontext() if self.dialect.has_apart_ddl else self._connection.transaction()
+        return nullcontext() if self.dialect.has_apart_ddl else self.transaction()
 
     def _loaded_at(self) -> datetime:
         """Return the time; the newest load stays the last one even if a clock was set back."""
-        now = self._now().replace(tzinfo=None)
+        now = self.now().replace(tzinfo=None)
         return max(now, self._last_loaded_at + timedelta(microseconds=1)) if self._last_loaded_at else now
 
     def _count(self, name: str, columns: Iterable[str]) -> list[int]:
         """Count the rows of a table, then the values of each column that are not null."""
         counted = ", ".join(("count(*)", *(f"count({self.dialect.quoted(column)})" for column in columns)))
-        return [int(count) for count in self._run(f"SELECT {counted} FROM {self._at(name)}")[0]]
+        return [int(count) for count in self.run(f"SELECT {counted} FROM {self.at(name)}")[0]]
 
     def _comment(self, table: DeliveredTable) -> None:
-        for statement in self.dialect.comments(self._at(table.name), table):
-            self._run(statement)
-
-    def _at(self, name: str) -> str:
-        return f"{self._connection.schema}.{name}"
+        for statement in self.dialect.comments(self.at(table.name), table):
+            self.run(statement)
 
 
 def _staging(record: Record, name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -261,16 +261,9 @@ def deliver(
     return Delivered(target.name, record, is_new, note, request.is_load)
 
 
-@contextmanager
-def open_target(request: Request, now: Callable[[], datetime] = utc_now) -> Iterator[Database]:
-    """Open the database of a request.
-
-    Raises:
-        UsageError: The address of the database is invalid.
-        FirmlakeError: The database cannot be opened.
-    """
-    with open_database(request.target, request.schema, request.memory_limit) as connection:
-        yield Database(connection, request.schema, request.address, now)
+def open_target(request: Request, now: Callable[[], datetime] = utc_now) -> AbstractContextManager[Database]:
+    """Open the database of a request; see `open_database`."""
+    return open_database(request.address, request.schema, request.memory_limit, now)
 
 
 def _check(request: Request) -> None:

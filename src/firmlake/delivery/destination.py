@@ -10,10 +10,10 @@ import fcntl
 import hashlib
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -23,9 +23,6 @@ from firmlake.core.stores import check_address
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-T = TypeVar("T")
-
 
 _MEND = "Check the address and the store's credentials, then run again"
 _SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
@@ -58,11 +55,7 @@ def open_destination(address: str, readers: int | None = None) -> Destination:
     if scheme not in _SCHEMES:
         raise UsageError(f"{scheme}:// is not a supported target", "Name a folder, or s3://, gs:// or az://")
     check_address(address)
-    from obstore.store import from_url  # here, because importing it takes a tenth of a second
-
-    address = address.rstrip("/")
-    open_store = cast("Callable[..., ObjectStore]", from_url)
-    return Bucket(address, _tried(address, lambda: open_store(address, retry_config=_RETRIES)))
+    return Bucket(address.rstrip("/"))
 
 
 class Folder:
@@ -138,84 +131,65 @@ class Folder:
 class Bucket:
     """A prefix in a bucket of an object store, with the methods of `Folder`."""
 
-    def __init__(self, url: str, store: ObjectStore) -> None:
+    def __init__(self, url: str) -> None:
+        import obstore  # here, because importing it takes a tenth of a second
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+        from obstore.store import from_url
+
+        open_store = cast("Callable[..., ObjectStore]", from_url)
         self.url = url
-        self._store = store
+        self._obstore, self._is_taken = obstore, (AlreadyExistsError, PreconditionError)
+        with _translated(url):
+            self._store = open_store(url, retry_config=_RETRIES)
 
     def put(self, path: str, file: IO[bytes]) -> None:
         """Write an object. A large object is written in parts, which become visible together."""
-        import obstore
-
-        _tried(self._at(path), lambda: obstore.put(self._store, path, file))
+        with self._translated(path):
+            self._obstore.put(self._store, path, file)
 
     def create(self, path: str, content: bytes) -> bool:
         """Write an object unless it exists; the store itself decides who was first."""
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
-        def put() -> bool:
-            try:
-                obstore.put(self._store, path, content, mode="create", use_multipart=False)
-            except (AlreadyExistsError, PreconditionError):
-                return False
+        with self._translated(path), suppress(*self._is_taken):
+            self._obstore.put(self._store, path, content, mode="create", use_multipart=False)
             return True
-
-        return _tried(self._at(path), put)
+        return False
 
     def sizes(self, folder: str) -> dict[str, int]:
         """List the objects below a folder."""
-        import obstore
-
-        def find() -> dict[str, int]:
-            pages = obstore.list(self._store, folder)
+        with self._translated(folder):
+            pages = self._obstore.list(self._store, folder)
             return dict(sorted((found["path"], found["size"]) for page in pages for found in page))
-
-        return _tried(self._at(folder), find)
 
     def read(self, path: str) -> StoredFile | None:
         """Read a small object."""
-        import obstore
-
-        def get() -> StoredFile | None:
-            with suppress(FileNotFoundError):
-                found = obstore.get(self._store, path)
-                version = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
-                return StoredFile(bytes(found.bytes()), version)
-            return None
-
-        return _tried(self._at(path), get)
+        with self._translated(path), suppress(FileNotFoundError):
+            found = self._obstore.get(self._store, path)
+            version = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
+            return StoredFile(bytes(found.bytes()), version)
+        return None
 
     def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
         """Replace a small object that was read before; the store itself refuses if the object has changed."""
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
-        def put() -> None:
+        mode: Any = known.version if known else "create"
+        with self._translated(path):
             try:
-                obstore.put(self._store, path, content, mode=known.version if known else "create", use_multipart=False)
-            except (AlreadyExistsError, PreconditionError):
-                raise _replaced(self._at(path)) from None
-
-        _tried(self._at(path), put)
+                self._obstore.put(self._store, path, content, mode=mode, use_multipart=False)
+            except self._is_taken:
+                raise _replaced(f"{self.url}/{path}") from None
 
     def clear(self, folder: str) -> None:
         """Remove all objects below a folder."""
-        import obstore
-
-        def remove() -> None:
-            for found in obstore.list(self._store, folder):
-                obstore.delete(self._store, [each["path"] for each in found])
-
-        _tried(self._at(folder), remove)
+        with self._translated(folder):
+            for found in self._obstore.list(self._store, folder):
+                self._obstore.delete(self._store, [each["path"] for each in found])
 
     def remove(self, path: str) -> None:
         """Remove an object."""
-        import obstore
+        with self._translated(path):
+            self._obstore.delete(self._store, path)
 
-        _tried(self._at(path), lambda: obstore.delete(self._store, path))
-
-    def _at(self, path: str) -> str:
-        return f"{self.url}/{path}"
+    def _translated(self, path: str) -> AbstractContextManager[None]:
+        return _translated(f"{self.url}/{path}")
 
 
 Destination = Folder | Bucket
@@ -262,12 +236,11 @@ def delete_versions(url: str) -> str:
     return ""
 
 
-def _tried(where: str, action: Callable[[], T]) -> T:
-    """Call a store, and turn its errors into one line without the signature that an address may contain."""
+def _translated(where: str) -> AbstractContextManager[None]:
+    """Turn errors of a store into one line without the signature that an address may contain."""
     from obstore.exceptions import BaseError
 
-    with translated(where, Translation((BaseError, OSError), _MEND, "{where}: {kind}: {reason}")):
-        return action()
+    return translated(where, Translation((BaseError, OSError), _MEND, "{where}: {kind}: {reason}"))
 
 
 def _replaced(where: str) -> FirmlakeError:

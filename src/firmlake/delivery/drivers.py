@@ -16,8 +16,9 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -28,10 +29,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, LockHeldError, Translation, UsageError, first_line, needed, translated
 from firmlake.core.files import sync_folder
 from firmlake.core.sql import quote_name, quote_text
-from firmlake.delivery.database import BIGQUERY, DUCKDB, POSTGRES, ROWS_AT_ONCE, SNOWFLAKE, Connection
+from firmlake.delivery.database import BIGQUERY, DUCKDB, POSTGRES, ROWS_AT_ONCE, SNOWFLAKE, Database
 from firmlake.delivery.files import row_groups
 from firmlake.delivery.selection import arrow_schema
 from firmlake.tables.schemas import Table
@@ -40,13 +42,16 @@ _UNCHANGED = "The tables are unchanged. Fix this in the database, then load agai
 
 
 @contextmanager
-def open_database(address: str, schema: str, memory_limit: str) -> Iterator[Connection]:
+def open_database(
+    address: str, schema: str, memory_limit: str, now: Callable[[], datetime] = utc_now
+) -> Iterator[Database]:
     """Connect to the database of an address, and create the schema in it unless it exists.
 
     Args:
         address: As above, without a password.
         schema: The schema of the tables; for BigQuery, the dataset if the address names none.
         memory_limit: The most memory that DuckDB may use for a file.
+        now: The clock, UTC.
 
     Raises:
         UsageError: The address is invalid or holds a password, or a library is missing.
@@ -54,16 +59,17 @@ def open_database(address: str, schema: str, memory_limit: str) -> Iterator[Conn
         FirmlakeError: The database cannot be reached. Check the address and the login.
     """
     match address.partition(":")[0]:
-        case "postgres" | "postgresql":
-            opening = _open_postgres(address, schema)
         case "duckdb":
             opening = _open_duckdb(Path(address.removeprefix("duckdb:")), schema, memory_limit)
         case "snowflake":
             opening = _open_snowflake(address, schema)
-        case _:
+        case "bigquery":
             opening = _open_bigquery(address, schema)
-    with opening as connection:
-        yield connection
+        case _:
+            opening = _open_postgres(address, schema)
+    with opening as database:
+        database.address, database.now = address, now
+        yield database
 
 
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------
@@ -71,7 +77,7 @@ def open_database(address: str, schema: str, memory_limit: str) -> Iterator[Conn
 _LOAD_LOCK = 0x6669_726D_6C61 & 0x7FFFFFFF  # "firmla"
 
 
-class _Postgres(Connection):
+class _Postgres(Database):
     """Rows are sent by COPY."""
 
     dialect = POSTGRES
@@ -86,14 +92,14 @@ class _Postgres(Connection):
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
         """Copy batches into a table as CSV, which distinguishes null from an empty text."""
         columns, count = ", ".join(quote_name(column.name) for column in table.columns), 0
-        statement = f"COPY {self.schema}.{name} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')"
+        statement = f"COPY {self.at(name)} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')"
         with self.translated(), self._cursor.copy(statement) as copy:
             for batch in batches:
                 copy.write(_as_csv(batch))
                 count += batch.num_rows
         return count
 
-    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+    def read_parts(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts, using a cursor of the server."""
         connection = self._cursor.connection
         with self.translated(), connection.transaction(), connection.cursor("firmlake_rows") as cursor:
@@ -105,13 +111,13 @@ class _Postgres(Connection):
         """Rewrite tables and statistics, which quote values, without deleted rows; wait up to a minute for readers."""
         self.run("SET lock_timeout = '60s'")
         for table in tables:
-            self.run(f"VACUUM (FULL, ANALYZE) {table}")
+            self.run(f"VACUUM (FULL, ANALYZE) {self.at(table)}")
         self.run("VACUUM (FULL) pg_catalog.pg_statistic")  # the server skips it if the login does not own the database
         return super().reclaim(tables)
 
 
 @contextmanager
-def _open_postgres(address: str, schema: str) -> Iterator[Connection]:
+def _open_postgres(address: str, schema: str) -> Iterator[Database]:
     """Connect, and lock the schema against other loads."""
     with needed("PostgreSQL", "the library psycopg", "load"):
         import psycopg
@@ -138,7 +144,7 @@ def _open_postgres(address: str, schema: str) -> Iterator[Connection]:
         opened.run("SET client_min_messages = warning")
         # Looked up first, because the login may not be allowed to create it.
         if not opened.run(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {quote_text(schema)}"):
-            opened.run(f"CREATE SCHEMA {opened.schema}")
+            opened.run(f"CREATE SCHEMA {quote_name(schema)}")
         try:
             yield opened
         finally:  # unlocked at once, because the server notices the end of a connection only later
@@ -192,7 +198,7 @@ _DUCKDB_TRANSLATIONS = (
 )
 
 
-class _Duckdb(Connection):
+class _Duckdb(Database):
     """Rows are read from Arrow; a memory limit applies."""
 
     dialect = DUCKDB
@@ -213,7 +219,7 @@ class _Duckdb(Connection):
             self._cursor.register("rows_to_load", pa.RecordBatchReader.from_batches(arrow_schema(table), batches))
             self.run(f"SET memory_limit = '{int(number) / 2}{self.memory_limit.removeprefix(number)}'")
             try:
-                ((count,),) = self.run(f"INSERT INTO {self.schema}.{name} FROM rows_to_load")
+                ((count,),) = self.run(f"INSERT INTO {self.at(name)} FROM rows_to_load")
             finally:
                 self.run(f"SET memory_limit = '{self.memory_limit}'")
                 self._cursor.unregister("rows_to_load")
@@ -226,7 +232,7 @@ class _Duckdb(Connection):
 
 
 @contextmanager
-def _open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[Connection]:
+def _open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[Database]:
     """Open a DuckDB file for writing, and create it if it does not exist."""
     if not path.absolute().parent.is_dir():
         raise UsageError(f"The folder {path.absolute().parent} does not exist", "Create it, or name another file")
@@ -247,7 +253,7 @@ def _open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[Connect
                 raise FirmlakeError(f"{path} is not a DuckDB database", "Name another file")
             opened = _Duckdb(connection, f"duckdb:{path}", schema, *_DUCKDB_TRANSLATIONS)
             opened.memory_limit = memory_limit
-            opened.run(f"CREATE SCHEMA IF NOT EXISTS {opened.schema}")
+            opened.run(f"CREATE SCHEMA IF NOT EXISTS {quote_name(schema)}")
             yield opened
         if opened.is_to_rewrite:
             _rewrite(path, memory_limit)
@@ -277,7 +283,7 @@ _PASSWORD = "SNOWFLAKE_PASSWORD"  # noqa: S105 - the name of the variable
 _OPTION = "adbc.snowflake.sql."
 
 
-class _Snowflake(Connection):
+class _Snowflake(Database):
     """Parquet files are put on a table's own stage, then copied into it."""
 
     dialect = SNOWFLAKE
@@ -291,7 +297,7 @@ class _Snowflake(Connection):
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:  # noqa: ARG002
         """Put the rows on the stage file by file, then copy them all into the table."""
-        count, stage = 0, f"@{self.schema}.%{name}"
+        count, stage = 0, f"@{self._schema}.%{name}"
         with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
             for number, rows in enumerate(row_groups(batches)):
                 path = Path(folder) / f"{number:06}.parquet"
@@ -301,14 +307,14 @@ class _Snowflake(Connection):
                 count += rows.num_rows
         if count:
             self.run(
-                f"COPY INTO {self.schema}.{name} FROM {stage} PURGE = TRUE "
+                f"COPY INTO {self.at(name)} FROM {stage} PURGE = TRUE "
                 "FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE) MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
             )
         return count
 
 
 @contextmanager
-def _open_snowflake(address: str, schema: str) -> Iterator[Connection]:
+def _open_snowflake(address: str, schema: str) -> Iterator[Database]:
     parts = urlsplit(address)
     if parts.password:
         raise UsageError(
@@ -362,7 +368,7 @@ def _snowflake_options(account: str, database: str, query: str, schema: str) -> 
 _DATASET = re.compile(r"\w+")
 
 
-class _Bigquery(Connection):
+class _Bigquery(Database):
     """Parquet files are loaded by jobs; statements run in one session, in which transactions work.
 
     Google's own client is used: the ADBC driver for BigQuery (1.11) binds one row at a time and has no transactions.
@@ -380,7 +386,7 @@ class _Bigquery(Connection):
         with self.translated():
             return [row.values() for row in self._cursor.query(statement).result()]
 
-    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+    def read_parts(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
         """Run a query and yield its rows in parts."""
         with self.translated():
             rows = (row.values() for row in self._cursor.query(statement).result(page_size=ROWS_AT_ONCE))
@@ -400,14 +406,14 @@ class _Bigquery(Connection):
             if count := int(pq.read_metadata(file).num_rows):
                 how = LoadJobConfig(source_format="PARQUET", write_disposition="WRITE_APPEND")
                 how.create_disposition = "CREATE_NEVER"
-                place = f"{self._cursor.project}.{self.schema}.{name}"
+                place = f"{self._cursor.project}.{self.at(name)}"
                 with self.translated():
                     self._cursor.load_table_from_file(file, place, rewind=True, job_config=how).result()
         return count
 
 
 @contextmanager
-def _open_bigquery(address: str, schema: str) -> Iterator[Connection]:
+def _open_bigquery(address: str, schema: str) -> Iterator[Database]:
     parts = urlsplit(address)
     project, dataset = parts.netloc, parts.path.strip("/") or schema
     if not project or "@" in project or not _DATASET.fullmatch(dataset):

@@ -15,9 +15,7 @@ import msgspec
 from firmlake.core.errors import UsageError
 from firmlake.delivery.database import BIGQUERY, DATABRICKS, POSTGRES, REDSHIFT, SNOWFLAKE, Dialect
 from firmlake.delivery.files import folder_of
-from firmlake.delivery.record import DeliveredTable, Record, describe_table
-from firmlake.delivery.selection import EXPORTED_TABLES
-from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.delivery.record import DeliveredTable, Record
 
 
 def render_ddl(manifest: Record, url: str, dialect: str) -> str:
@@ -213,41 +211,37 @@ def _address_for(dialect: str, url: str) -> str:
     return f"abfss://{container}@{host.replace('.blob.', '.dfs.', 1)}{parts.path}"
 
 
-_UTILS_TEST = ("dbt_utils.unique_combination_of_columns", "combination_of_columns")
-_PACKAGE_TEST = ("unique_key", "columns")
-"""Tests of a key of several columns: name, and the argument with the columns."""
+KeyTest = tuple[str, str]
+"""A dbt test of a key of several columns: its name, and its argument with the columns."""
+_UTILS_TEST: KeyTest = ("dbt_utils.unique_combination_of_columns", "combination_of_columns")
 _WARN_DAYS, _ERROR_DAYS = 8, 15
 """A weekly run is late by one run, or by two."""
 
 
 def render_sources(manifest: Record) -> str:
-    """Write the sources file of an export: comments, tests of keys and nulls, freshness.
+    """Write a sources file for dbt with the tables of an export; a longer key has a test of the package dbt_utils."""
+    suffix = "_changes" if manifest.mode == "changes" else ""
+    return sources_file(
+        f"Made by firmlake from export {manifest.delivery_id}. `dbt deps` must find dbt_utils.",
+        [f"    description: {_quoted(f'Companies as exported by firmlake {manifest.firmlake_version}')}"],
+        (line for table in manifest.tables for line in source_lines(table, suffix, _UTILS_TEST)),
+    )
+
+
+def sources_file(comment: str, head: Iterable[str], tables: Iterable[str]) -> str:
+    """Write a sources file for dbt: `head` describes the source, `tables` has the lines of its tables."""
+    return (
+        "\n".join([f"# {comment}", "version: 2", "sources:", "  - name: firmlake", *head, "    tables:", *tables])
+        + "\n"
+    )
+
+
+def source_lines(table: DeliveredTable, suffix: str, key_test: KeyTest) -> Iterator[str]:
+    """Yield the lines of a table in a sources file: comments, tests of keys and nulls, freshness.
 
     Freshness is measured by the newest answer in `company_state`. Every column that is never null has a `not_null`
-    test. A key of one column has a `unique` test; a longer key has the corresponding test of the package dbt_utils.
+    test, and a key of one column a `unique` test.
     """
-    suffix = "_changes" if manifest.mode == "changes" else ""
-    tables = (line for table in manifest.tables for line in _source(table, suffix, _UTILS_TEST))
-    meaning = _quoted(f"Companies as exported by firmlake {manifest.firmlake_version}")
-    origin = f"Made by firmlake from export {manifest.delivery_id}. `dbt deps` must find dbt_utils."
-    return _sources(origin, meaning, tables)
-
-
-def render_package_sources() -> str:
-    """Write the sources file of the dbt package for tables that `firmlake load` writes; docs/make_dbt.py saves it."""
-    described = (describe_table(WAREHOUSE_TABLES[name]) for name in EXPORTED_TABLES)
-    tables = (line for table in described for line in _source(table, "", _PACKAGE_TEST))
-    origin = "Made by docs/make_dbt.py from the schema of the tables."
-    return _sources(origin, "Tables that `firmlake load` writes", tables, "{{ var('firmlake_schema') }}")
-
-
-def _sources(origin: str, meaning: str, tables: Iterable[str], schema: str = "") -> str:
-    head = [f"# {origin}", "version: 2", "sources:", "  - name: firmlake", f"    description: {meaning}"]
-    head += [f'    schema: "{schema}"'] if schema else []
-    return "\n".join([*head, "    tables:", *tables]) + "\n"
-
-
-def _source(table: DeliveredTable, suffix: str, key_test: tuple[str, str]) -> Iterator[str]:
     yield f"      - name: {table.name}{suffix}"
     yield f"        description: {_quoted(table.meaning)}"
     if table.name == "company_state":
