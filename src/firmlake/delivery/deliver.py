@@ -31,25 +31,14 @@ from firmlake.delivery.destination import open_destination
 from firmlake.delivery.drivers import open_database
 from firmlake.delivery.files import FORMATS, TABLE_FORMATS, FileTarget, Source
 from firmlake.delivery.record import DeliveredTable, Record, describe_rows
-from firmlake.delivery.selection import (
-    BASE,
-    EXPORTED_TABLES,
-    Selected,
-    as_held,
-    attach,
-    check_mask,
-    mask_columns,
-    select_as_of,
-    select_changes,
-    select_whole,
-)
+from firmlake.delivery.selection import BASE, EXPORTED_TABLES, attach, check_mask, mask_columns, select
 from firmlake.privacy.key import read_key
 from firmlake.privacy.tombstones import key_path
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.exported import LastExport, is_database, lock_name, made_at, record_export
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.incomplete import read_incomplete, to_hand_on, to_json
-from firmlake.warehouse.loads import Load, has_loaded, loaded_runs, read_loads
+from firmlake.warehouse.loads import Load, has_loaded, read_loads
 
 Target = FileTarget | Database
 """What deliveries are brought to. Both have the same methods:
@@ -394,7 +383,7 @@ def _put_tables(
     tell: Callable[[str], object],
 ) -> Iterator[DeliveredTable]:
     """Put all tables that an earlier attempt has not put yet, and yield all of them."""
-    selection = _select(connection, request, record.mode)
+    selection = select(connection, request.tables, record.mode, request.as_of)
     put_before = target.begin(record)
     scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
     key = read_key(key_path(request.privacy, folders), "privacy.key_file") if "hash" in request.mask.values() else b""
@@ -416,14 +405,6 @@ def _put_tables(
         elif target.logs_deliveries:
             tell(f"{name}: staged by an earlier attempt")
         yield table
-
-
-def _select(connection: duckdb.DuckDBPyConnection, request: Request, mode: str) -> list[Selected]:
-    if mode == "as_of":
-        selection = select_as_of(request.tables, request.as_of, loaded_runs(connection))
-    else:
-        selection = select_changes(request.tables) if mode == "changes" else select_whole(request.tables)
-    return [as_held(connection, selected) for selected in selection]
 
 
 def _newest(connection: duckdb.DuckDBPyConnection) -> Load:

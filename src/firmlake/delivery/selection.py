@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
-import polars as pl
 import pyarrow as pa
 
 from firmlake.core.errors import SettingsError, UsageError
@@ -30,8 +29,8 @@ from firmlake.tables.schemas import (
     Column,
     Table,
     duckdb_type,
-    polars_schema,
 )
+from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.versions import as_of_columns
 
 BASE = "base"
@@ -60,42 +59,30 @@ class Selected(NamedTuple):
         return any(column.name == "country" for column in self.table.columns)
 
 
-def select_whole(names: Iterable[str]) -> list[Selected]:
-    """Select whole tables of the newest generation.
+def select(
+    connection: duckdb.DuckDBPyConnection, names: Iterable[str], mode: str = "whole", run_id: str = ""
+) -> list[Selected]:
+    """Select tables of the newest generation.
 
-    Raises:
-        UsageError: There is no such table.
-    """
-    return [Selected(table, f"SELECT {_columns(table)} FROM {table.name}") for table in map(_table, names)]
-
-
-def select_as_of(names: Iterable[str], run_id: str, known: Iterable[str]) -> list[Selected]:
-    """Select tables as they were after a run, without the columns whose earlier values are not kept.
+    Args:
+        connection: The generation; for changes, with an earlier one attached as `base`.
+        names: The tables.
+        mode: `whole`; `as_of`: as they were after a run, without columns whose earlier values are not kept; `changes`:
+            the rows that differ from `base`. A key that only one of the two has is an insert or a delete, any other
+            difference is an update.
+        run_id: The run of `as_of`.
 
     Raises:
         UsageError: There is no such run or table.
     """
-    if run_id not in known:
+    if mode == "as_of" and run_id not in loaded_runs(connection):
         raise UsageError(f"There is no run {run_id} in the warehouse", 'List them with `firmlake query "FROM runs"`')
-    return [_as_of(_table(name), run_id) for name in names]
-
-
-def select_changes(names: Iterable[str]) -> list[Selected]:
-    """Select the rows in which the newest generation differs from the one attached as `base`.
-
-    A key that only one of the two has is an insert or a delete; any other difference is an update.
-    """
-    return [_changes(_table(name)) for name in names]
-
-
-def as_held(connection: duckdb.DuckDBPyConnection, selected: Selected) -> Selected:
-    """Cast a selection to the types of the warehouse: `contract.types` may have made an integer a decimal."""
-    described = connection.execute(f"DESCRIBE {selected.query}").fetchall()
-    columns = tuple(
-        column._replace(type="decimal") if duckdb_type(column) == "BIGINT" and kind.startswith("DECIMAL") else column
-        for column, (_, kind, *_) in zip(selected.table.columns, described, strict=True)
-    )
-    return selected._replace(table=selected.table._replace(columns=columns))
+    tables = [_table(name) for name in names]
+    if mode == "as_of":
+        selection = [_as_of(table, run_id) for table in tables]
+    else:
+        selection = [_changes(table) if mode == "changes" else _whole(table) for table in tables]
+    return [_as_held(connection, selected) for selected in selection]
 
 
 def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -112,16 +99,37 @@ def arrow_schema(table: Table) -> pa.Schema:
     """Return the Arrow schema of an exported table, with a comment on each column; times are in UTC."""
     return pa.schema(
         [
-            pa.field(column.name, _arrow_type(kind), bool(column.null), {"comment": column.comment})
-            for column, kind in zip(table.columns, polars_schema(table).values(), strict=True)
+            pa.field(column.name, _arrow_type(exported_type(column)), bool(column.null), {"comment": column.comment})
+            for column in table.columns
         ]
     )
+
+
+_ARROW = {
+    "VARCHAR": pa.string(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+}
+
+
+def _arrow_type(duckdb_type: str) -> pa.DataType:
+    if duckdb_type.startswith("DECIMAL"):
+        precision, scale = map(int, duckdb_type.removeprefix("DECIMAL(").removesuffix(")").split(","))
+        return pa.decimal128(precision, scale)
+    return _ARROW[duckdb_type]
 
 
 def _table(name: str) -> Table:
     if name not in WAREHOUSE_TABLES:
         raise UsageError(f"There is no table {name}", f"Choose one of {', '.join(WAREHOUSE_TABLES)}")
     return WAREHOUSE_TABLES[name]
+
+
+def _whole(table: Table) -> Selected:
+    return Selected(table, f"SELECT {_columns(table)} FROM {table.name}")
 
 
 def _as_of(table: Table, run_id: str) -> Selected:
@@ -152,6 +160,16 @@ def _changes(table: Table) -> Selected:
     return Selected(table._replace(columns=(CHANGE, *table.columns)), query)
 
 
+def _as_held(connection: duckdb.DuckDBPyConnection, selected: Selected) -> Selected:
+    """Give columns the types of the warehouse: `contract.types` may have made an integer a decimal."""
+    described = connection.execute(f"DESCRIBE {selected.query}").fetchall()
+    columns = tuple(
+        column._replace(type="decimal") if duckdb_type(column) == "BIGINT" and kind.startswith("DECIMAL") else column
+        for column, (_, kind, *_) in zip(selected.table.columns, described, strict=True)
+    )
+    return selected._replace(table=selected.table._replace(columns=columns))
+
+
 def _columns(table: Table, prefix: str = "") -> str:
     return ", ".join(_value(column, prefix) for column in table.columns)
 
@@ -161,23 +179,6 @@ def _value(column: Column, prefix: str) -> str:
     if column.type == "timestamp":
         return f"{name} AT TIME ZONE 'UTC' AS {column.name}"
     return f"{name}::VARCHAR AS {column.name}" if column.type == "json" else f"{name} AS {column.name}"
-
-
-_ARROW = {
-    pl.String: pa.string(),
-    pl.Int64: pa.int64(),
-    pl.Float64: pa.float64(),
-    pl.Boolean: pa.bool_(),
-    pl.Date: pa.date32(),
-}
-
-
-def _arrow_type(kind: pl.DataType) -> pa.DataType:
-    if isinstance(kind, pl.Decimal):
-        return pa.decimal128(kind.precision, kind.scale)
-    if isinstance(kind, pl.Datetime):
-        return pa.timestamp("us", "UTC")
-    return _ARROW[type(kind)]
 
 
 _FUNCTION = "keyed"
@@ -213,20 +214,21 @@ def mask_columns(
         mask: "drop" or "hash" by pattern. If several patterns fit a column, "drop" wins.
         key: The key of the hashes.
     """
-    actions = {column.name: _action(mask, selected.table, column) for column in selected.table.columns}
-    if not any(actions.values()):
+    columns, values = list[Column](), list[str]()
+    actions = [_action(mask, selected.table, column) for column in selected.table.columns]
+    if not any(actions):
         return selected
-    if "hash" in actions.values():
-        _create_function(connection, key)
-    kept = [column for column in selected.table.columns if actions[column.name] != "drop"]
-    names = (
-        f"{_FUNCTION}({column.name}::VARCHAR) AS {column.name}" if actions[column.name] == "hash" else column.name
-        for column in kept
-    )
-    columns = tuple(_hashed(column) if actions[column.name] == "hash" else column for column in kept)
-    is_whole = all(actions.get(name) != "drop" for name in selected.table.key)
-    table = selected.table._replace(columns=columns, key=selected.table.key if is_whole else ())
-    return Selected(table, f"SELECT {', '.join(names)} FROM ({selected.query})")
+    for column, action in zip(selected.table.columns, actions, strict=True):
+        if action == "hash":
+            _create_function(connection, key)
+            columns.append(column._replace(type="text", meaning=f"Keyed hash, by export.mask. {column.meaning}"))
+            values.append(f"{_FUNCTION}({column.name}::VARCHAR) AS {column.name}")
+        elif not action:
+            columns.append(column)
+            values.append(column.name)
+    is_whole = {column.name for column in columns}.issuperset(selected.table.key)
+    table = selected.table._replace(columns=tuple(columns), key=selected.table.key if is_whole else ())
+    return Selected(table, f"SELECT {', '.join(values)} FROM ({selected.query})")
 
 
 def _action(mask: Mapping[str, str], table: Table, column: Column) -> str:
@@ -238,10 +240,6 @@ def _action(mask: Mapping[str, str], table: Table, column: Column) -> str:
 
 def _fits(pattern: str, table: Table, column: Column) -> bool:
     return pattern == column.privacy or fnmatchcase(f"{table.name}.{column.name}", pattern)
-
-
-def _hashed(column: Column) -> Column:
-    return column._replace(type="text", meaning=f"Keyed hash, by export.mask. {column.meaning}")
 
 
 def _create_function(connection: duckdb.DuckDBPyConnection, key: bytes) -> None:
