@@ -13,12 +13,12 @@ from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
 from firmlake.core.zstd import decompress_frames
+from firmlake.delivery import delta, iceberg
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder, open_destination
-from firmlake.forget.copies import VersionedTable, note_archive
+from firmlake.forget.copies import Copies, note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
-from firmlake.forget.reach import Copies
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, read_register
 from firmlake.rebuild.archive import archive, replay_archive
@@ -26,7 +26,7 @@ from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
 from support import BOLT, DAY, export, make_run, publish_landed, query
 
-from .everything import places_of
+from .everything import contents, places_of
 from .support import NAME, SPELLED, make_weeks, now, settings_of, week
 
 
@@ -81,7 +81,9 @@ def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form
     export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
     assert len(places_of(out, *SPELLED)) > 3
     with monkeypatch.context() as patch:
-        patch.setattr(VersionedTable, "drop_past", Mock(side_effect=[None, KeyboardInterrupt]))
+        patch.setattr(
+            {"delta": delta, "iceberg": iceberg}[form], "drop_past", Mock(side_effect=[None, KeyboardInterrupt])
+        )
         with pytest.raises(KeyboardInterrupt):
             forget(settings_of(folders), [Subject("person", NAME), Subject("company", "", BOLT)], now)
     assert places_of(out, *SPELLED)
@@ -106,10 +108,10 @@ def read_versioned(out, form, name) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_the_next_export_of_changes_is_whole_and_a_receipt_covers_the_copies(copied, tmp_path):
-    """Changes would not tell which rows a forget cleaned or removed."""
+def test_changes_build_on_the_whole_export_of_a_forget_and_a_receipt_covers_the_copies(copied, tmp_path):
     settings = settings_of(copied)
     forget(settings, [Subject("person", NAME)], now)
+    whole = json.loads((tmp_path / "csv" / "latest.json").read_text())
     forgotten = Forgotten(*read_register(settings.privacy, copied))
     receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
     assert (len(receipt.copies), receipt.found, receipt.unread) == (3, (), ())
@@ -117,12 +119,11 @@ def test_the_next_export_of_changes_is_whole_and_a_receipt_covers_the_copies(cop
     file = next((tmp_path / "csv").rglob("relationships*.csv"))
     file.write_text(file.read_text().replace("Somebody", NAME))
     receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
-    assert [place for place, _, _ in receipt.found] == [str(file)]
+    assert {place for place, _, _ in receipt.found} == {str(file)}
     later = make_run(copied, run_id="20260301T120000Z-0009", at=now())
     publish_landed(later, at=now() + DAY, keep=9)
     done = export(copied, Request(format="csv", mode="changes"), Folder(tmp_path / "csv"))
-    assert done.record.mode == "whole"
-    assert "was rebuilt" in done.note
+    assert (done.record.mode, done.record.previous) == ("changes", whole["export_id"])
 
 
 @pytest.mark.slow
@@ -156,3 +157,22 @@ def versions_of(client, bucket):
         if each["Key"].endswith(".zst"):
             held = decompress_frames(held)
         yield each["Key"], held
+
+
+def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_still_leads_there(folders, tmp_path):
+    week(folders, 0)
+    out = tmp_path / f"for {NAME}"
+    export(folders, Request(format="csv", tables=("relationships", "companies")), Folder(out))
+    settings = settings_of(folders)
+    done = forget(settings, [Subject("person", NAME)], now)
+    assert done.is_complete
+    assert places_of(out, *SPELLED) == set()
+    assert any("names a forgotten subject" in each for each in done.out_of_reach)
+    forgotten = Forgotten(*read_register(settings.privacy, folders))
+    receipt, path = prove(folders, forgotten, now(), Copies(folders, forgotten, settings, now))
+    ((place, what, _),) = receipt.found
+    assert (place.rpartition("/state/")[2].partition("/")[0], what) == ("exports", "address")
+    assert receipt.copies == (f"the export in {tmp_path}/for [forgotten]",)
+    assert NAME not in path.read_text()
+    assert [json.loads(content)["content"]["target"] for _, content in contents(folders.state / "exports")
+            if content.startswith(b"{")] == [str(out)]  # fmt: skip

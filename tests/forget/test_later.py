@@ -17,9 +17,8 @@ from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.destination import Folder
 from firmlake.enrich.lookup import fetch_company
 from firmlake.enrich.run import enrich
-from firmlake.forget.forget import clean_merged, clean_restored, forget
+from firmlake.forget.forget import clean_merged, clean_restored, forget, read_subjects
 from firmlake.forget.retention import is_lookup
-from firmlake.forget.subjects import read_subjects
 from firmlake.landing.run import list_runs
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild.archive import archive, replay_archive

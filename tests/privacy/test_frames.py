@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from firmlake.privacy.frames import clean_frame
+from firmlake.privacy.cleaning import clean_frame
 from firmlake.privacy.tombstones import Subject
 from support import ACME, BOLT
 

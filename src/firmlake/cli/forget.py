@@ -69,9 +69,9 @@ def forget(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
+    from firmlake.forget.copies import drop_copy
     from firmlake.forget.forget import forget as start
-    from firmlake.forget.reach import drop_copy
-    from firmlake.forget.subjects import read_subject, read_subjects
+    from firmlake.forget.forget import read_subject, read_subjects
     from firmlake.terminal.forget import show_forgetting
 
     dry_run, agree = options["dry_run"], None if options["yes"] else _agree

@@ -9,7 +9,6 @@ killed after its commit finds that record and does not commit again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 _NAME = "firmlake"
 _MOMENT = "firmlake.published"
-_FORGOT = "firmlake.forgot"
-"""Marks a version that `firmlake forget` wrote, with the number of rows of the export before it."""
 
 
 def commit(source: Source, described: DeliveredTable, url: str, record: Record) -> DeliveredTable:
@@ -64,62 +61,19 @@ def commit(source: Source, described: DeliveredTable, url: str, record: Record) 
     return msgspec.structs.replace(described, delta_path=path, delta_version=version, row_count=row_count)
 
 
-def read_batches(where: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the newest version of a table.
-
-    Raises:
-        UsageError: The library deltalake is missing.
-        FirmlakeError: The table cannot be read.
-    """
-    with _translated(where):
-        from deltalake import DeltaTable
-
-        if DeltaTable.is_deltatable(where):
-            yield from DeltaTable(where).to_pyarrow_dataset().to_batches()
-
-
-def overwrite(where: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
-    """Replace all rows by the result of `clean`, and return the new version. `commit` still finds its record."""
-    with _translated(where):
-        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-
-        table = DeltaTable(where)
-        dataset, moment = table.to_pyarrow_dataset(), table.transaction_version(_NAME)
-        count = next(
-            (_row_count(entry) for entry in table.history() if moment and entry.get(_MOMENT) == str(moment)), 0
-        )
-        metadata = {_FORGOT: str(count), **({_MOMENT: str(moment)} if moment else {})}
-        write_deltalake(
-            where,
-            pa.RecordBatchReader.from_batches(dataset.schema, map(clean, dataset.to_batches())),
-            partition_by=table.metadata().partition_columns or None,
-            mode="overwrite",
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(_NAME, moment)] if moment else None, custom_metadata=metadata
-            ),
-        )
-        return DeltaTable(where).version()
-
-
 def drop_past(destination: Destination, path: str) -> None:
-    """Remove the versions before the last `overwrite`: their files, and their log, which holds column values."""
+    """Remove the versions before the newest: their files, and their log, which holds column values."""
     where = f"{destination.url}/{path}"
     with _translated(where):
         from deltalake import DeltaTable
 
-        if not DeltaTable.is_deltatable(where):
-            return
         table = DeltaTable(where)
-        last = next((int(entry["version"]) for entry in table.history() if _FORGOT in entry), 0)
-        log = destination.sizes(f"{path}/_delta_log")
-        old = {file: number for file in log if (number := file.rpartition("/")[2][:20]).isdecimal()}
-        if not any(int(number) < last for number in old.values()):
-            return
+        newest = table.version()
         table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
-        table = DeltaTable(where)
-        table.create_checkpoint()
-        for file, number in old.items():
-            if int(number) < last:
+        DeltaTable(where).create_checkpoint()
+        for file in destination.sizes(f"{path}/_delta_log"):
+            number = file.rpartition("/")[2][:20]
+            if number.isdecimal() and int(number) < newest:
                 destination.remove(file)
 
 
@@ -145,4 +99,4 @@ def _committed(table: DeltaTable, path: str, moment: int) -> tuple[int, int]:
 
 def _row_count(entry: dict[str, Any]) -> int:
     """Return the number of rows of the export that a version holds."""
-    return int(entry.get(_FORGOT) or entry["operationMetrics"]["num_added_rows"])
+    return int(entry["operationMetrics"]["num_added_rows"])

@@ -11,7 +11,7 @@ that was killed after its commit finds that record and does not commit again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC
 from pathlib import Path
@@ -35,8 +35,6 @@ CATALOG: Final = "firmlake"
 
 _MOMENT: Final = "firmlake.published"
 _ROWS: Final = "firmlake.rows"
-_FORGOT: Final = "firmlake.forgot"
-"""Marks the snapshots that `firmlake forget` wrote."""
 _ROWS_AT_ONCE: Final = 500_000
 """Rows of one data file per country; they are held in memory while the file is written."""
 
@@ -69,53 +67,12 @@ def commit(source: Source, described: DeliveredTable, url: str, record: Record) 
     return msgspec.structs.replace(described, iceberg_table=name, iceberg_snapshot=snapshot, row_count=row_count)
 
 
-def read_batches(url: str, name: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the newest snapshot of a table.
-
-    Raises:
-        UsageError: The library pyiceberg is missing, or an object store has no catalog.
-        FirmlakeError: The table cannot be read.
-    """
-    with _translated(name):
-        catalog = _open_catalog(url)
-        if catalog.table_exists(name):
-            yield from catalog.load_table(name).scan().to_arrow_batch_reader()
-
-
-def overwrite(url: str, name: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
-    """Replace all rows by the result of `clean`. `commit` still finds its record.
-
-    Returns:
-        The new snapshot.
-    """
+def drop_past(url: str, name: str) -> None:
+    """Expire the snapshots before the newest, and remove the files that only they needed."""
     with _translated(name):
         table = _open_catalog(url).load_table(name)
         newest = table.current_snapshot()
-        old = newest.summary.additional_properties if newest and newest.summary else {}
-        kept = {key: old[key] for key in ("firmlake.export", _MOMENT, _ROWS) if key in old} | {_FORGOT: "true"}
-        schema, is_first = table.schema().as_arrow(), True
-        with table.transaction() as transaction:
-            for batch in table.scan().to_arrow_batch_reader():
-                rows = pa.Table.from_batches([clean(batch)]).cast(schema)
-                (transaction.overwrite if is_first else transaction.append)(rows, snapshot_properties=kept)
-                is_first = False
-        snapshot = table.refresh().current_snapshot()
-        assert snapshot
-        return snapshot.snapshot_id
-
-
-def drop_past(url: str, name: str) -> None:
-    """Expire the snapshots before the last `overwrite`, and remove the files that only they needed."""
-    with _translated(name):
-        catalog = _open_catalog(url)
-        if not catalog.table_exists(name):
-            return
-        table = catalog.load_table(name)
-        every = table.snapshots()
-        forgot = [n for n, one in enumerate(every) if one.summary and _FORGOT in one.summary.additional_properties]
-        if not forgot:
-            return
-        old = [each.snapshot_id for each in every[: forgot[-1]]]
+        old = [each.snapshot_id for each in table.snapshots() if each != newest]
         if old:
             table.maintenance.expire_snapshots().by_ids(old).commit()
             table = table.refresh()
@@ -124,6 +81,23 @@ def drop_past(url: str, name: str) -> None:
         for path in place.sizes(""):
             if f"{table.location().removesuffix('/')}/{path}" not in needed:
                 place.remove(path)
+
+
+def drop(url: str, name: str) -> None:
+    """Remove a table and its files."""
+    with _translated(name):
+        catalog = _open_catalog(url)
+        if catalog.table_exists(name):
+            location = catalog.load_table(name).location()
+            catalog.drop_table(name)
+            open_destination(location.removesuffix("/")).clear("")
+
+
+def location_of(url: str, name: str) -> str:
+    """Return the address of the files of a table; empty if there is no such table."""
+    with _translated(name):
+        catalog = _open_catalog(url)
+        return catalog.load_table(name).location().removesuffix("/") if catalog.table_exists(name) else ""
 
 
 # ---------------------------------------------------------------------------------------------------------------------

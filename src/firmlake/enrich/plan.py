@@ -37,8 +37,8 @@ from firmlake.intake.lines import (
 )
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import REDRIVE, Run
+from firmlake.privacy.cleaning import LINE_FORGOTTEN, clean_frame
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
-from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 from firmlake.report.bill import Bill, read_bill
 from firmlake.tables.leaves import check_contract
 from firmlake.warehouse.generations import newest_of_all, open_warehouse

@@ -41,8 +41,8 @@ from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies
 from firmlake.intake.lines import CompanyList, ListColumns, lines_of, list_name_of, store_lines
 from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, remove_run
+from firmlake.privacy.cleaning import clean_frame
 from firmlake.privacy.forgotten import open_forgotten
-from firmlake.privacy.frames import clean_frame
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.gates import why_held

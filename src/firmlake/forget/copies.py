@@ -1,202 +1,229 @@
-"""Clean archives and exports: each object that names a forgotten subject is overwritten without the name."""
+"""The copies that firmlake made outside the data folder: archives, exports and loaded databases.
+
+An archive is a source, since it may be all that is left of pruned answers: it is cleaned as a data folder is. Exports
+and loads are replaced by whole new ones; what they held before goes after that.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
-import re
+import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
-from firmlake.core.errors import DamagedError, FirmlakeError
-from firmlake.core.files import encode_json, read_json, write_file, write_json
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.guard import RISKY
+from firmlake.core.settings import Settings
 from firmlake.delivery import delta, iceberg
-from firmlake.delivery.destination import Destination
-from firmlake.delivery.files import LATEST, Latest, put_csv
-from firmlake.delivery.record import DeliveredFile, DeliveredTable, Record
-from firmlake.forget.place import Place, count_changed
+from firmlake.delivery.database import Database
+from firmlake.delivery.deliver import Request, deliver, open_target
+from firmlake.delivery.destination import Destination, Folder, delete_versions, open_destination
+from firmlake.delivery.files import FileTarget, folder_of
+from firmlake.delivery.record import Record
+from firmlake.forget.proof import UNREADABLE, Place, search
 from firmlake.forget.sources import clean_sources
+from firmlake.privacy.cleaning import clean_frame, count_changed
 from firmlake.privacy.forgotten import Forgotten
-from firmlake.privacy.frames import clean_frame
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Column
+from firmlake.warehouse.exported import LastExport, export_record, last_exports
+from firmlake.warehouse.generations import generation_number, newest
+
+_ALWAYS = (
+    "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
+    "Files written by `--out`, `--log`, `--page` and `report --to`, and databases that exports were loaded into",
+)
+_PREFECT = (
+    "Prefect's database {path} keeps log lines, parameters and artifacts: delete the flow runs that name a forgotten "
+    "subject there"
+)
+_NAMED = (
+    "The address of {name} names a forgotten subject, and is kept to reach the copy: move the copy to another address, "
+    "then run {gone}"
+)
+_ARCHIVED = ("landing", "state")
+_EXPORTED = ("exports", "delta", "iceberg")
+_TEXTS = ("text", "json")
 
 
-class VersionedTable(NamedTuple):
-    """A Delta Lake or Iceberg table: its format, its path or name, and its destination."""
+class _Copy(NamedTuple):
+    """A copy: its kind, its name for people, and the address by which it is recorded."""
 
-    format: str
+    kind: str
     name: str
-    url: str
-    destination: Destination
+    address: str
+    last: LastExport | None
 
-    def count(self, forgotten: Forgotten) -> int:
-        """Count the rows that name a forgotten subject."""
-        batches = (
-            delta.read_batches(f"{self.url}/{self.name}")
-            if self.format == "delta"
-            else iceberg.read_batches(self.url, self.name)
-        )
-        count = 0
-        for batch in batches:
-            frame = pl.DataFrame(pl.from_arrow(batch))
-            count += count_changed(frame, clean_frame(frame, forgotten))
-        return count
-
-    def overwrite(self, forgotten: Forgotten) -> int:
-        """Overwrite the rows without forgotten subjects, and return the new version or snapshot."""
-
-        def clean(batch: pa.RecordBatch) -> pa.RecordBatch:
-            frame = pl.DataFrame(pl.from_arrow(batch))
-            after = clean_frame(frame, forgotten)
-            if after is frame:
-                return batch
-            made = after.select(batch.schema.names).to_arrow().cast(batch.schema).combine_chunks().to_batches()
-            return made[0] if made else batch.slice(0, 0)
-
-        if self.format == "delta":
-            return delta.overwrite(f"{self.url}/{self.name}", clean)
-        return iceberg.overwrite(self.url, self.name, clean)
-
-    def drop_past(self) -> None:
-        """Remove the versions before the last `overwrite`."""
-        if self.format == "delta":
-            delta.drop_past(self.destination, self.name)
-        else:
-            iceberg.drop_past(self.url, self.name)
+    @property
+    def gone(self) -> str:
+        """The command that drops it from the record once it no longer exists."""
+        return f"`firmlake forget --gone {quote(self.address)}`"
 
 
-def versioned_tables(destination: Destination, manifest: Record) -> Iterator[VersionedTable]:
-    """Yield the Delta Lake and Iceberg tables that an export wrote to."""
-    for table in manifest.tables:
-        if name := table.delta_path or table.iceberg_table:
-            yield VersionedTable(manifest.format, name, destination.url, destination)
-
-
-def with_version(table: DeliveredTable, versions: Mapping[str, int]) -> DeliveredTable:
-    """Return the description of a table with the version that `firmlake forget` wrote."""
-    if version := versions.get(table.delta_path):
-        return msgspec.structs.replace(table, delta_version=version)
-    if version := versions.get(table.iceberg_table):
-        return msgspec.structs.replace(table, iceberg_snapshot=version)
-    return table
-
-
-_TYPES: dict[str, pa.DataType] = {
-    "VARCHAR": pa.string(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "BOOLEAN": pa.bool_(),
-    "DATE": pa.date32(),
-    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
-}
-_BLOCK = 1 << 26  # bytes; a row must fit
-
-
-class Cleaned(NamedTuple):
-    """A cleaned file, its number of rows, and how many rows were changed or removed."""
-
-    content: bytes
-    row_count: int
-    changed_count: int
-
-
-def clean_file(content: bytes, file: DeliveredFile, table: DeliveredTable, forgotten: Forgotten) -> Cleaned:
-    """Clean a file of an export.
+class Copies:
+    """The copies recorded in a data folder.
 
     Args:
-        content: The file.
-        file: Its path and country.
-        table: The table that the file is a part of.
+        folders: The data folder.
         forgotten: The forgotten subjects.
+        settings: Limits of DuckDB, and where the key of masks is.
+        now: The clock, UTC.
+        tell: Called with a line for each copy.
 
-    Raises:
-        DamagedError: The file was changed since its export, or has an unknown format.
+    Attributes:
+        failed: The reason for each copy that the last call of `find` or `clean` could not read or clean, by name.
     """
-    ending = PurePosixPath(file.path).suffix
-    if ending not in _FORMATS:
-        raise DamagedError(f"{file.path} has an unknown format", "Export again, and remove this file")
-    read, write = _FORMATS[ending]
-    try:
-        held = read(content, table)
-    except (ValueError, pa.ArrowException, pl.exceptions.PolarsError):
-        # The error would quote the file.
-        raise DamagedError(f"{file.path} was changed since its export", "Export again, and remove this file") from None
-    before = _framed(held)
-    if file.country:
-        before = before.with_columns(country=pl.lit(file.country))
-    before = before.with_row_index("row_of_file")
-    after = clean_frame(before, forgotten)
-    if after is before:
-        return Cleaned(content, before.height, 0)
-    kept = before.filter(pl.col("row_of_file").is_in(after["row_of_file"].implode()))
-    count = before.height - after.height + count_changed(kept, after)
-    written = io.BytesIO()
-    write(written, table.name, after.select(held.schema.names).to_arrow().cast(held.schema))
-    return Cleaned(written.getvalue(), after.height, count)
 
+    def __init__(
+        self,
+        folders: Folders,
+        forgotten: Forgotten,
+        settings: Settings,
+        now: Callable[[], datetime],
+        tell: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        self._folders, self._forgotten, self._settings = folders, forgotten, settings
+        self._now, self._tell = now, tell
+        self.failed: dict[str, str] = {}
+        self._remarks: list[str] = []
 
-# ---------------------------------------------------------------------------------------------------------------------
+    def find(self) -> list[Place]:
+        """Find the places in all copies that name a forgotten subject; a copy that cannot be read is in `failed`."""
+        return self._each("Reading", self._find)
 
+    def clean(self, *, is_due: bool) -> list[Place]:
+        """Clean every copy; one that fails is in `failed` and does not stop the others.
 
-def _framed(table: pa.Table) -> pl.DataFrame:
-    return pl.DataFrame(pl.from_arrow(table))
+        Args:
+            is_due: Replace all exports and loads; False only those that name a forgotten subject.
 
+        Returns:
+            The places that were cleaned.
+        """
+        return self._each("Cleaning", lambda copy: self._clean(copy, is_due=is_due))
 
-def _schema(table: DeliveredTable) -> pa.Schema:
-    return pa.schema([(column.name, _type(column.type)) for column in table.columns])
+    def names(self) -> list[str]:
+        """Return the names of the copies that the last call could read."""
+        return [copy.name for copy in self._all() if copy.name not in self.failed]
 
+    def out_of_reach(self) -> list[str]:
+        """Describe the copies that could not be cleaned, and those that only the operator can clean, in sentences."""
+        nested = sorted(self._folders.data.glob("portfolios/*/state"))
+        return [
+            *(f"{name[0].upper()}{name[1:]} was not cleaned: {why}" for name, why in self.failed.items()),
+            *self._remarks,
+            *(f"{path.parent} is a separate data folder: forget there too, with --data" for path in nested),
+            *_logs(),
+            *_ALWAYS,
+        ]
 
-def _type(name: str) -> pa.DataType:
-    return pa.decimal128(*map(int, re.findall(r"\d+", name))) if name.startswith("DECIMAL") else _TYPES[name]
+    def _all(self) -> Iterator[_Copy]:
+        for url in known_archives(self._folders):
+            yield _Copy("archive", f"the archive {url}", url, None)
+        for last in last_exports(self._folders):
+            kind, name = ("load", "the database") if last.is_load else ("export", "the export in")
+            yield _Copy(kind, f"{name} {last.target}", last.target, last)
 
+    def _each(self, verb: str, work: Callable[[_Copy], list[Place]]) -> list[Place]:
+        self.failed, self._remarks = {}, []
+        places: list[Place] = []
+        for copy in self._all():
+            self._tell(f"{verb} {copy.name}")
+            if self._forgotten.clean(copy.name) != copy.name:
+                self._remarks.append(_NAMED.format(name=copy.name, gone=copy.gone))
+            try:
+                places += work(copy)
+            except FirmlakeError as error:
+                why = f"{error.message}. {error.next_step}".removesuffix(". ")
+                self.failed[copy.name] = (
+                    f"{why}. Then run `firmlake forget`; if the copy no longer exists, run {copy.gone}"
+                )
+        return places
 
-def _read_parquet(content: bytes, _table: DeliveredTable) -> pa.Table:
-    return pq.read_table(pa.BufferReader(content), partitioning=None)
+    def _find(self, copy: _Copy) -> list[Place]:
+        if copy.last is None:
+            return _clean_archive(open_destination(copy.address), self._forgotten, write=False)
+        if copy.kind == "load":
+            return list(_find_in_database(self._database(copy.last), self._forgotten))
+        return list(_find_in_export(open_destination(copy.address), self._forgotten))
 
+    def _clean(self, copy: _Copy, *, is_due: bool) -> list[Place]:
+        is_unfinished = not self._forgotten.register.is_done
+        if copy.last is None:
+            destination = open_destination(copy.address)
+            places = _clean_archive(destination, self._forgotten, write=True)
+            if places or is_unfinished:
+                self._remark(_remove_rests(destination))
+            return places
+        is_due = is_due or (is_unfinished and not self._is_of_newest(copy.last))
+        places = [Place(copy.address, copy.kind, 1)] if is_due else self._find(copy)
+        if copy.kind == "load":
+            self._load_again(copy.last, is_needed=bool(places), is_unfinished=is_unfinished)
+        elif places:
+            self._export_again(copy.last)
+        elif is_unfinished:
+            self._remark(_remove_rests(open_destination(copy.address)))
+        return places
 
-def _write_parquet(file: IO[bytes], _name: str, rows: pa.Table) -> None:
-    pq.write_table(rows, file, compression="zstd")
+    def _is_of_newest(self, last: LastExport) -> bool:
+        published = newest(self._folders)
+        return published is not None and generation_number(published) == last.generation
 
+    def _load_again(self, last: LastExport, *, is_needed: bool, is_unfinished: bool) -> None:
+        """Load the newest generation whole, and let the database overwrite or free the space of deleted rows."""
+        request = self._database(last)
+        with open_target(request) as target:
+            loaded = tuple(_loaded_tables(target))
+        if loaded and is_needed:
+            deliver(self._folders, msgspec.structs.replace(request, tables=loaded), now=self._now)
+        if loaded and (is_needed or is_unfinished):
+            with open_target(request) as target:
+                self._remark(target.reclaim(loaded))
 
-def _read_csv(content: bytes, table: DeliveredTable) -> pa.Table:
-    """Read the rows without the guard against formulas; quotes tell an empty text from null."""
-    schema = _schema(table)
-    rows = pyarrow.csv.read_csv(
-        pa.BufferReader(content),
-        pyarrow.csv.ReadOptions(block_size=_BLOCK),
-        pyarrow.csv.ParseOptions(newlines_in_values=True),
-        pyarrow.csv.ConvertOptions(
-            column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-        ),
-    )
-    text = pl.col(pl.String)
-    plain = pl.when(text.str.contains(RISKY)).then(text.str.strip_prefix("'")).otherwise(text)
-    return _framed(rows).with_columns(plain).select(schema.names).to_arrow().cast(schema)
+    def _database(self, last: LastExport) -> Request:
+        address, schema = last.database
+        if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
+            raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
+        return Request(target=address, schema=schema, mode="whole", memory_limit=self._settings.run.duckdb_memory)
 
+    def _export_again(self, last: LastExport) -> None:
+        """Export the newest generation whole, as the last export was, and remove all earlier ones beside it."""
+        destination = open_destination(last.target, self._folders.readers)
+        previous = FileTarget(destination).held()
+        if previous is None:
+            raise FirmlakeError(f"{destination.url} holds no export", "Make it available again")
+        earlier, earlier_tables = destination.sizes("exports"), _tables_with_versions(destination)
+        request = Request(
+            target=last.target,
+            format=previous.format,
+            tables=tuple(table.name for table in previous.tables),
+            mask=previous.mask,
+            privacy=self._settings.privacy,
+            memory_limit=self._settings.run.duckdb_memory,
+        )
+        record = deliver(self._folders, request, now=self._now).record
+        for format_, name in earlier_tables:
+            is_kept = any(name in (table.delta_path, table.iceberg_table) for table in record.tables)
+            if format_ == "delta":
+                delta.drop_past(destination, name) if is_kept else destination.clear(name)
+            else:
+                (iceberg.drop_past if is_kept else iceberg.drop)(destination.url, name)
+        for path in earlier:  # last, because they name these tables
+            if not path.startswith(f"{folder_of(record.delivery_id)}/"):
+                destination.remove(path)
+        self._remark(_remove_rests(destination))
 
-def _write_csv(file: IO[bytes], _name: str, rows: pa.Table) -> None:
-    put_csv(file, rows.schema, rows.to_batches())
-
-
-_FORMATS: dict[str, tuple[Callable[[bytes, DeliveredTable], pa.Table], Callable[[IO[bytes], str, pa.Table], None]]] = {
-    ".parquet": (_read_parquet, _write_parquet),
-    ".csv": (_read_csv, _write_csv),
-}
-
-
-__all__ = ["clean_archive", "clean_export", "drop_archive", "has_hashes", "known_archives", "note_archive"]
-
-_ARCHIVED = ("landing", "state")
-_MANIFEST = "/manifest.json"
+    def _remark(self, remark: str) -> None:
+        if remark:
+            self._remarks.append(remark)
 
 
 def known_archives(folders: Folders) -> list[str]:
@@ -211,23 +238,32 @@ def note_archive(folders: Folders, url: str) -> None:
         write_json(_archives_record(folders), (*known, url))
 
 
-def drop_archive(folders: Folders, url: str) -> None:
-    """Remove an archive that no longer exists from the record."""
-    write_json(_archives_record(folders), tuple(known for known in known_archives(folders) if known != url))
+def drop_copy(folders: Folders, address: str) -> None:
+    """Remove a copy that no longer exists from the record, so that `forget` and proofs no longer look for it.
+
+    Args:
+        folders: The data folder.
+        address: The address of an archive or an export, or database and schema of a load, as `Copies` names them.
+
+    Raises:
+        UsageError: No such copy is recorded. The next step lists all copies.
+    """
+    archives, exports = known_archives(folders), [last.target for last in last_exports(folders)]
+    if address not in (*archives, *exports):
+        known = ", ".join(map(quote, sorted({*archives, *exports}))) or "none"
+        raise UsageError(f"No copy is recorded at {address}", f"The copies are: {known}")
+    if address in archives:
+        write_json(_archives_record(folders), tuple(url for url in archives if url != address))
+    if address in exports:
+        export_record(folders, address).unlink()
 
 
 def _archives_record(folders: Folders) -> Path:
-    """Return the file that lists the archives."""
     return folders.state / "archives.json"
 
 
-def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool) -> list[Place]:
+def _clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool) -> list[Place]:
     """Clean an archive: download it, clean it like a data folder, and upload what changed, logs and plans last.
-
-    Args:
-        destination: The archive.
-        forgotten: The forgotten subjects.
-        write: False only finds the places, and changes nothing.
 
     Returns:
         One place for each object that was changed or removed.
@@ -264,102 +300,76 @@ def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool
     return [Place(f"{destination.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
 
 
-def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean all exports in a destination, including earlier ones, and update their manifests.
-
-    Earlier versions of Delta Lake and Iceberg tables are removed, because their files hold the forgotten values.
-
-    Raises:
-        FirmlakeError: There is no export at the destination.
-        DamagedError: Raised at the end if some files were changed since their export. These files stay unchanged.
-    """
-    manifests = {
-        path: _read_manifest(destination, path) for path in destination.sizes("exports") if path.endswith(_MANIFEST)
-    }
-    if not manifests:
+def _find_in_export(destination: Destination, forgotten: Forgotten) -> Iterator[Place]:
+    """Search all objects that exports wrote to a destination, and to the Iceberg tables that it names."""
+    if not destination.sizes("exports"):
         raise FirmlakeError(f"{destination.url} holds no export", "Make it available again")
-    unread: list[str] = []
-    versions: dict[str, int] = {}
-    for each in sorted({each for manifest in manifests.values() for each in versioned_tables(destination, manifest)}):
-        if count := each.count(forgotten):
-            if write:
-                versions[each.name] = each.overwrite(forgotten)
-            yield Place(f"{destination.url}/{each.name}", "export", count)
-        if write:
-            each.drop_past()
-    for path, manifest in manifests.items():
-        folder = path.removesuffix(_MANIFEST)
-        described: dict[str, DeliveredFile] = {}
-        is_changed = bool(versions)
-        for file, cleaned in _clean_files(destination, folder, manifest, forgotten, unread):
-            described[file.path] = _describe(file, cleaned)
-            if cleaned.changed_count:
-                is_changed = True
-                if write:
-                    destination.put(f"{folder}/{file.path}", io.BytesIO(cleaned.content))
-                yield Place(f"{destination.url}/{folder}/{file.path}", "export", cleaned.changed_count)
-        if write and (is_changed or not forgotten.register.is_done):  # a killed call may have cleaned files only
-            _renew_manifest(destination, path, manifest, described, versions)
-    if unread:
-        raise DamagedError("; ".join(unread), "Export again, and remove these files")
+    places = [(destination, folder) for folder in _EXPORTED]
+    for format_, name in _tables_with_versions(destination):
+        if format_ == "iceberg" and (address := iceberg.location_of(destination.url, name)):
+            places.append((open_destination(address), ""))
+    searched = set()
+    for where, folder in places:
+        for path in where.sizes(folder):
+            address = f"{where.url}/{path}"
+            if address not in searched and (found := where.read(path)):
+                searched.add(address)
+                yield from _search(address, found.content, forgotten)
 
 
-def has_hashes(destination: Destination) -> bool:
-    """Return whether an export in a destination holds hashed columns, which cannot be compared with tombstones."""
-    manifests = (path for path in destination.sizes("exports") if path.endswith(_MANIFEST))
-    return any("hash" in _read_manifest(destination, path).mask.values() for path in manifests)
+def _search(address: str, content: bytes, forgotten: Forgotten) -> list[Place]:
+    try:
+        return search(address, content, forgotten)[0]
+    except UNREADABLE:  # the error would quote the file
+        next_step = "Export again, and remove this file"
+        raise FirmlakeError(f"{address} was changed since its export", next_step) from None
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+def _tables_with_versions(destination: Destination) -> list[tuple[str, str]]:
+    """List format and name of the Delta Lake and Iceberg tables that the exports in a destination wrote to."""
+    manifests = (destination.read(path) for path in destination.sizes("exports") if path.endswith("/manifest.json"))
+    records = [msgspec.json.decode(found.content, type=Record) for found in manifests if found]
+    names = {(record.format, table.delta_path or table.iceberg_table) for record in records for table in record.tables}
+    return sorted((format_, name) for format_, name in names if name)
 
 
-def _read_manifest(destination: Destination, path: str) -> Record:
-    found = destination.read(path)
-    assert found, "it was listed"
-    return msgspec.json.decode(found.content, type=Record)
+def _loaded_tables(target: Database) -> dict[str, tuple[Column, ...]]:
+    """Return the tables that loads made in a database and that are still there, with their columns of text."""
+    record, shapes = target.held(), target.shapes()
+    return {
+        table.name: tuple(
+            column
+            for column in WAREHOUSE_TABLES[table.name].columns
+            if column.type in _TEXTS and column.name in dict(shapes[table.name])
+        )
+        for table in (record.tables if record else ())
+        if table.name in shapes and table.name in WAREHOUSE_TABLES
+    }
 
 
-def _clean_files(
-    destination: Destination, folder: str, manifest: Record, forgotten: Forgotten, unread: list[str]
-) -> Iterator[tuple[DeliveredFile, Cleaned]]:
-    """Yield each file of an export and its content without forgotten subjects; name those that cannot be read."""
-    for table in manifest.tables:
-        for file in table.files:
-            if found := destination.read(f"{folder}/{file.path}"):
-                try:
-                    cleaned = clean_file(found.content, file, table, forgotten)
-                except DamagedError as error:
-                    unread.append(f"{folder}/{error.message}")
-                else:
-                    yield file, cleaned
+def _find_in_database(request: Request, forgotten: Forgotten) -> Iterator[Place]:
+    with open_target(request) as target:
+        for name, texts in _loaded_tables(target).items():
+            schema = {column.name: pl.String for column in texts}
+            parts = target.read(WAREHOUSE_TABLES[name]._replace(columns=texts)) if texts else ()
+            frames = (pl.DataFrame(rows, schema, orient="row") for rows in parts)
+            if count := sum(count_changed(frame, clean_frame(frame, forgotten)) for frame in frames):
+                yield Place(f"{target.name} {name}", "load", count)
 
 
-def _describe(file: DeliveredFile, cleaned: Cleaned) -> DeliveredFile:
-    content = cleaned.content
-    return DeliveredFile(file.path, cleaned.row_count, len(content), hashlib.sha256(content).hexdigest(), file.country)
+def _remove_rests(destination: Destination) -> str:
+    """Remove unfinished files and old versions of objects; return where old versions may be left, or an empty text."""
+    if isinstance(destination, Folder):
+        for folder in (*_ARCHIVED, *_EXPORTED, "staged"):
+            for path in (destination.path / folder).rglob("*.part"):
+                path.unlink()
+        for path in destination.path.glob(".latest.json.*.part"):
+            path.unlink()
+    return delete_versions(destination.url)
 
 
-def _renew_manifest(
-    destination: Destination,
-    path: str,
-    manifest: Record,
-    described: dict[str, DeliveredFile],
-    versions: dict[str, int],
-) -> None:
-    """Update sizes, checksums and versions in the manifest, and the manifest's checksum in `latest.json`."""
-    tables = []
-    for table in manifest.tables:
-        files = tuple(described.get(file.path, file) for file in table.files)
-        count = sum(file.row_count for file in files) if files else table.row_count
-        table = msgspec.structs.replace(table, files=files, row_count=count)
-        tables.append(with_version(table, versions))
-    renewed = msgspec.structs.replace(manifest, tables=tuple(tables))
-    if renewed == manifest:
-        return
-    content = encode_json(renewed)
-    destination.put(path, io.BytesIO(content))
-    if found := destination.read(LATEST):
-        latest = msgspec.json.decode(found.content, type=Latest)
-        if latest.manifest == path:
-            named = msgspec.structs.replace(latest, manifest_sha256=hashlib.sha256(content).hexdigest())
-            destination.replace(LATEST, encode_json(named), found)
+def _logs() -> Iterator[str]:
+    """Describe the database of a local Prefect server, if there is one."""
+    path = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "prefect.db"
+    if path.exists():
+        yield _PREFECT.format(path=path)

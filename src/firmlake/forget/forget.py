@@ -1,36 +1,40 @@
-"""Forget persons, contacts and companies: write a tombstone for each, then clean every file that names one.
+"""Forget persons, contacts and companies: write a tombstone for each, clean the sources, and derive the rest again.
 
-Each step knows what to clean from the tombstones alone, and each file is replaced in one rename. If `firmlake forget`
-is killed, the next call finishes the work without needing the names again.
+Tombstones alone tell what to remove. If `firmlake forget` is killed, the next call finishes the work without needing
+the names again.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
+from firmlake.core.company import Company
+from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
-from firmlake.forget.documents import remove_parts
-from firmlake.forget.generations import check_generations, clean_generations, find_in_generation
-from firmlake.forget.place import Place
-from firmlake.forget.reach import Copies
-from firmlake.forget.sources import check_sources, clean_sources
-from firmlake.forget.staged import clean_staged
+from firmlake.forget.copies import Copies
+from firmlake.forget.proof import Place, search_format, search_generation
+from firmlake.forget.sources import check_sources, clean_sources, remove_parts
+from firmlake.intake.identifiers import read_company
+from firmlake.landing.run import list_runs
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
 from firmlake.privacy.words import name_words
-from firmlake.rebuild.replay import finished_runs
+from firmlake.rebuild.replay import begin_cleaning, check_derivable, derive_again, end_cleaning
 from firmlake.report.page import write_report
 from firmlake.tables.index import drop_index
-from firmlake.warehouse.generations import newest
+from firmlake.tables.stage import clear_stage
+from firmlake.warehouse.generations import find_held, list_generations, newest
 
-__all__ = ["Forgetting", "clean_merged", "clean_restored", "forget"]
+_FORMS = "person NAME, person NAME COUNTRY NUMBER, contact ID, or company COUNTRY NUMBER"
+_NUMBER_OF_PARTS = {"person": (1, 3), "contact": (1,), "company": (1, 2)}
 
 
 class Forgetting(NamedTuple):
@@ -83,39 +87,56 @@ def forget(
         SettingsError: The key of earlier tombstones is missing. Restore it.
     """
     folders = Folders.of(settings)
-    held = read_register(settings.privacy, folders)
-    begun = sum(not one.is_done for one in held[0].tombstones) if held else 0
+    previous = read_register(settings.privacy, folders)
+    finished_count = sum(not one.is_done for one in previous[0].tombstones) if previous else 0
     register, key = add_tombstones(settings.privacy, folders, subjects, now(), is_dry=is_dry)
     forgotten = Forgotten(register, key)
-    finished_runs(folders)
     copies = Copies(folders, forgotten, settings, now, tell)
     if not register.tombstones:
         return Forgetting([], 0, 0, copies.out_of_reach())
+    tell("Reading the newest generation" if not is_dry else "Reading sources, staged tables and generations")
     if is_dry:
-        places = [*find_places(folders, forgotten, settings, tell), *copies.clean(write=False)]
+        places = [*find_places(folders, forgotten), *copies.find()]
         return Forgetting(places, len(subjects), 0, copies.out_of_reach(), tuple(forgotten.names.values()))
-    if agree:
-        _ask_about_names(folders, forgotten, subjects, settings, agree)
+    current = [path for path in (newest(folders), find_held(folders)) if path]
+    places = [place for path in current for place in search_generation(path, forgotten)]
+    given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
+    if agree and given and forgotten.names.keys() - given:
+        agree(tuple(forgotten.names.values()))
     tell("Checking lists, plans, landed answers and generations")
     check_sources(folders)
-    check_generations(folders)
+    check_derivable(folders)
     write_register(folders, register)
+    was_killed = begin_cleaning(folders)
     drop_index(folders)
     remove_parts(folders.data)
-    places = [*_walk(folders, forgotten, settings, tell, write=True), *copies.clean(write=True)]
+    tell("Cleaning lists, plans and landed answers")
+    places = [*clean_sources(folders, forgotten, write=True), *places]
+    is_due = bool(places) or was_killed
+    if is_due and current:
+        tell("Deriving staged tables and the newest generation again")
+        derive_again(folders, now, settings.run)
+    else:
+        places += _remove_earlier(folders, forgotten)
+    places += copies.clean(is_due=is_due)
     _render_report(folders, settings, now, tell)
     if not copies.failed:
         done = (msgspec.structs.replace(one, is_done=True) for one in register.tombstones)
         write_register(folders, msgspec.structs.replace(register, tombstones=tuple(done)))
+    end_cleaning(folders)
     names = tuple(forgotten.names.values())
-    return Forgetting(places, len(subjects), begun, copies.out_of_reach(), names, copies.failed)
+    return Forgetting(places, len(subjects), finished_count, copies.out_of_reach(), names, copies.failed)
 
 
-def find_places(
-    folders: Folders, forgotten: Forgotten, settings: Settings, tell: Callable[[str], object] = lambda line: None
-) -> Iterator[Place]:
-    """Yield every place in a data folder that names a forgotten subject, without changing it."""
-    return _walk(folders, forgotten, settings, tell, write=False)
+def find_places(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
+    """Yield every place in a data folder that `forget` would clean or derive again, without changing it."""
+    yield from clean_sources(folders, forgotten, write=False)
+    for run in list_runs(folders):
+        for path in sorted(folders.staged(run.run_id).rglob("*.parquet")) if not run.is_pruned else ():
+            for place in search_format(path, path.read_bytes(), forgotten):
+                yield place._replace(what="staged")
+    for path in (*list_generations(folders), *filter(None, [find_held(folders)])):
+        yield from search_generation(path, forgotten)
 
 
 def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
@@ -124,58 +145,78 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
     Returns:
         The number of changed files; 0 if there are no tombstones.
     """
-    forgotten = open_forgotten(settings, folders)
-    if forgotten is None:
-        return 0
-    changed = list(clean_sources(folders, forgotten, write=True))
+    changed = list(_clean_sources(folders, settings))
     if changed:
         drop_index(folders)
-        for _ in clean_staged(folders, forgotten, write=True):
-            pass
+        for run in list_runs(folders):
+            if not run.is_pruned:
+                clear_stage(run)  # the replay stages it again
     return len(changed)
 
 
 def clean_merged(folders: Folders, settings: PrivacySettings) -> None:
     """Clean files fetched and staged from an archive, using the tombstones of the data folder that receives them."""
-    if forgotten := open_forgotten(settings, folders):
-        for clean in (clean_sources, clean_staged):
-            for _ in clean(folders, forgotten, write=True):
-                pass
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _ask_about_names(
-    folders: Folders,
-    forgotten: Forgotten,
-    subjects: Sequence[Subject],
-    settings: Settings,
-    agree: Callable[[Sequence[str]], object],
-) -> None:
-    """Find the names that would go, and ask if one has more words than the name of a person to forget."""
-    given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
-    if not given:
-        return
-    for _ in _walk_tables(folders, forgotten, settings, write=False):
+    for _ in _clean_sources(folders, settings):
         pass
-    if forgotten.names.keys() - given:
-        agree(tuple(forgotten.names.values()))
 
 
-def _walk_tables(folders: Folders, forgotten: Forgotten, settings: Settings, *, write: bool) -> Iterator[Place]:
-    yield from clean_staged(folders, forgotten, write=write)
-    yield from clean_generations(folders, partial(find_in_generation, forgotten=forgotten), settings.run, write=write)
+def read_subject(parts: Sequence[str]) -> Subject:
+    """Read a subject from its parts: its kind, then a name, an id, or a country and a company number.
+
+    Raises:
+        UsageError: The parts are not a valid subject. The message does not repeat them, because logs keep messages.
+    """
+    kind, *rest = (part.strip() for part in parts)
+    if len(rest) not in _NUMBER_OF_PARTS.get(kind, ()) or not all(rest):
+        raise UsageError("This is not a person, contact or company", f"Give {_FORMS}")
+    if kind == "company" and len(rest) == 1:
+        rest = [rest[0][:2], rest[0][2:]]  # as in `firmlake changes --company "BE 0403227515"`
+    company = _read_company(*rest[-2:]) if len(rest) > 1 else None
+    if kind == "company":
+        return Subject("company", "", company)
+    return Subject("person", rest[0], company) if kind == "person" else Subject("contact", rest[0])
 
 
-def _walk(
-    folders: Folders, forgotten: Forgotten, settings: Settings, tell: Callable[[str], object], *, write: bool
-) -> Iterator[Place]:
-    verb = "Cleaning" if write else "Reading"
-    tell(f"{verb} lists, plans and landed answers")
-    yield from clean_sources(folders, forgotten, write=write)
-    tell(f"{verb} staged tables and generations of the warehouse")
-    yield from _walk_tables(folders, forgotten, settings, write=write)
+def read_subjects(path: Path) -> list[Subject]:
+    """Read a file with one subject on each line, its parts separated by commas, semicolons or tabs.
+
+    Raises:
+        UsageError: The file cannot be read, or a line is not a valid subject. The message gives the line number.
+    """
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    subjects = []
+    for number, line in enumerate(lines, 1):
+        delimiter = max(",;\t", key=line.count)
+        for parts in csv.reader([line], delimiter=delimiter) if line.strip() else ():
+            try:
+                subjects.append(read_subject([part for part in parts if part.strip()]))
+            except UsageError as error:
+                raise UsageError(f"{path}, line {number}: {error.message}", error.next_step) from None
+    return subjects
+
+
+def _read_company(country: str, number: str) -> Company:
+    try:
+        return read_company(country.upper(), number)
+    except UsageError:
+        raise UsageError("The company number is not valid for this country", f"Give {_FORMS}") from None
+
+
+def _clean_sources(folders: Folders, settings: PrivacySettings) -> Iterator[Place]:
+    if forgotten := open_forgotten(settings, folders):
+        yield from clean_sources(folders, forgotten, write=True)
+
+
+def _remove_earlier(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
+    """Remove generations before the newest that name a subject, such as restored ones."""
+    published = newest(folders)
+    for path in list_generations(folders):
+        if published and path.name != published.name and (found := list(search_generation(path, forgotten))):
+            yield from found
+            path.unlink()
 
 
 def _render_report(

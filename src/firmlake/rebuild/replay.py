@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -11,9 +12,10 @@ from typing import NamedTuple
 import duckdb
 
 from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.core.settings import ContractSettings
-from firmlake.landing.run import Outcome, Run, log_lost, read_runs
+from firmlake.core.settings import ContractSettings, RunSettings
+from firmlake.landing.run import Outcome, Run, list_runs, log_lost, read_runs
 from firmlake.rebuild.earlier import convert_earlier
 from firmlake.service_lists.load import load_additions, load_overview, newest_applied
 from firmlake.service_lists.overview import Overview, list_overviews
@@ -29,7 +31,15 @@ from firmlake.tables.stage import (
     stage_shards,
 )
 from firmlake.warehouse.gates import judge
-from firmlake.warehouse.generations import checkpoint, open_warehouse, publish
+from firmlake.warehouse.generations import (
+    checkpoint,
+    connect_to,
+    find_held,
+    list_generations,
+    newest,
+    open_warehouse,
+    publish,
+)
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load, loaded_runs, read_loads
 from firmlake.warehouse.schema import create_tables
@@ -115,11 +125,14 @@ class Content(NamedTuple):
         staged: The staged runs.
         overviews: Overviews of the service lists.
         loads: Earlier loads, whose order is kept. Other runs and overviews follow, ordered by their end.
+        is_held: Whether the generation is held back, whatever gates say; what they measured before is kept. None leaves
+            it to them.
     """
 
     staged: list[tuple[Run, Outcome, Manifest]]
     overviews: list[Overview]
     loads: Sequence[Load]
+    is_held: bool | None = None
 
 
 def load_staged(
@@ -215,6 +228,8 @@ def publish_content(
         if until is not None:  # a verification compares only tables, so it needs no views
             return None
         create_views(connection)
+        if content.is_held is not None:
+            return content.is_held
         return judge(connection, folders, gates, number)
 
     return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)
@@ -262,6 +277,80 @@ def replay(
     if not (staged or content.overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "Fetch a list first with `firmlake run LIST`")
     return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version, is_judged=True)
+
+
+def begin_cleaning(folders: Folders) -> bool:
+    """Note that sources are about to be cleaned, until `end_cleaning`; return whether an earlier call did not end."""
+    was_killed = _cleaning_mark(folders).exists()
+    write_file(_cleaning_mark(folders), lambda aside: aside.touch())
+    return was_killed
+
+
+def end_cleaning(folders: Folders) -> None:
+    """Note that nothing is left that was made from sources as they were before `begin_cleaning`."""
+    _cleaning_mark(folders).unlink(missing_ok=True)
+
+
+def check_derivable(folders: Folders) -> None:
+    """Check that the newest generation, and one held back, can be read and made again.
+
+    Raises:
+        DamagedError: A generation, or a run that was loaded into it, is damaged. The message says how to restore it.
+    """
+    for runs, _ in map(partial(_read_generation, folders), filter(None, (newest(folders), find_held(folders)))):
+        for run in (run for run, _ in runs if run.is_pruned):
+            read_pruned(run)
+
+
+def derive_again(folders: Folders, now: Callable[[], datetime], settings: RunSettings) -> None:
+    """Make the newest generation, and one held back, again from cleaned sources; all others go.
+
+    Each has the loads that it had before. Only shards whose landed answers changed are staged again. Staged tables of
+    runs that were not loaded go too; the next run makes them again.
+
+    Args:
+        folders: The data folder.
+        now: The clock, UTC.
+        settings: Limits of the warehouse.
+
+    Raises:
+        DamagedError: A source was changed. Nothing was published. Restore the file that the message names.
+    """
+    current = [(path, is_held) for path, is_held in ((newest(folders), False), (find_held(folders), True)) if path]
+    generations = [(*_read_generation(folders, path), is_held) for path, is_held in current]
+    loaded = {run.run_id for runs, *_ in generations for run, _ in runs}
+    for run in list_runs(folders):
+        if run.run_id not in loaded and not run.is_pruned:
+            shutil.rmtree(folders.staged(run.run_id), ignore_errors=True)
+    for runs, loads, is_held in generations:
+        staged = [_stage(run, outcome) for run, outcome in runs]
+        content = Content(staged, find_overviews(folders, loads, only_loaded=True), loads, is_held)
+        memory, version = settings.duckdb_memory, settings.storage_version
+        publish_content(folders, content, now, memory, 1, storage_version=version)
+    published = newest(folders)
+    for path in list_generations(folders):
+        if published is None or path.name != published.name:
+            path.unlink()
+
+
+def _read_generation(folders: Folders, path: Path) -> tuple[list[tuple[Run, Outcome]], list[Load]]:
+    """Return the runs and the loads of a generation."""
+    with connect_to(path) as connection:
+        names, loads = loaded_runs(connection), read_loads(connection)
+    return [(run, outcome) for run, outcome in finished_runs(folders, names) if run.run_id in names], loads
+
+
+def _stage(run: Run, outcome: Outcome) -> tuple[Run, Outcome, Manifest]:
+    """Stage the shards of a run whose answers changed, by the same settings as before."""
+    if run.is_pruned:
+        return run, outcome, read_pruned(run)
+    if recorded := read_manifest(run):
+        run = run.read_by(recorded.contract)
+    return run, outcome, finish_stage(run, stage_shards(run))
+
+
+def _cleaning_mark(folders: Folders) -> Path:
+    return folders.state / "cleaning"
 
 
 def _loaded(folders: Folders) -> tuple[list[str], list[Load]]:

@@ -318,35 +318,6 @@ def release(folders: Folders) -> Path | None:
     return path
 
 
-def remake(
-    folders: Folders,
-    path: Path,
-    load: Callable[[duckdb.DuckDBPyConnection], None],
-    *,
-    memory_limit: str,
-    storage_version: str = "latest",
-) -> None:
-    """Replace a kept generation in one step; readers that have it open keep the old file.
-
-    Args:
-        folders: The data folder.
-        path: The generation.
-        load: Fills the empty file inside a transaction.
-        memory_limit: Memory limit of DuckDB, such as "512MB".
-        storage_version: The oldest DuckDB that can read the file.
-
-    Raises:
-        FirmlakeError: The disk is full, or the load failed. The generation is unchanged.
-    """
-    try:
-        with _aside(folders, path) as aside:
-            _fill(folders, aside, load, memory_limit, None, storage_version, is_tidied=True)
-            aside.replace(path)
-        sync_folder(folders.warehouse)
-    except OSError as error:
-        raise from_system(error, path) from error
-
-
 def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = False) -> None:
     """Commit everything loaded so far and write it into the unpublished generation, to free memory.
 
