@@ -25,12 +25,12 @@ from prefect.input import RunInput
 from artifacts import plan_markdown, show_markdown, show_table
 from firmlake import __version__
 from firmlake.core.errors import SomeFailedError, Stopped
+from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.service_lists.additions import Applied
 from firmlake.service_lists.apply import make_plan, send_contacts
-from firmlake.service_lists.contact_plan import ContactPlan
-from firmlake.service_lists.contact_planning import name_next_step, write_plan
+from firmlake.service_lists.contacts import ContactPlan
 from firmlake.terminal.service_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
 from job import as_task, end, in_one_line, read_settings, show, tell
 from names import run_name
@@ -81,7 +81,7 @@ def add_contacts(
 def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
     """Make a plan of the contacts to add, and show it. Nothing is added yet."""
     made = make_plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}", tell)
-    write_plan(_path(settings, made), made)
+    write_json(_path(settings, made), made)
     for line in describe_contact_plan(made):
         tell(line)
     show_markdown("add-contacts-plan", plan_markdown(made), f"Plan {made.plan_id} for list {made.list_id}")
@@ -124,7 +124,7 @@ def conclude(settings: Settings, progress: Applied) -> str:
     lacking = describe_lacking(progress)
     line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"
     if lacking:
-        raise SomeFailedError(f"{line}; {lacking}", name_next_step(progress, settings.api.names))
+        raise SomeFailedError(f"{line}; {lacking}", progress.next_step(settings.api.names))
     return end(progress.plan.plan_id, line)
 
 

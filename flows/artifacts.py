@@ -25,7 +25,7 @@ from firmlake.core.text import count_of, one_line
 from firmlake.report.feed import describe_counts
 from firmlake.report.page import Report
 from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
-from firmlake.service_lists.contact_plan import ContactPlan
+from firmlake.service_lists.contacts import ContactPlan
 from firmlake.terminal.progress import Counter
 from firmlake.terminal.runs import first_query
 from firmlake.terminal.service_lists import describe_contact_plan

@@ -13,9 +13,8 @@ from firmlake.forget.forget import forget
 from firmlake.forget.retention import apply_retention, find_expired
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild.verify import verify
-from firmlake.service_lists.apply import apply_plan
-from firmlake.service_lists.contact_plan import read_contact_list
-from firmlake.service_lists.contact_planning import plan_contacts, read_plan
+from firmlake.service_lists.apply import apply_plan, plan_contacts
+from firmlake.service_lists.contacts import read_contact_list, read_plan
 from support import DAY, query
 
 from .everything import places_of

@@ -26,8 +26,7 @@ from firmlake.core.settings_layers import load_settings
 from firmlake.intake.lines import read_company_list
 from firmlake.landing.run import Outcome, RunPlan
 from firmlake.landing.segments import Header, SegmentWriter, read_segment
-from firmlake.service_lists.contact_plan import ContactPlan, Entry
-from firmlake.service_lists.contact_planning import read_plan
+from firmlake.service_lists.contacts import ContactPlan, Entry, read_plan
 from firmlake.tables.stage import Manifest, StagedFile
 from support import ACME, DATASETS, NOON, body, found, lookalike, not_found, party, period
 

@@ -17,9 +17,8 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.service_lists.additions import Applied
-from firmlake.service_lists.apply import apply_plan
-from firmlake.service_lists.contact_plan import Contact, ContactList, ContactPlan
-from firmlake.service_lists.contact_planning import pack_requests, plan_contacts, plan_redrive
+from firmlake.service_lists.apply import apply_plan, plan_contacts, plan_redrive
+from firmlake.service_lists.contacts import Contact, ContactList, ContactPlan, pack_requests
 from firmlake_sandbox import Sandbox
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.world import World, is_found

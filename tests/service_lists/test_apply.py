@@ -14,8 +14,7 @@ from firmlake.core.errors import RequestRefusedError, ServiceError, Stopped, Usa
 from firmlake.landing.segments import SegmentWriter
 from firmlake.report.status import read_status
 from firmlake.service_lists.additions import list_applied, merge_standings, open_applied
-from firmlake.service_lists.contact_plan import Contact
-from firmlake.service_lists.contact_planning import read_plan
+from firmlake.service_lists.contacts import Contact, read_plan
 from firmlake.terminal.progress import Counter as Counted
 from firmlake.warehouse.generations import newest
 from support import query, slow

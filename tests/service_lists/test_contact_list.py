@@ -10,7 +10,7 @@ from xlsxwriter import Workbook
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.service_lists.contact_plan import Contact, read_contact_list
+from firmlake.service_lists.contacts import Contact, read_contact_list
 
 ACME, BOLT = ("BE", "0403227515"), ("NL", "24202194")
 

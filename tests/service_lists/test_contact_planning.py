@@ -13,16 +13,10 @@ from hypothesis import strategies as st
 
 from firmlake.api.service import connect
 from firmlake.core.errors import UsageError
+from firmlake.core.files import write_json
 from firmlake.core.settings import ApiSettings
-from firmlake.service_lists.contact_plan import Contact, ContactList, Refused, spread
-from firmlake.service_lists.contact_planning import (
-    check_plan,
-    name_next_step,
-    pack_requests,
-    plan_contacts,
-    read_plan,
-    write_plan,
-)
+from firmlake.service_lists.apply import plan_contacts
+from firmlake.service_lists.contacts import Contact, ContactList, Refused, check_plan, pack_requests, read_plan, spread
 
 from .support import FOUND, MISSING, SMART, STATIC, UNKNOWN, Desk, contacts_of, now
 
@@ -80,7 +74,7 @@ def test_redrive_takes_up_what_may_succeed_and_on_demand_what_was_not_found(desk
     assert desk.redrive() is None
     progress = desk.apply(desk.plan([*good, *absent]))
     assert desk.redrive() is None
-    assert "redrive --service-list 1002 --also-not-found`" in name_next_step(progress, desk.settings.api.names)
+    assert "redrive --service-list 1002 --also-not-found`" in progress.next_step(desk.settings.api.names)
     plan = desk.redrive(also_not_found=True)
     assert plan
     assert sorted(plan.contacts()) == sorted(absent)
@@ -90,13 +84,13 @@ def test_a_refusal_after_a_lost_answer_may_mean_that_the_contact_is_there(desk: 
     endpoint = {"endpoint": "lists.contacts"}
     refused = {**endpoint, "kind": "status", "status": 409, "message": "Already there", "nth": [2]}
     desk.sandbox.set_faults([{**endpoint, "kind": "lose", "nth": [1]}, refused])
-    step = name_next_step(desk.apply(desk.plan(contacts_of(1))), desk.settings.api.names)
+    step = desk.apply(desk.plan(contacts_of(1))).next_step(desk.settings.api.names)
     assert "set api.names.contact_present_message" in step
 
 
 def test_a_plan_file_is_read_as_it_was_written_and_not_otherwise(desk: Desk, tmp_path):
     path, plan = tmp_path / "plan.json", desk.plan(contacts_of(2))
-    write_plan(path, plan)
+    write_json(path, plan)
     assert read_plan(path) == plan
     text = path.read_text()
     path.write_text(msgspec.json.format(text, indent=0))  # layout does not count

@@ -18,7 +18,7 @@ from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.rebuild.replay import replay as _replay
 from firmlake.rebuild.verify import verify
 from firmlake.report.feed import EVENT_WRITERS, read_changes
-from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries
+from firmlake.service_lists.contacts import Contact, ContactPlan, as_entries
 from firmlake.service_lists.load import publish_lists
 from firmlake.service_lists.overview import OverviewPlan, list_overviews
 from firmlake.warehouse.generations import open_warehouse

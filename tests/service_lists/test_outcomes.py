@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from firmlake.core.errors import UnusableAnswerError
-from firmlake.service_lists.additions import read_outcomes
-from firmlake.service_lists.contact_plan import Contact
-from firmlake.service_lists.decode import AddedContacts, read_addition
+from firmlake.service_lists.additions import AddedContacts, read_addition, read_outcomes
+from firmlake.service_lists.contacts import Contact
 
 FIRST, SECOND = Contact("BE", "0403227515", "007"), Contact("BE", "0403227515", "8")
 OTHER = Contact("NL", "24202194", "9")

@@ -21,8 +21,7 @@ from firmlake.core.errors import (
 )
 from firmlake.core.settings_layers import load_settings
 from firmlake.landing.segments import list_segments, read_segment
-from firmlake.service_lists.decode import read_list_page
-from firmlake.service_lists.overview import SWEEPS_MAX, list_overviews, take_overview
+from firmlake.service_lists.overview import SWEEPS_MAX, list_overviews, read_list_page, take_overview
 
 ENDPOINT = {"endpoint": "lists.overview"}
 FIRST, LAST = 1001, 1020

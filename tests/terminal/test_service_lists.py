@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from firmlake.service_lists.decode import read_list_page
-from firmlake.service_lists.overview import Overview, OverviewPlan, Seen
+from firmlake.service_lists.overview import Overview, OverviewPlan, Seen, read_list_page
 from firmlake.terminal.service_lists import show_service_lists
 from support import NOON
 

@@ -37,7 +37,7 @@ from firmlake.check.limits import (
 from firmlake.check.talk import FORBIDDEN, Talk, is_charge, is_crash, is_refusal, is_remainder, pagination, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, UnavailableError, UnusableAnswerError
-from firmlake.service_lists.decode import read_list_page
+from firmlake.service_lists.overview import read_list_page
 
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
 """The datasets to use for questions about companies; those without pages come first."""

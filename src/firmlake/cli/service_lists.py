@@ -18,7 +18,7 @@ from firmlake.terminal.echo import echo
 if TYPE_CHECKING:
     from firmlake.api.requests import ListKind
     from firmlake.service_lists.additions import Applied
-    from firmlake.service_lists.contact_plan import ContactPlan
+    from firmlake.service_lists.contacts import ContactPlan
 
 __all__ = ["contacts", "service_lists"]
 
@@ -116,7 +116,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 def apply(call: Call, plan_file: Path) -> int:
     """Add exactly the contacts in PLAN to its list. To resume an interrupted call, run it again."""
     from firmlake.service_lists.apply import send_contacts
-    from firmlake.service_lists.contact_planning import check_plan, read_plan
+    from firmlake.service_lists.contacts import check_plan, read_plan
     from firmlake.terminal.progress import Counter, show_progress
     from firmlake.terminal.service_lists import describe_contact_plan, progress_content, show_progress_of
 
@@ -150,10 +150,10 @@ def status(call: Call) -> None:
 
 
 def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()) -> int:
-    from firmlake.service_lists.contact_planning import write_plan
+    from firmlake.core.files import write_json
     from firmlake.terminal.service_lists import plan_facts, show_contact_plan
 
-    write_plan(out, made)
+    write_json(out, made)
 
     def show() -> None:
         show_contact_plan(made, guesses)
@@ -167,10 +167,9 @@ def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()
 
 
 def _end(call: Call, progress: Applied) -> int:
-    from firmlake.service_lists.contact_planning import name_next_step
     from firmlake.terminal.service_lists import describe_lacking
 
     lacking = describe_lacking(progress)
     if lacking:
-        call.say(f"firmlake: {lacking}. {name_next_step(progress, call.settings().api.names)}")
+        call.say(f"firmlake: {lacking}. {progress.next_step(call.settings().api.names)}")
     return EXIT_SOME_FAILED if lacking else EXIT_DONE

@@ -18,7 +18,7 @@ from firmlake.forget.sources import replace_staged
 from firmlake.intake.lines import read_columns, store_lines
 from firmlake.landing.run import Run, begin, read_runs, remove_unused_lists
 from firmlake.rebuild.replay import begin_cleaning, derive_again, end_cleaning, read_pruned
-from firmlake.service_lists.contact_plan import ContactPlan
+from firmlake.service_lists.contacts import ContactPlan
 
 _LOOKUP = "firmlake company "
 _REFUSED = pl.col("status") == "refused"

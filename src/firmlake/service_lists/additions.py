@@ -19,14 +19,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw, Struct, field
 
+from firmlake.api.answers import UNREADABLE
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import DamagedError, UnusableAnswerError
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
+from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import Header, list_segments, read_segment
-from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, spread
-from firmlake.service_lists.decode import AddedContacts, FailedEntry, read_addition
+from firmlake.service_lists.contacts import Contact, ContactPlan, Entry, spread
+from firmlake.service_lists.overview import Difference, list_differences
 
 SETTLED = ("added", "failed", "company_failed")
 
@@ -49,6 +52,15 @@ class ContactStatus(NamedTuple):
     request_id: str
     plan_id: str
     changed_at: datetime
+
+    def is_not_found(self, names: NameSettings) -> bool:
+        """Return whether the contact failed because it or its company does not exist."""
+        return self.status in ("failed", "company_failed") and says_not_found(self.message, names)
+
+
+def says_not_found(message: str, names: NameSettings) -> bool:
+    """Return whether a message says that a contact or its company does not exist."""
+    return message.casefold() in (names.not_found_message.casefold(), names.contact_not_found_message.casefold())
 
 
 class Remark(NamedTuple):
@@ -86,8 +98,7 @@ class Applied:
         found = dict.fromkeys((*SETTLED, "unknown", "pending"), 0)
         for contact in self.plan.contacts():
             standing = self.standings.get(contact)
-            is_added = contact in self.in_list
-            found["added" if is_added else standing.status if standing else "pending"] += 1
+            found["added" if contact in self.in_list else standing.status if standing else "pending"] += 1
         return found
 
     def lacking(self) -> list[tuple[Contact, ContactStatus]]:
@@ -97,6 +108,21 @@ class Applied:
             for contact, standing in self.standings.items()
             if standing.status != "added" and contact not in self.in_list
         ]
+
+    def next_step(self, names: NameSettings) -> str:
+        """Return what to do about the contacts that were not added; empty if all were."""
+        lacking = [standing for _, standing in self.lacking()]
+        if any(standing.status == "unknown" for standing in lacking):
+            return "Apply the plan again to settle the unknown contacts"
+        redrive = f"firmlake contacts redrive --service-list {self.plan.list_id}"
+        if lacking and all(standing.is_not_found(names) for standing in lacking):
+            return f"Once the service has them, plan them again with `{redrive} --also-not-found`"
+        if any(one.lost_count and not one.is_not_found(names) for one in lacking):
+            return (
+                "An earlier answer was lost: if the reason means that the contact is already in the list, set "
+                f"api.names.contact_present_message to the words of the service. Then plan again with `{redrive}`"
+            )
+        return f"Plan the failed contacts again with `{redrive}`" if lacking else ""
 
     def absorb(self, header: Header, body: bytes) -> None:
         """Update the statuses from one landed record. Call this in landing order."""
@@ -111,9 +137,8 @@ class Applied:
             self._absorb_answer(header, body)
 
     def _absorb_answer(self, header: Header, body: bytes) -> None:
-        is_first = header.request_id in self._open
+        sent = 0 if header.request_id in self._open else 1
         self._open.discard(header.request_id)
-        sent = 0 if is_first else 1
         if header.kind == "no_answer" or header.status is None or header.status >= 500:
             self._set(header, {}, header.error or f"status {header.status}", sent=sent, lost=sent)
         elif not header.is_success:
@@ -184,6 +209,21 @@ def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[
     return applied, damaged
 
 
+def _read(folder: Path, until: datetime | None = None) -> Applied:
+    progress = Applied(read_json(folder / "plan.json", ContactPlan))
+    for segment in list_segments(folder):
+        for landed in read_segment(segment):
+            if until is None or landed.header.fetched_at <= until:
+                progress.absorb(landed.header, landed.body)
+    return progress
+
+
+def added_to(list_id: int, applied: Iterable[Applied]) -> set[Contact]:
+    """Return the contacts that were added to a list."""
+    of_list = (one for one in applied if one.plan.list_id == list_id)
+    return {contact for one in of_list for contact, status in one.standings.items() if status.status == "added"}
+
+
 def merge_standings(applied: Iterable[Applied]) -> dict[tuple[int, Contact], ContactStatus]:
     """Merge the statuses of each contact of each list across all plans: added wins, otherwise the latest status."""
     merged: dict[tuple[int, Contact], ContactStatus] = {}
@@ -194,40 +234,97 @@ def merge_standings(applied: Iterable[Applied]) -> dict[tuple[int, Contact], Con
     return merged
 
 
-def added_to(list_id: int, applied: Iterable[Applied]) -> set[Contact]:
-    """Return the contacts that were added to a list."""
-    return {
-        contact
-        for progress in applied
-        if progress.plan.list_id == list_id
-        for contact, standing in progress.standings.items()
-        if standing.status == "added"
-    }
-
-
-_ENTRIES = msgspec.json.Decoder(tuple[Entry, ...])
-
-
 def _later(first: ContactStatus, second: ContactStatus) -> ContactStatus:
     late = max(first, second, key=lambda one: (one.status == "added", one.changed_at))
     if first.status == second.status == "added":
         late = min(first, second, key=lambda one: one.changed_at)
-    return late._replace(
-        sent_count=first.sent_count + second.sent_count, lost_count=first.lost_count + second.lost_count
-    )
+    sent, lost = first.sent_count + second.sent_count, first.lost_count + second.lost_count
+    return late._replace(sent_count=sent, lost_count=lost)
 
 
-def _read(folder: Path, until: datetime | None = None) -> Applied:
-    progress = Applied(read_json(folder / "plan.json", ContactPlan))
-    for segment in list_segments(folder):
-        for landed in read_segment(segment):
-            if until is None or landed.header.fetched_at <= until:
-                progress.absorb(landed.header, landed.body)
-    return progress
+class ContactIdentifier(Struct, frozen=True):
+    """The id of a contact."""
+
+    contact_id: str | int = field(name="contactId")
 
 
+class FailedContact(Struct, frozen=True):
+    """A contact that was not added, with the reason."""
+
+    identifier: ContactIdentifier = field(name="contactIdentifier")
+    message: str | None = None
+
+
+class FailedCompany(Struct, frozen=True):
+    """The company of a failure, whose number may be a JSON number."""
+
+    country: str
+    company_number: str | int = field(name="companyNumber")
+
+
+class FailedEntry(Struct, frozen=True):
+    """A company that failed as a whole (`contacts` is null) or for some of its contacts."""
+
+    identifier: FailedCompany = field(name="companyIdentifier")
+    contacts: list[FailedContact] | None = None
+    message: str | None = None
+
+
+class _Addition(Struct, frozen=True):
+    success: bool
+    failed: list[Raw] | None = None
+    message: str | None = None
+
+
+class AddedContacts(NamedTuple):
+    """The answer to a request that adds contacts.
+
+    Attributes:
+        failed: The failures that can be read.
+        unread_count: How many failures cannot be read.
+        differences: Differences of the answer and of the failures that can be read.
+    """
+
+    success: bool
+    message: str
+    failed: list[FailedEntry]
+    unread_count: int
+    differences: tuple[Difference, ...]
+
+
+_ENTRIES = msgspec.json.Decoder(tuple[Entry, ...])
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_ADDITION = msgspec.json.Decoder(_Addition, strict=False)  # success may be a text
+_FAILED = msgspec.json.Decoder(FailedEntry)
 _NO_REASON = "no reason is given"
 _ADDED = re.compile(r"(\d{1,9}) contacts? added( to the list)?\.?", re.IGNORECASE)
+
+
+def read_addition(body: bytes) -> AddedContacts:
+    """Read the answer to a request that adds contacts; a failure that cannot be read does not affect the others.
+
+    Raises:
+        UnusableAnswerError: The body says neither what was added nor what failed.
+    """
+    if not body.strip():
+        raise UnusableAnswerError("it is empty: it does not say what was added")
+    try:
+        answer = _ADDITION.decode(body)
+    except UNREADABLE as error:
+        raise UnusableAnswerError(f"it does not say what was added: {error}") from None
+    fields = _FIELDS.decode(body)
+    differences = list_differences(fields, _Addition.__struct_fields__, "")
+    if "failed" not in fields and any(one.kind == "new_field" for one in differences):
+        raise UnusableAnswerError("it does not say what was added: failures may stand in an unknown field")
+    failures = answer.failed or []
+    failed: list[FailedEntry] = []
+    for raw in failures:
+        try:
+            failed.append(_FAILED.decode(raw))
+            differences += list_differences(_FIELDS.decode(raw), FailedEntry.__struct_encode_fields__, "failed[]")
+        except UNREADABLE:
+            continue
+    return AddedContacts(answer.success, answer.message or "", failed, len(failures) - len(failed), tuple(differences))
 
 
 class Outcomes(NamedTuple):

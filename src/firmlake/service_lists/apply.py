@@ -1,4 +1,4 @@
-"""The operations on service lists that every entry point offers, and how a plan is applied to its list."""
+"""The operations on service lists that every entry point offers: read them, plan contacts, and apply a plan."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import Any
 
 import msgspec
 
+from firmlake import __version__
 from firmlake.api import requests, service
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
-from firmlake.api.service import stamp_service
 from firmlake.api.unknown import is_about
 from firmlake.core.clock import utc_now
-from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError, UsageError
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
@@ -29,24 +28,38 @@ from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.core.steps import Step, at_once
 from firmlake.core.text import one_line
+from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered
-from firmlake.privacy.forgotten import is_mark
+from firmlake.privacy.forgotten import is_mark, open_forgotten
 from firmlake.privacy.persons import answer_filter
-from firmlake.service_lists.additions import SETTLED, Applied, added_to, list_applied, open_applied
-from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries, read_contact_list, spread
-from firmlake.service_lists.contact_planning import (
-    check_list,
-    check_plan,
-    find_service_list,
-    plan_contacts,
-    plan_redrive,
+from firmlake.service_lists.additions import (
+    SETTLED,
+    Applied,
+    added_to,
+    list_applied,
+    merge_standings,
+    open_applied,
+    read_addition,
     says_not_found,
 )
-from firmlake.service_lists.decode import read_addition
+from firmlake.service_lists.contacts import (
+    PLAN_AGAIN,
+    Contact,
+    ContactList,
+    ContactPlan,
+    Refused,
+    as_entries,
+    check_plan,
+    pack_requests,
+    read_contact_list,
+    spread,
+)
 from firmlake.service_lists.load import lists_loaded_at, publish_lists, read_list_changes
-from firmlake.service_lists.overview import Overview, take_overview
+from firmlake.service_lists.overview import ListEntry, Overview, take_overview
 from firmlake.warehouse.generations import LINK, find_held, open_warehouse
 
+REDRIVE = "redrive"
+"""The source of a plan for failed contacts, instead of a file name."""
 NO_CONTENT = 204
 _REFUSALS_MAX = 3
 """If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
@@ -61,223 +74,8 @@ _UNCLEAR_MAX = 3
 """Stop sending contacts alone after this many in a row whose answer does not mention them."""
 _TRIES_ALONE = 2
 
-
-def apply_plan(
-    settings: Settings,
-    client: Client,
-    plan: ContactPlan,
-    now: Callable[[], datetime] = utc_now,
-    on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
-) -> Applied:
-    """Send the contacts of a plan that are not settled yet, and publish the result.
-
-    If an error ends the call early, what has landed is published, and the same call resumes. Contacts that another plan
-    has added in the meantime are not sent again.
-
-    Args:
-        settings: Limits, and how old a plan may be.
-        client: The service.
-        plan: From `read_plan`.
-        now: The clock, UTC.
-        on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
-
-    Returns:
-        The progress of the plan.
-
-    Raises:
-        UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
-        FirmlakeError: As `Client.send`.
-    """
-    check_plan(settings, plan, now())
-    folders = Folders.of(settings)
-    progress = open_applied(folders, plan.plan_id) or Applied(plan)
-    if progress.plan != plan:
-        raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
-    todo = _todo(folders, progress)
-    if not todo:
-        _publish(settings, folders, progress, now)
-        return progress
-    check_list(plan, find_service_list(settings, client, plan.list_id, now))
-    stamp_service(settings, folders)
-    write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
-    try:
-        with SegmentWriter(folders.additions / f"plan={plan.plan_id}") as writer:
-            settled_count = sum(1 for _ in plan.contacts()) - sum(map(len, todo))
-            sender = _Sender(client, settings, progress, writer, now, on_answer, settled_count)
-            for is_again in (False, True):  # the next apply sends what is still unknown after both
-                for contacts in todo:
-                    sender.send(contacts, apart=is_again)
-                todo = _todo(folders, progress)
-    finally:
-        _publish(settings, folders, progress, now)
-    return progress
-
-
-def request_id(plan_id: str, body: bytes) -> str:
-    """Return a hash of a plan and the contacts of a request, as identifier of that request."""
-    return hashlib.blake2b(plan_id.encode() + body, digest_size=12).hexdigest()
-
-
-class _Sender:
-    """Sends contacts, one request after the other; 200 requests a minute need no threads."""
-
-    def __init__(
-        self,
-        client: Client,
-        settings: Settings,
-        progress: Applied,
-        writer: SegmentWriter,
-        now: Callable[[], datetime],
-        on_answer: Callable[[Answer, int], object],
-        settled_count: int,
-    ) -> None:
-        self._clean = answer_filter(settings.privacy, Folders.of(settings), settings.contract)
-        self._client = client
-        self._api = settings.api
-        self._progress = progress
-        self._writer = writer
-        self._now = now
-        self._on_answer = on_answer
-        self._settled_count = settled_count
-        self._refused_alone = 0
-        self._unclear_alone = 0
-        self._has_answers = bool(progress.counts()["added"])
-
-    def send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
-        """Send contacts in one request; if it fails, send halves until the contact that causes it is alone.
-
-        Args:
-            contacts: The contacts of one request.
-            tries: How often the request may be sent; None takes the setting.
-            apart: Also send halves of the contacts that the answer leaves unknown.
-        """
-        sending = self._note(contacts)
-        try:
-            self._request(contacts, sending, tries)
-            self._has_answers = True
-            unclear = self._unclear(contacts)
-            if apart and self._helps_apart(contacts, unclear):
-                self._send_halves(unclear, tries, apart=True)
-        except (RequestRefusedError, RequestFailedError) as error:
-            answer = getattr(error, "answer", None)
-            if answer is not None and answer.status in (404, 410) and not self._blames(error, contacts):
-                raise self._name(error, contacts, _LIST_GONE) from error  # every other contact would fail too
-            if len(contacts) > 1 and not getattr(error, "is_outage", False):
-                self._send_halves(contacts, 1, apart=apart)
-            elif isinstance(error, RequestRefusedError):
-                self._give_up(sending, error, contacts)
-
-    def _send_halves(self, contacts: Sequence[Contact], tries: int | None, *, apart: bool) -> None:
-        middle = (len(contacts) + 1) // 2
-        for half in filter(None, (contacts[:middle], contacts[middle:])):
-            self.send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
-
-    def _unclear(self, contacts: Sequence[Contact]) -> list[Contact]:
-        return [one for one in contacts if self._progress.standings[one].status not in SETTLED]
-
-    def _helps_apart(self, contacts: Sequence[Contact], unclear: Sequence[Contact]) -> bool:
-        """Return whether to send the contacts that an answer left unknown in smaller requests."""
-        if len(unclear) < len(contacts):
-            self._unclear_alone = 0
-        elif len(contacts) == 1:
-            self._unclear_alone += 1
-        return bool(unclear) and len(contacts) > 1 and self._unclear_alone < _UNCLEAR_MAX
-
-    def _note(self, contacts: Sequence[Contact]) -> Header:
-        """Land the contacts before they are sent, so that they are on record even if the answer is lost."""
-        entries = as_entries(contacts)
-        body = msgspec.json.encode(entries)
-        plan = self._progress.plan
-        header = Header(
-            kind="sending",
-            request_id=request_id(plan.plan_id, body),
-            run_id=plan.plan_id,
-            shard=0,
-            dataset="contacts",
-            companies=tuple(Company(entry.country, entry.company_number) for entry in entries),
-            fetched_at=self._now(),
-        )
-        self._land(header, body)
-        return header
-
-    def _request(self, contacts: Sequence[Contact], sending: Header, tries: int | None) -> None:
-        def land(answer: Answer) -> None:
-            header = answered(sending, answer)
-            before = len(self._unclear(contacts))
-            self._land(header, self._clean(answer.body))
-            self._settled_count += before - len(self._unclear(contacts))
-            self._on_answer(answer, self._settled_count)
-            statuses.append(answer.status)
-
-        def check(body: bytes) -> None:
-            if statuses[-1] == NO_CONTENT:  # sending the contacts again would not make the service say more
-                raise ServiceError(
-                    "The service does not say which contacts it added: it answers 204, without a body",
-                    f"Look whether list {self._progress.plan.list_id} at the service holds the contacts",
-                )
-            read_addition(body)
-
-        statuses: list[int | None] = []
-        grouped = {Company(one.country, one.company_number): one.contacts for one in as_entries(contacts)}
-        request = requests.add_contacts(self._api, self._progress.plan.list_id, grouped)
-        self._client.send(request, check, tries=tries, on_answer=land)
-
-    def _blames(self, error: FirmlakeError, contacts: Sequence[Contact]) -> bool:
-        """Return whether a refusal is about a contact or its company, not about the list."""
-        said = getattr(error, "said", "")
-        ids = {one.contact_id for one in contacts} - {str(self._progress.plan.list_id)}
-        return (
-            says_not_found(said, self._api.names)
-            or not ids.isdisjoint(re.findall(r"[\w-]+", said))
-            or any(is_about(self._api, company, said) for company in {one.company for one in contacts})
-        )
-
-    def _give_up(self, sending: Header, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
-        """Record that the service refuses a contact even in a request of its own."""
-        is_unknown = says_not_found(error.said, self._api.names)
-        is_present = self._progress.plan.says_present(error.said)
-        if not (self._has_answers or is_unknown or is_present):
-            self._refused_alone += 1
-            if self._refused_alone >= _REFUSALS_MAX:
-                raise self._name(error, contacts, _REFUSES_ALL) from error
-        reason = error.said if is_unknown else error.message
-        self._land(msgspec.structs.replace(sending, kind="given_up", error=reason, fetched_at=self._now()), b"")
-
-    def _name(self, error: FirmlakeError, contacts: Sequence[Contact], next_step: str) -> RequestRefusedError:
-        """Make an error that names the list and the contacts."""
-        plan, first, more = self._progress.plan, contacts[0], len(contacts) - 1
-        which = f"contact {first.contact_id} of {first.company}" + (f" and {more:,} others" if more else "")
-        name = one_line(plan.list_name, _NAME_MAX)
-        return RequestRefusedError(f"{which} for list {plan.list_id} ({name}): {error.message}", next_step)
-
-    def _land(self, header: Header, body: bytes) -> None:
-        self._writer.append(header, body)
-        self._progress.absorb(header, body)
-
-
-def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
-    """List the contacts still to be sent, by request: neither settled nor added by another plan."""
-    plan = progress.plan
-    others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
-    progress.in_list = added = added_to(plan.list_id, others)
-    settled = {contact for contact, standing in progress.standings.items() if standing.status in SETTLED}
-    settled |= {contact for contact in plan.contacts() if is_mark(contact.contact_id)}
-    open_ones = ([one for one in spread(entries) if one not in added | settled] for entries in plan.requests)
-    return [contacts for contacts in open_ones if contacts]
-
-
-def _publish(settings: Settings, folders: Folders, progress: Applied, now: Callable[[], datetime]) -> None:
-    """Load the additions into the warehouse, unless it already has everything from this plan."""
-    last = max((one.changed_at for one in progress.standings.values()), default=None)
-    if last is None:
-        return
-    # A generation without the link is not published yet.
-    if find_held(folders) or (folders.warehouse / LINK).exists():
-        with open_warehouse(folders, with_held=True) as connection:
-            since = lists_loaded_at(connection)
-        if since and since >= last:
-            return
-    publish_lists(folders, settings.run, progress.plan.plan_id, now)
+OnAnswer = Callable[[Answer, int], object]
+"""Called after each answer has landed, with the number of contacts of the plan settled so far."""
 
 
 def read_service_lists(
@@ -298,14 +96,21 @@ def read_service_lists(
         FirmlakeError: As `take_overview`; nothing is published.
     """
     folders, name = Folders.of(settings), service.service_name(settings)
+
+    def ask() -> Overview:
+        with _connected(settings) as client:
+            return take_overview(client, settings, folders, name, kind, utc_now)
+
     with _held(settings, holder):
-
-        def ask() -> Overview:
-            with _connected(settings) as client:
-                return take_overview(client, settings, folders, name, kind, utc_now)
-
         overview = step("read lists", ask)
         return overview, step("publish", partial(_publish_overview, settings, folders, overview))
+
+
+def _publish_overview(settings: Settings, folders: Folders, overview: Overview) -> list[dict[str, Any]]:
+    service.stamp_service(settings, folders)
+    publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
+    with open_warehouse(folders, with_held=True) as connection:
+        return read_list_changes(connection, overview.plan.overview_id)
 
 
 def make_plan(
@@ -335,34 +140,15 @@ def make_plan(
 def make_redrive_plan(
     settings: Settings, list_id: int, holder: str, *, also_not_found: bool = False
 ) -> ContactPlan | None:
-    """Plan to send the failed contacts of a list again; None if there are none worth trying.
-
-    Raises:
-        UsageError: There is no such list, or it is not static.
-        FirmlakeError: As `take_overview`.
-    """
+    """Plan as `plan_redrive`, with the data folder locked."""
     with _held(settings, holder), _connected(settings) as client:
         return plan_redrive(settings, client, list_id, utc_now, also_not_found=also_not_found)
 
 
 def send_contacts(
-    settings: Settings,
-    made: ContactPlan,
-    holder: str,
-    on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
+    settings: Settings, made: ContactPlan, holder: str, on_answer: OnAnswer = lambda answer, settled_count: None
 ) -> Applied:
-    """Add exactly the contacts of a plan to its list, and publish the result.
-
-    Args:
-        settings: Limits, and how old a plan may be.
-        made: The plan.
-        holder: The text that others see if they find the data folder locked.
-        on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
-
-    Raises:
-        UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
-        FirmlakeError: As `Client.send`; the same call resumes.
-    """
+    """Apply a plan as `apply_plan`, with the data folder locked."""
     check_plan(settings, made, utc_now())
     with _held(settings, holder), _connected(settings) as client:
         return apply_plan(settings, client, made, utc_now, on_answer)
@@ -384,8 +170,295 @@ def _connected(settings: Settings) -> Iterator[Client]:
         yield client
 
 
-def _publish_overview(settings: Settings, folders: Folders, overview: Overview) -> list[dict[str, Any]]:
+def plan_contacts(
+    settings: Settings, client: Client, contacts: ContactList, list_id: int, now: Callable[[], datetime]
+) -> ContactPlan:
+    """Plan which contacts of a contact list to add to a service list. Nothing is added yet.
+
+    Raises:
+        UsageError: There is no such list, or it is not static.
+        FirmlakeError: As `take_overview`.
+    """
+    entry = _find_list(settings, client, list_id, now)
+    return _make(settings, entry, contacts, added_to(list_id, list_applied(Folders.of(settings))), now())
+
+
+def plan_redrive(
+    settings: Settings, client: Client, list_id: int, now: Callable[[], datetime], *, also_not_found: bool = False
+) -> ContactPlan | None:
+    """Plan to send the failed contacts of a list again; None if there are none.
+
+    Contacts that the service does not know, or whose company it does not know, are left out unless `also_not_found`:
+    they fail until somebody creates them.
+
+    Raises:
+        UsageError: There is no such list, or it is not static.
+        FirmlakeError: As `take_overview`.
+    """
+    again = [
+        contact
+        for (where, contact), standing in merge_standings(list_applied(Folders.of(settings))).items()
+        if where == list_id
+        and standing.status != "added"
+        and (also_not_found or not standing.is_not_found(settings.api.names))
+    ]
+    if not again:
+        return None
+    entry = _find_list(settings, client, list_id, now)
+    return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
+
+
+def _find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
+    """Look a static list up in a fresh overview."""
+    name = service.service_name(settings)
+    overview = take_overview(client, settings, Folders.of(settings), name, now=now, is_look=True)
+    seen = overview.lists.get(list_id)
+    if seen is None:
+        missing = f"The service has no list {list_id} among its {len(overview.lists)}"
+        raise UsageError(missing, "Run `firmlake service-lists` to see the lists")
+    entry = seen.listed.entry
+    if entry.type.upper() != "STATIC":
+        raise UsageError(
+            f"List {list_id} ({one_line(entry.name or '', _NAME_MAX)}) is {one_line(entry.type.lower(), 20)}, but "
+            "contacts can only be added to static lists",
+            "Run `firmlake service-lists --type STATIC` to see the static lists",
+        )
+    return entry
+
+
+def _make(
+    settings: Settings, entry: ListEntry, contacts: ContactList, added: set[Contact], now: datetime
+) -> ContactPlan:
+    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
+    wanted = [
+        one
+        for one in contacts.contacts
+        if forgotten is None or (forgotten.contact(one.contact_id) is None and not forgotten.has_company(one.company))
+    ]
+    refused = contacts.refused
+    if not settings.intake.keeps_all:  # intake.keep_columns does not allow the text of lines
+        refused = [msgspec.structs.replace(one, given="") for one in refused]
+    if count := len(contacts.contacts) - len(wanted):
+        refused = [*refused, Refused(0, "", f"contacts that were forgotten: {count:,}")]
+    return ContactPlan(
+        plan_id=new_run_id(now),
+        made_at=now,
+        service=service.service_name(settings),
+        source=contacts.path.name,
+        list_id=entry.id,
+        list_name=entry.name or "",
+        list_type=entry.type,
+        list_company_count=entry.company_count,
+        list_updated_at=entry.updated_at,
+        requests=pack_requests([one for one in wanted if one not in added], settings.api),
+        already_added=as_entries(one for one in wanted if one in added),
+        refused=tuple(refused),
+        repaired_count=contacts.repaired_count,
+        repeated_count=contacts.repeated_count,
+        firmlake_version=__version__,
+        present_message=settings.api.names.contact_present_message,
+    )
+
+
+def apply_plan(
+    settings: Settings,
+    client: Client,
+    plan: ContactPlan,
+    now: Callable[[], datetime] = utc_now,
+    on_answer: OnAnswer = lambda answer, settled_count: None,
+) -> Applied:
+    """Send the contacts of a plan that are not settled yet, and publish the result.
+
+    If an error ends the call early, what has landed is published, and the same call resumes. Contacts that another plan
+    has added in the meantime are not sent again.
+
+    Raises:
+        UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
+        FirmlakeError: As `Client.send`.
+    """
+    check_plan(settings, plan, now())
+    folders = Folders.of(settings)
+    progress = open_applied(folders, plan.plan_id) or Applied(plan)
+    if progress.plan != plan:
+        raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
+    todo = _todo(folders, progress)
+    if not todo:
+        _publish(settings, folders, progress, now)
+        return progress
+    name = _find_list(settings, client, plan.list_id, now).name
+    if (name or "") != plan.list_name:  # a list that grew is fine: the plan itself may be the reason
+        was = f"List {plan.list_id} was named {plan.list_name!r} when the plan was made"
+        raise UsageError(f"{was}, and is named {name!r} now", PLAN_AGAIN)
     service.stamp_service(settings, folders)
-    publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
-    with open_warehouse(folders, with_held=True) as connection:
-        return read_list_changes(connection, overview.plan.overview_id)
+    folder = folders.additions / f"plan={plan.plan_id}"
+    write_json(folder / "plan.json", plan)
+    try:
+        with SegmentWriter(folder) as writer:
+            sender = _Sender(client, settings, progress, writer, now, on_answer)
+            for is_again in (False, True):  # the next apply sends what is still unknown after both
+                for contacts in todo:
+                    sender.send(contacts, apart=is_again)
+                todo = _todo(folders, progress)
+    finally:
+        _publish(settings, folders, progress, now)
+    return progress
+
+
+def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
+    """List the contacts still to be sent, by request: neither settled nor added by another plan."""
+    plan = progress.plan
+    others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
+    progress.in_list = added_to(plan.list_id, others)
+    todo = ([one for one in spread(entries) if not _is_done(progress, one)] for entries in plan.requests)
+    return [contacts for contacts in todo if contacts]
+
+
+def _is_done(progress: Applied, contact: Contact) -> bool:
+    standing = progress.standings.get(contact)
+    is_settled = standing is not None and standing.status in SETTLED
+    return is_settled or contact in progress.in_list or is_mark(contact.contact_id)
+
+
+def _publish(settings: Settings, folders: Folders, progress: Applied, now: Callable[[], datetime]) -> None:
+    """Load the additions into the warehouse, unless it already has everything from this plan."""
+    last = max((one.changed_at for one in progress.standings.values()), default=None)
+    if last is None:
+        return
+    # A generation without the link is not published yet.
+    if find_held(folders) or (folders.warehouse / LINK).exists():
+        with open_warehouse(folders, with_held=True) as connection:
+            since = lists_loaded_at(connection)
+        if since and since >= last:
+            return
+    publish_lists(folders, settings.run, progress.plan.plan_id, now)
+
+
+def request_id(plan_id: str, body: bytes) -> str:
+    """Return a hash of a plan and the contacts of a request, as identifier of that request."""
+    return hashlib.blake2b(plan_id.encode() + body, digest_size=12).hexdigest()
+
+
+class _Sender:
+    """Sends contacts, one request after the other; 200 requests a minute need no threads."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        progress: Applied,
+        writer: SegmentWriter,
+        now: Callable[[], datetime],
+        on_answer: OnAnswer,
+    ) -> None:
+        self._clean = answer_filter(settings.privacy, Folders.of(settings), settings.contract)
+        self._client, self._api, self._writer, self._now = client, settings.api, writer, now
+        self._progress, self._plan, self._on_answer = progress, progress.plan, on_answer
+        self._settled_count = sum(_is_done(progress, contact) for contact in progress.plan.contacts())
+        self._has_answers = bool(progress.counts()["added"])
+        self._refused_alone = self._unclear_alone = 0
+
+    def send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
+        """Send contacts in one request; if it fails, send halves until the contact that causes it is alone.
+
+        Args:
+            contacts: The contacts of one request.
+            tries: How often the request may be sent; None takes the setting.
+            apart: Also send halves of the contacts that the answer leaves unknown.
+        """
+        sending = self._note(contacts)
+        try:
+            self._request(contacts, sending, tries)
+        except (RequestRefusedError, RequestFailedError) as error:
+            answer = getattr(error, "answer", None)
+            if answer is not None and answer.status in (404, 410) and not self._blames(error, contacts):
+                raise self._name(error, contacts, _LIST_GONE) from error  # every other contact would fail too
+            if len(contacts) > 1 and not getattr(error, "is_outage", False):
+                self._send_halves(contacts, 1, apart=apart)
+            elif isinstance(error, RequestRefusedError):
+                self._give_up(sending, error, contacts)
+            return
+        self._has_answers = True
+        unclear = self._unclear(contacts)
+        if len(unclear) < len(contacts):
+            self._unclear_alone = 0
+        elif len(contacts) == 1 and apart:
+            self._unclear_alone += 1
+        if apart and unclear and len(contacts) > 1 and self._unclear_alone < _UNCLEAR_MAX:
+            self._send_halves(unclear, tries, apart=True)
+
+    def _send_halves(self, contacts: Sequence[Contact], tries: int | None, *, apart: bool) -> None:
+        middle = (len(contacts) + 1) // 2
+        for half in filter(None, (contacts[:middle], contacts[middle:])):
+            self.send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
+
+    def _unclear(self, contacts: Sequence[Contact]) -> list[Contact]:
+        return [one for one in contacts if self._progress.standings[one].status not in SETTLED]
+
+    def _note(self, contacts: Sequence[Contact]) -> Header:
+        """Land the contacts before they are sent, so that they are on record even if the answer is lost."""
+        entries = as_entries(contacts)
+        body = msgspec.json.encode(entries)
+        header = Header(
+            kind="sending",
+            request_id=request_id(self._plan.plan_id, body),
+            run_id=self._plan.plan_id,
+            shard=0,
+            dataset="contacts",
+            companies=tuple(entry.company for entry in entries),
+            fetched_at=self._now(),
+        )
+        self._land(header, body)
+        return header
+
+    def _request(self, contacts: Sequence[Contact], sending: Header, tries: int | None) -> None:
+        statuses: list[int | None] = []
+
+        def land(answer: Answer) -> None:
+            before = len(self._unclear(contacts))
+            self._land(answered(sending, answer), self._clean(answer.body))
+            self._settled_count += before - len(self._unclear(contacts))
+            self._on_answer(answer, self._settled_count)
+            statuses.append(answer.status)
+
+        def check(body: bytes) -> None:
+            if statuses[-1] == NO_CONTENT:  # sending the contacts again would not make the service say more
+                raise ServiceError(
+                    "The service does not say which contacts it added: it answers 204, without a body",
+                    f"Look whether list {self._plan.list_id} at the service holds the contacts",
+                )
+            read_addition(body)
+
+        grouped = {entry.company: entry.contacts for entry in as_entries(contacts)}
+        request = requests.add_contacts(self._api, self._plan.list_id, grouped)
+        self._client.send(request, check, tries=tries, on_answer=land)
+
+    def _blames(self, error: FirmlakeError, contacts: Sequence[Contact]) -> bool:
+        """Return whether a refusal is about a contact or its company, not about the list."""
+        said = getattr(error, "said", "")
+        ids = {one.contact_id for one in contacts} - {str(self._plan.list_id)}
+        return (
+            says_not_found(said, self._api.names)
+            or not ids.isdisjoint(re.findall(r"[\w-]+", said))
+            or any(is_about(self._api, company, said) for company in {one.company for one in contacts})
+        )
+
+    def _give_up(self, sending: Header, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
+        """Record that the service refuses a contact even in a request of its own."""
+        is_unknown = says_not_found(error.said, self._api.names)
+        if not (self._has_answers or is_unknown or self._plan.says_present(error.said)):
+            self._refused_alone += 1
+            if self._refused_alone >= _REFUSALS_MAX:
+                raise self._name(error, contacts, _REFUSES_ALL) from error
+        reason = error.said if is_unknown else error.message
+        self._land(msgspec.structs.replace(sending, kind="given_up", error=reason, fetched_at=self._now()), b"")
+
+    def _name(self, error: FirmlakeError, contacts: Sequence[Contact], next_step: str) -> RequestRefusedError:
+        """Make an error that names the list and the contacts."""
+        first, more = contacts[0], len(contacts) - 1
+        which = f"contact {first.contact_id} of {first.company}" + (f" and {more:,} others" if more else "")
+        name = one_line(self._plan.list_name, _NAME_MAX)
+        return RequestRefusedError(f"{which} for list {self._plan.list_id} ({name}): {error.message}", next_step)
+
+    def _land(self, header: Header, body: bytes) -> None:
+        self._writer.append(header, body)
+        self._progress.absorb(header, body)

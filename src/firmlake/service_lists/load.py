@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,11 @@ from firmlake.warehouse.versions import next_number, supersede
 from firmlake.warehouse.views import create_views
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
+
+LIST_KINDS: Final = (
+    "list_gone", "list_renamed", "list_shared", "list_unshared", "list_grew", "list_shrank", "list_new_results",
+)  # fmt: skip
+"""The kinds of events about lists, as in `events.sql`."""
 
 
 def publish_lists(
@@ -82,7 +88,8 @@ def lists_loaded_at(connection: duckdb.DuckDBPyConnection) -> datetime | None:
 
 def read_list_changes(connection: duckdb.DuckDBPyConnection, overview_id: str) -> list[dict[str, Any]]:
     """Read the events that an overview found: list_id, kind, old_value, new_value."""
-    return fetch_dicts(connection.execute(_CHANGES, [overview_id]))
+    query = "SELECT list_id, kind, old_value, new_value FROM list_changes WHERE run_id = ? ORDER BY kind, list_id"
+    return fetch_dicts(connection.execute(query, [overview_id]))
 
 
 def newest_applied(folders: Folders) -> str | None:
@@ -106,13 +113,12 @@ def load_overview(connection: duckdb.DuckDBPyConnection, overview: Overview, loa
         "CREATE OR REPLACE TEMP TABLE answered_lists AS "
         f"SELECT list_id FROM service_lists WHERE {covered} UNION SELECT list_id FROM shown"
     )
-    connection.unregister("shown")
     for table in ("service_lists", "service_list_columns"):
         connection.register("shown", tables[table].to_arrow())
         counts[table] = supersede(connection, table, ("list_id",), "answered_lists", "shown", number)
-        connection.unregister("shown")
-    connection.execute(_PAIRS.format(number=number))
-    counts["list_changes"] = connection.execute(_RECORD, [name]).fetchall()[0][0]
+    connection.unregister("shown")
+    events = files(__package__).joinpath("events.sql").read_text("utf-8")
+    counts["list_changes"] = connection.execute(events, {"number": number, "run": name}).fetchall()[0][0]
     counts["drift"] = _insert(connection, "drift", tables["drift"])
     add_load(connection, load, counts)
 
@@ -139,47 +145,6 @@ def load_additions(
         add_load(connection, load, counts)
 
 
-# Each list that changed, before and after. A list seen for the first time raises an event only for new results.
-# A value that an overview leaves out raises no event, and none when it comes back.
-_PAIRS = """
-    CREATE OR REPLACE TEMP TABLE list_pairs AS
-    SELECT list_id, b.list_id IS NOT NULL AS was, a.list_id IS NOT NULL AS is_there, a.type,
-           b.name AS old_name, a.name AS new_name, b.is_shared AS old_shared, a.is_shared AS new_shared,
-           b.company_count AS old_count, a.company_count AS new_count,
-           b.new_result_count AS old_results, a.new_result_count AS new_results
-    FROM (FROM service_lists_versions WHERE valid_to = {number}) b
-    FULL JOIN (FROM service_lists_versions WHERE valid_from = {number}) a USING (list_id)
-"""
-
-# For each kind of event: the value before, the value after, and the condition.
-_KINDS: Final = {
-    "list_gone": ("old_name", "NULL", "NOT is_there"),
-    "list_renamed": ("old_name", "new_name", "was AND is_there AND old_name <> new_name"),
-    "list_shared": ("NULL", "NULL", "was AND is_there AND new_shared AND NOT old_shared"),
-    "list_unshared": ("NULL", "NULL", "was AND is_there AND NOT new_shared AND old_shared"),
-    "list_grew": ("old_count", "new_count", "was AND is_there AND type = 'STATIC' AND new_count > old_count"),
-    "list_shrank": ("old_count", "new_count", "was AND is_there AND type = 'STATIC' AND new_count < old_count"),
-    "list_new_results": (
-        "old_results",
-        "new_results",
-        "is_there AND type = 'SMART' AND new_results > 0 AND (NOT was OR new_results <> old_results)",
-    ),
-}
-_FOUND = " UNION ALL ".join(
-    f"SELECT list_id, '{kind}' AS kind, {old}::VARCHAR AS old_value, {new}::VARCHAR AS new_value "
-    f"FROM list_pairs WHERE {condition}"
-    for kind, (old, new, condition) in _KINDS.items()
-)
-_RECORD = f"""
-    INSERT INTO list_changes BY NAME
-    SELECT *, row_number() OVER (PARTITION BY list_id ORDER BY kind) - 1 AS position, ? AS run_id FROM ({_FOUND})
-"""
-LIST_KINDS: Final = tuple(_KINDS)
-"""The kinds of events about lists."""
-
-_CHANGES = "SELECT list_id, kind, old_value, new_value FROM list_changes WHERE run_id = ? ORDER BY kind, list_id"
-
-
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame) -> int:
     connection.register("shown", frame.to_arrow())
     connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM shown")
@@ -193,31 +158,16 @@ Row = tuple[object, ...]
 def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
     """Make the rows of `service_lists`, `service_list_columns` and `drift` from an overview."""
     name, seen = overview.plan.overview_id, [overview.lists[number] for number in sorted(overview.lists)]
+    columns = (
+        (one.listed.entry.id, position, column, one.fetched_at, name)
+        for one in seen
+        for position, column in enumerate(one.listed.entry.columns)
+    )
     return {
         "service_lists": _frame("service_lists", (_list_row(one, name) for one in seen)),
-        "service_list_columns": _frame(
-            "service_list_columns",
-            (
-                (one.listed.entry.id, position, column, one.fetched_at, name)
-                for one in seen
-                for position, column in enumerate(one.listed.entry.columns)
-            ),
-        ),
+        "service_list_columns": _frame("service_list_columns", columns),
         "drift": _frame("drift", _list_drift(seen, name)),
     }
-
-
-def addition_tables(applied: Iterable[Applied]) -> dict[str, pl.DataFrame]:
-    """Make the rows of `contact_additions` and `drift` from all applied plans."""
-    applied = list(applied)
-    standings = merge_standings(applied)
-    rows = (
-        (list_id, *contact, one.status, one.message, one.sent_count, one.lost_count, one.changed_at, one.request_id,
-         one.plan_id)
-        for (list_id, contact), one in sorted(standings.items())
-    )  # fmt: skip
-    drift = (row for progress in applied for row in _addition_drift(progress))
-    return {"contact_additions": _frame("contact_additions", rows), "drift": _frame("drift", drift)}
 
 
 def _list_row(seen: Seen, overview: str) -> Row:
@@ -247,13 +197,23 @@ def _list_drift(seen: list[Seen], overview: str) -> Iterator[Row]:
             yield "service_lists", kind, path, examples[0], len(examples), first, overview
 
 
+def addition_tables(applied: Iterable[Applied]) -> dict[str, pl.DataFrame]:
+    """Make the rows of `contact_additions` and `drift` from all applied plans."""
+    applied = list(applied)
+    rows = (
+        (list_id, *contact, one.status, one.message, one.sent_count, one.lost_count, one.changed_at, one.request_id,
+         one.plan_id)
+        for (list_id, contact), one in sorted(merge_standings(applied).items())
+    )  # fmt: skip
+    drift = (row for progress in applied for row in _addition_drift(progress))
+    return {"contact_additions": _frame("contact_additions", rows), "drift": _frame("drift", drift)}
+
+
 def _addition_drift(progress: Applied) -> Iterator[Row]:
     for kind, path in sorted({(remark.kind, remark.path) for remark in progress.remarks}):
         alike = [remark for remark in progress.remarks if (remark.kind, remark.path) == (kind, path)]
-        yield (
-            "contacts", kind, path, alike[0].example, sum(remark.record_count for remark in alike), alike[0].fetched_at,
-            progress.plan.plan_id,
-        )  # fmt: skip
+        count = sum(remark.record_count for remark in alike)
+        yield "contacts", kind, path, alike[0].example, count, alike[0].fetched_at, progress.plan.plan_id
 
 
 def _frame(table: str, rows: Iterable[Row]) -> pl.DataFrame:

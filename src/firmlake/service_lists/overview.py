@@ -15,13 +15,16 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta, Raw
 
 from firmlake import __version__
 from firmlake.api import requests
+from firmlake.api.answers import UNREADABLE
 from firmlake.api.client import Client
+from firmlake.api.contract import Count
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
 from firmlake.core.clock import utc_now
@@ -34,7 +37,6 @@ from firmlake.landing.segments import Header, SegmentWriter, answered, list_segm
 from firmlake.privacy.document import Number, Object, Place, looks_like_json, read, rewrite, write
 from firmlake.privacy.key import read_key
 from firmlake.privacy.persons import answer_filter, speaks_of_person, words_of
-from firmlake.service_lists.decode import CREATED_BY, LIST_NAME, Listed, ListedPage, ListEntry, read_list_page
 
 SWEEPS_MAX = 2
 _TOO_FEW = (
@@ -49,7 +51,11 @@ _PAGES_MAX = 10_000
 
 
 class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The plan of an overview, written before its first request."""
+    """The plan of an overview, written before its first request.
+
+    Attributes:
+        is_look: Whether the overview only looks up a list and is not loaded into the warehouse.
+    """
 
     overview_id: str
     kind: ListKind
@@ -57,7 +63,62 @@ class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     firmlake_version: str
     is_look: bool = False
-    """Whether the overview only looks up a list and is not loaded into the warehouse."""
+
+
+class Notifications(msgspec.Struct, frozen=True):
+    """Whether the owner of a service list is notified of changes."""
+
+    enabled: bool | None = None
+
+
+BigInt = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""An integer that a BIGINT holds."""
+
+
+class ListEntry(msgspec.Struct, frozen=True):
+    """One service list of the overview; only id and type are required."""
+
+    id: BigInt
+    type: str
+    name: str | None = None
+    columns: tuple[str, ...] = ()
+    shared: bool | None = None
+    notifications: Notifications | None = None
+    company_count: BigInt | None = msgspec.field(name="amountOfCompanies", default=None)
+    new_result_count: BigInt | None = msgspec.field(name="newResults", default=None)
+    updated_at: datetime | None = msgspec.field(name="updatedAt", default=None)
+    created_at: datetime | None = msgspec.field(name="createdAt", default=None)
+    created_by: str | None = msgspec.field(name="createdBy", default=None)
+
+
+class Difference(NamedTuple):
+    """A harmless difference from the contract: kind, path and example as in the table `drift`."""
+
+    kind: str
+    path: str
+    example: str | None
+
+
+class Listed(NamedTuple):
+    """A list of the overview.
+
+    Attributes:
+        unknown: Fields that the contract does not know, and known fields whose values do not fit, as one JSON object;
+            None if there are none. `entry` does not have them.
+        differences: One for each unknown or absent field, and for each value that does not fit.
+    """
+
+    entry: ListEntry
+    unknown: str | None
+    differences: tuple[Difference, ...]
+
+
+class ListedPage(NamedTuple):
+    """A page of the overview; total and limit as the service states them, None if it does not."""
+
+    lists: list[Listed]
+    total: int | None
+    limit: int | None
 
 
 class Seen(NamedTuple):
@@ -111,26 +172,24 @@ def take_overview(
     """
     conceal, clean = concealer(settings.lists, folders), answer_filter(settings.privacy, folders, settings.contract)
     began = now()
+    overview_id = new_run_id(began)
     plan = OverviewPlan(
-        overview_id=new_run_id(began),
-        kind=kind,
-        service=service,
-        started_at=began,
-        firmlake_version=__version__,
+        overview_id=overview_id, kind=kind, service=service, started_at=began, firmlake_version=__version__,
         is_look=is_look,
-    )
-    _remove_never_started(folders)
-    folder = folders.overviews / f"overview={plan.overview_id}"
+    )  # fmt: skip
+    for unused in folders.overviews.glob("overview=*"):  # of a crash before the first request
+        if not (unused / "plan.json").exists():
+            shutil.rmtree(unused, ignore_errors=True)
+    folder = folders.overviews / f"overview={overview_id}"
     write_json(folder / "plan.json", plan)
     reading = _Reading(plan)
     with SegmentWriter(folder) as writer:
         while page := reading.next_page():
-            number, offset = page
+            sweep, offset = page
             request = requests.service_lists(settings.api, kind, settings.api.page_limit_max, offset)
 
-            def land(answer: Answer, number: int = number, offset: int = offset) -> None:
-                header = _header(plan, number, offset, answer)
-                body = clean(conceal(answer.body))
+            def land(answer: Answer, sweep: int = sweep, offset: int = offset) -> None:
+                header, body = _header(overview_id, sweep, offset, answer), clean(conceal(answer.body))
                 writer.append(header, body)
                 reading.absorb(header, body)
 
@@ -151,8 +210,24 @@ def list_overviews(folders: Folders) -> list[Overview]:
     Raises:
         DamagedError: A landed file was changed.
     """
-    found = map(_read_overview, folders.overviews.glob("overview=*"))
+    found = map(_read_overview, folders.overviews.glob("overview=*/plan.json"))
     return sorted((one for one in found if one is not None), key=lambda one: one.plan.started_at)
+
+
+def _read_overview(path: Path) -> Overview | None:
+    reading = _Reading(read_json(path, OverviewPlan, "Restore it from a copy, or remove its folder"))
+    for segment in list_segments(path.parent):
+        for landed in read_segment(segment):
+            reading.absorb(landed.header, landed.body)
+    return reading.result()
+
+
+def _header(overview_id: str, sweep: int, offset: int, answer: Answer) -> Header:
+    asked = Header(
+        request_id=f"{overview_id}-{sweep}-{offset}", run_id=overview_id, shard=sweep, dataset="service_lists",
+        companies=(), limit=answer.request.limit, offset=offset, fetched_at=answer.fetched_at,
+    )  # fmt: skip
+    return answered(asked, answer)
 
 
 class _Sweep:
@@ -237,41 +312,84 @@ class _Reading:
         return Overview(self._plan, self.lists, last.finished_at, len(self.sweeps), last.is_consistent)
 
 
-def _remove_never_started(folders: Folders) -> None:
-    """Remove overviews that crashed before their first request; none of their answers can have landed."""
-    for folder in folders.overviews.glob("overview=*"):
-        if not (folder / "plan.json").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+class _Pagination(msgspec.Struct, frozen=True):
+    limit: Count | None = None
+    total: Count | None = None
 
 
-def _read_overview(folder: Path) -> Overview | None:
-    path = folder / "plan.json"
-    if not path.exists():
-        return None
-    plan = read_json(path, OverviewPlan, "Restore it from a copy, or remove its folder")
-    reading = _Reading(plan)
-    for segment in list_segments(folder):
-        for landed in read_segment(segment):
-            reading.absorb(landed.header, landed.body)
-    return reading.result()
+class _Page(msgspec.Struct, frozen=True):
+    data: list[Raw] | None
+    pagination: _Pagination | None = None
 
 
-def _header(plan: OverviewPlan, number: int, offset: int, answer: Answer) -> Header:
-    asked = Header(
-        request_id=f"{plan.overview_id}-{number}-{offset}",
-        run_id=plan.overview_id,
-        shard=number,
-        dataset="service_lists",
-        companies=(),
-        limit=answer.request.limit,
-        offset=offset,
-        fetched_at=answer.fetched_at,
-    )
-    return answered(asked, answer)
+_PAGE = msgspec.json.Decoder(_Page, strict=False)  # a total may be a text
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_NUMBERS = (BigInt, BigInt | None)
+_LIST_FIELDS = {
+    field.encode_name: (field, msgspec.json.Decoder(field.type, strict=field.type not in _NUMBERS))
+    for field in msgspec.structs.fields(ListEntry)
+}
+_SHOWN = 80
+
+
+def read_list_page(body: bytes) -> ListedPage:
+    """Read a page of the overview of service lists.
+
+    Raises:
+        UnusableAnswerError: The body is not such a page, or a list has no id or type. Skipping that list would report
+            it as gone.
+    """
+    try:
+        page = _PAGE.decode(body)
+    except UNREADABLE as error:
+        raise UnusableAnswerError(f"it is not an overview of lists: {error}") from None
+    stated = page.pagination or _Pagination()
+    if page.data is None and stated.total != 0:
+        raise UnusableAnswerError("it is not an overview of lists: data is null")
+    return ListedPage([_read_list(raw, place) for place, raw in enumerate(page.data or ())], stated.total, stated.limit)
+
+
+def _read_list(raw: Raw, place: int) -> Listed:
+    """Read a list field by field; values that do not fit are kept as unknown."""
+    try:
+        fields = _FIELDS.decode(raw)
+    except UNREADABLE:
+        raise UnusableAnswerError(f"it is not an overview of lists: element {place} of data is not an object") from None
+    values, differences = {}, list_differences(fields, tuple(_LIST_FIELDS), "data[]")
+    unknown = {name: value for name, value in fields.items() if name not in _LIST_FIELDS}
+    for name, (field, decoder) in _LIST_FIELDS.items():
+        if name not in fields and not field.required:
+            continue
+        value = fields.get(name, Raw(b"null"))
+        text = bytes(value).decode("utf-8", "replace")
+        try:
+            values[field.name] = decoder.decode(value)
+        except UNREADABLE as error:
+            if field.required:
+                which = f"list {bytes(fields['id']).decode()}" if "id" in fields else f"element {place} of data"
+                reason = f"it is not an overview of lists: {name} of {which[:_SHOWN]}: {error}"
+                raise UnusableAnswerError(reason) from None
+            unknown[name] = value
+            differences.append(Difference("new_value", f"data[].{name}", text))
+        else:
+            if field.type in _NUMBERS and text.startswith('"'):
+                differences.append(Difference("text_for_number", f"data[].{name}", text))
+    return Listed(ListEntry(**values), _as_object(unknown) if unknown else None, tuple(differences))
+
+
+def list_differences(fields: dict[str, Raw], known: tuple[str, ...], path: str) -> list[Difference]:
+    """List unknown fields of an object (all in one difference) and absent ones (one difference each)."""
+    unknown = {name: value for name, value in fields.items() if name not in known}
+    new = [Difference("new_field", path or "$", _as_object(unknown))] if unknown else []
+    inside = f"{path}." if path else ""
+    return new + [Difference("vanished_field", inside + name, None) for name in known if name not in fields]
+
+
+def _as_object(fields: dict[str, Raw]) -> str:
+    return msgspec.json.encode(fields).decode("utf-8", "replace")
 
 
 _ADDRESS = re.compile(r"[^\s\"\\@<>(),;:\[\]{}]{1,320}+@[^\s\"\\@<>(),;:\[\]{}]{1,320}+")
-_KNOWN = {field.encode_name for field in msgspec.structs.fields(ListEntry)}
 _HASH_DIGITS = 32
 
 Conceal = Callable[[Any], str | None]
@@ -296,60 +414,37 @@ def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], byt
     return partial(_conceal, conceal=partial(_hash, key))
 
 
+def _hash(key: bytes, value: Any) -> str:
+    text = value if isinstance(value, str) else write(value).decode("utf-8", "replace")
+    content = text.strip().casefold().encode("utf-8", "surrogatepass")
+    return hmac.new(key, content, "sha256").hexdigest()[:_HASH_DIGITS]
+
+
 def _conceal(body: bytes, conceal: Conceal) -> bytes:
+    """Conceal makers and e-mail addresses; persons in unknown fields too, unless each list names its maker."""
     try:
         page = read(body)
     except ValueError:
         return b"" if looks_like_json(body) else _without_addresses(body.decode("latin-1"), conceal).encode("latin-1")
-    lists = _lists_of(page)
-    concealed = rewrite(page, partial(_conceal_maker, conceal=conceal))
-    has_addresses = lists is None or _has_address_beside_names(concealed)
-    if lists is None or any(CREATED_BY not in dict(entry) for entry in lists):
-        concealed = rewrite(concealed, partial(_conceal_person, conceal=conceal))
-    if has_addresses:
-        concealed = rewrite(concealed, partial(_conceal_addresses, conceal=conceal))
+    lists = page.get("data") if isinstance(page, Object) else None
+    is_named = isinstance(lists, list) and all(
+        isinstance(entry, Object) and "createdBy" in dict(entry) for entry in lists
+    )
+    concealed = rewrite(page, partial(_conceal_value, conceal=conceal, is_named=is_named))
     return body if concealed == page else write(concealed)
 
 
-def _conceal_maker(place: Place, conceal: Conceal) -> Any:
-    return conceal(place.value) if place.key == CREATED_BY and place.value is not None else place.value
-
-
-def _conceal_person(place: Place, conceal: Conceal) -> Any:
-    is_text = isinstance(place.value, str) and not isinstance(place.value, Number)
-    return conceal(place.value) if is_text and _is_about_person(place) else place.value
-
-
-def _lists_of(page: Any) -> list[Object] | None:
-    lists = page.get("data") if isinstance(page, Object) else None
-    return lists if isinstance(lists, list) and all(isinstance(entry, Object) for entry in lists) else None
-
-
-def _has_address_beside_names(page: Any) -> bool:
-    found: list[Place] = []
-
-    def look(place: Place) -> Any:
-        is_name = place.key == LIST_NAME and place.outer and place.outer.outer and place.outer.outer.key == "data"
-        if not is_name and _texts_of(place.value) and _ADDRESS.search(_texts_of(place.value)):
-            found.append(place)
-        return place.value
-
-    rewrite(page, look)
-    return bool(found)
-
-
-def _texts_of(value: Any) -> str:
-    """Return a text, or the keys of an object."""
+def _conceal_value(place: Place, conceal: Conceal, *, is_named: bool) -> Any:
+    value = place.value
+    if place.key == "createdBy" and value is not None:
+        return conceal(value)
     if isinstance(value, Object):
-        return "\n".join(key for key, _ in value)
-    return value if isinstance(value, str) else ""
-
-
-def _conceal_addresses(place: Place, conceal: Conceal) -> Any:
-    if isinstance(place.value, Object):
-        return Object((_without_addresses(key, conceal), item) for key, item in place.value)
-    is_text = isinstance(place.value, str) and not isinstance(place.value, Number)
-    return _without_addresses(place.value, conceal) if is_text else place.value
+        return Object((_without_addresses(key, conceal), item) for key, item in value)
+    if not isinstance(value, str) or isinstance(value, Number):
+        return value
+    if not is_named and _is_about_person(place):
+        return conceal(value)
+    return value if is_named and place.keys == ["name", "data"] else _without_addresses(value, conceal)
 
 
 def _without_addresses(text: str, conceal: Conceal) -> str:
@@ -359,13 +454,7 @@ def _without_addresses(text: str, conceal: Conceal) -> str:
 def _is_about_person(place: Place) -> bool:
     """Return whether an unknown key suggests a person, or the text is a name inside an unknown object of a list."""
     keys = place.keys[::-1]
-    unknown = [key for key in keys if key not in _KNOWN]
+    unknown = [key for key in keys if key not in _LIST_FIELDS]
     if any(speaks_of_person(key, even_by_id=True) for key in unknown):
         return True
     return keys[:1] == ["data"] and "name" in words_of(keys[-1]) and any(key in unknown for key in keys[1:-1])
-
-
-def _hash(key: bytes, value: Any) -> str:
-    text = value if isinstance(value, str) else write(value).decode("utf-8", "replace")
-    content = text.strip().casefold().encode("utf-8", "surrogatepass")
-    return hmac.new(key, content, "sha256").hexdigest()[:_HASH_DIGITS]

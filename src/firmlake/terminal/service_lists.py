@@ -8,7 +8,7 @@ from typing import Any
 
 from firmlake.core.text import count_of, one_line
 from firmlake.service_lists.additions import Applied
-from firmlake.service_lists.contact_plan import ContactPlan, Entry
+from firmlake.service_lists.contacts import ContactPlan, Entry
 from firmlake.service_lists.overview import Overview
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_rows

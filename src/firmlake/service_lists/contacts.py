@@ -1,19 +1,21 @@
-"""A plan of contacts to add to a service list: the file that `apply` reads."""
+"""Contacts to add to a service list: the file that names them, and the plan that `apply` reads."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 import polars as pl
 
+from firmlake.api.service import service_name
 from firmlake.core.company import Company
-from firmlake.core.errors import CompanyListError
-from firmlake.core.settings import IntakeSettings
+from firmlake.core.errors import CompanyListError, DamagedError, UsageError
+from firmlake.core.files import read_json
+from firmlake.core.settings import ApiSettings, IntakeSettings, Settings
 from firmlake.intake.columns import COMPANY_COLUMNS, ERROR, Synonyms, header_names
 from firmlake.intake.entries import describe_assumed, read_entries
 from firmlake.intake.table import cell
@@ -38,6 +40,11 @@ class Entry(msgspec.Struct, frozen=True):
     country: str
     company_number: str
     contacts: tuple[str, ...]
+
+    @property
+    def company(self) -> Company:
+        """The company."""
+        return Company(self.country, self.company_number)
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -98,6 +105,52 @@ def as_entries(contacts: Iterable[Contact]) -> tuple[Entry, ...]:
     for contact in contacts:
         grouped[contact.company].append(contact.contact_id)
     return tuple(Entry(*company, tuple(ids)) for company, ids in grouped.items())
+
+
+def pack_requests(contacts: Iterable[Contact], api: ApiSettings) -> tuple[tuple[Entry, ...], ...]:
+    """Pack contacts into as few requests as the limits allow. A request names each company at most once.
+
+    A company with more contacts than a request allows is cut into pieces. The pieces are dealt to the requests in turn,
+    so that consecutive pieces of one company go to different requests.
+    """
+    most, entries = api.contacts_per_company, as_entries(contacts)
+    pieces = [
+        Entry(entry.country, entry.company_number, entry.contacts[start : start + most])
+        for entry in entries
+        for start in range(0, len(entry.contacts), most)
+    ]
+    per_company = (-(-len(entry.contacts) // most) for entry in entries)
+    count = max(-(-len(pieces) // api.contact_companies_per_request), max(per_company, default=0))
+    return tuple(tuple(pieces[place::count]) for place in range(count))
+
+
+PLAN_AGAIN: Final = "Plan again with `firmlake contacts plan`, which leaves out the contacts already added"
+
+
+def read_plan(path: Path) -> ContactPlan:
+    """Read a plan.
+
+    Raises:
+        UsageError: The file cannot be read or was changed. Plan again.
+    """
+    try:
+        return read_json(path, ContactPlan)
+    except DamagedError as error:
+        raise UsageError(error.message, "Name a plan that `firmlake contacts plan` wrote, or plan again") from None
+
+
+def check_plan(settings: Settings, plan: ContactPlan, now: datetime) -> None:
+    """Refuse a plan that was made for another service, or too long ago.
+
+    Raises:
+        UsageError: Plan again.
+    """
+    service, hours = service_name(settings), settings.lists.plan_max_age_hours
+    if plan.service != service:
+        raise UsageError(f"The plan was made for {plan.service}, not for {service}", PLAN_AGAIN)
+    if not timedelta(0) <= now - plan.made_at <= timedelta(hours=hours):
+        made = f"The plan was made at {plan.made_at:%Y-%m-%d %H:%M} UTC"
+        raise UsageError(f"{made}, but lists.plan_max_age_hours is {hours:g}", PLAN_AGAIN)
 
 
 CONTACT_COLUMNS: Final[Synonyms] = {
