@@ -29,8 +29,8 @@ from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.service_lists.additions import Applied
-from firmlake.service_lists.apply import make_plan, send_contacts
-from firmlake.service_lists.contacts import ContactPlan
+from firmlake.service_lists.apply import apply_plan, plan_contacts
+from firmlake.service_lists.contacts import ContactPlan, read_contact_list
 from firmlake.terminal.service_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
 from job import as_task, end, in_one_line, read_settings, show, tell
 from names import run_name
@@ -80,7 +80,10 @@ def add_contacts(
 
 def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
     """Make a plan of the contacts to add, and show it. Nothing is added yet."""
-    made = make_plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}", tell)
+    read = read_contact_list(contacts, settings.intake)
+    for guess in read.guesses:
+        tell(guess)
+    made = plan_contacts(settings, read, list_id, f"the flow add_contacts over {contacts}")
     write_json(_path(settings, made), made)
     for line in describe_contact_plan(made):
         tell(line)
@@ -112,7 +115,7 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
 
 def apply(settings: Settings, made: ContactPlan) -> Applied:
     """Send the contacts of the plan, and publish the result."""
-    progress = send_contacts(settings, made, f"the flow add_contacts with plan {made.plan_id}")
+    progress = apply_plan(settings, made, f"the flow add_contacts with plan {made.plan_id}")
     show(lambda: show_progress_of(progress))
     rows = progress_content(progress)["not_added"][:_ROWS_MAX]
     show_table("add-contacts-failures", rows, f"Contacts that plan {made.plan_id} did not add, or may not have added")

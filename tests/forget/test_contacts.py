@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from firmlake.api.service import connect
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import KeepDaysSettings, Settings
@@ -35,21 +34,20 @@ def test_a_contact_is_forgotten_and_is_not_sent_again(settings, tmp_path, now):
         f"country,company_number,contact\nBE,0403227515,{GONE}\nBE,0403227515,{KEPT}\nBE,,{GONE}\n"
     )
     folders = Folders.of(settings)
-    with connect(settings) as client:
-        contacts = read_contact_list(tmp_path / "contacts.csv", settings.intake)
-        plan = plan_contacts(settings, client, contacts, 1002, now)
-        write_json(folders.data / "plans" / "plan.json", plan)
-        apply_plan(settings, client, plan, now)
-        rows = query(folders, "SELECT company_number, status, sent_count FROM contact_additions ORDER BY ALL")
-        assert len(places_of(folders.data, GONE)) > 3
-        forget(settings, [Subject("contact", GONE)], now)
-        assert places_of(folders.data, GONE) == set()
-        assert places_of(folders.data, KEPT)
-        assert query(folders, "SELECT company_number, status, sent_count FROM contact_additions ORDER BY ALL") == rows
-        assert all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
-        again = read_plan(folders.data / "plans" / "plan.json")
-        apply_plan(settings, client, again, now)
-        planned = plan_contacts(settings, client, contacts, 1002, now)
+    contacts = read_contact_list(tmp_path / "contacts.csv", settings.intake)
+    plan = plan_contacts(settings, contacts, 1002, "tests", now)
+    write_json(folders.data / "plans" / "plan.json", plan)
+    apply_plan(settings, plan, "tests", now)
+    rows = query(folders, "SELECT company_number, status, sent_count FROM contact_additions ORDER BY ALL")
+    assert len(places_of(folders.data, GONE)) > 3
+    forget(settings, [Subject("contact", GONE)], now)
+    assert places_of(folders.data, GONE) == set()
+    assert places_of(folders.data, KEPT)
+    assert query(folders, "SELECT company_number, status, sent_count FROM contact_additions ORDER BY ALL") == rows
+    assert all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
+    again = read_plan(folders.data / "plans" / "plan.json")
+    apply_plan(settings, again, "tests", now)
+    planned = plan_contacts(settings, contacts, 1002, "tests", now)
     assert GONE not in str(planned)
     assert places_of(folders.data, GONE) == set()
 
@@ -57,9 +55,8 @@ def test_a_contact_is_forgotten_and_is_not_sent_again(settings, tmp_path, now):
 def test_contacts_go_after_their_days(settings, tmp_path, now):
     (tmp_path / "contacts.csv").write_text(f"country,company_number,contact\nBE,0403227515,{KEPT}\nBE,,{KEPT}\n")
     folders = Folders.of(settings)
-    with connect(settings) as client:
-        contacts = read_contact_list(tmp_path / "contacts.csv", settings.intake)
-        apply_plan(settings, client, plan_contacts(settings, client, contacts, 1002, now), now)
+    contacts = read_contact_list(tmp_path / "contacts.csv", settings.intake)
+    apply_plan(settings, plan_contacts(settings, contacts, 1002, "tests", now), "tests", now)
     days, run = KeepDaysSettings(contacts=5), settings.run
     assert find_expired(folders, days, now() + 4 * DAY) == []
     assert places_of(folders.data, KEPT)

@@ -11,7 +11,6 @@ import httpx
 
 import firmlake_sandbox
 from firmlake.api import requests
-from firmlake.api.service import connect
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
@@ -55,16 +54,13 @@ class Desk:
 
     def plan(self, contacts: Sequence[Contact], list_id: int = STATIC) -> ContactPlan:
         read = ContactList(Path("contacts.csv"), list(contacts), [], 0, 0)
-        with connect(self.settings) as client:
-            return plan_contacts(self.settings, client, read, list_id, now)
+        return plan_contacts(self.settings, read, list_id, "tests", now)
 
     def redrive(self, list_id: int = STATIC, **options: bool) -> ContactPlan | None:
-        with connect(self.settings) as client:
-            return plan_redrive(self.settings, client, list_id, now, **options)
+        return plan_redrive(self.settings, list_id, "tests", now, **options)
 
     def apply(self, plan: ContactPlan, **options: Any) -> Applied:
-        with connect(self.settings) as client:
-            return apply_plan(self.settings, client, plan, now, **options)
+        return apply_plan(self.settings, plan, "tests", now, **options)
 
     def sent(self) -> int:
         """Requests for contacts that reached the service."""

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.service import connect
 from firmlake.core.errors import UsageError
 from firmlake.core.files import write_json
 from firmlake.core.settings import ApiSettings
@@ -118,6 +117,5 @@ def test_a_plan_keeps_of_refused_lines_what_the_setting_for_columns_allows(tmp_p
     sandbox.set_options(lists=20)
     desk = Desk(tmp_path, sandbox, intake__keep_columns=kept)
     contacts = ContactList(Path("contacts.csv"), contacts_of(1), [Refused(3, "Jan Peeters", "no number")], 0, 0)
-    with connect(desk.settings) as client:
-        plan = plan_contacts(desk.settings, client, contacts, STATIC, now)
+    plan = plan_contacts(desk.settings, contacts, STATIC, "tests", now)
     assert plan.refused == (Refused(3, text, "no number"),)

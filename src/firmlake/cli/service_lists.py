@@ -76,12 +76,14 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None, mapped: tuple[s
     Contacts in FILE that were added before are left out. FILE has a country, a company number and a contact id on each
     line: CSV, XLSX, Parquet or NDJSON.
     """
-    from firmlake.service_lists.apply import make_plan
+    from firmlake.service_lists.apply import plan_contacts
+    from firmlake.service_lists.contacts import read_contact_list
 
     take_mapping(call, mapped)
-    guesses: list[str] = []
-    made = make_plan(call.settings(), file, list_id, "firmlake contacts plan", guesses.append)
-    return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"), guesses)
+    settings = call.settings()
+    read = read_contact_list(file, settings.intake)
+    made = plan_contacts(settings, read, list_id, "firmlake contacts plan")
+    return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"), read.guesses)
 
 
 @contacts.command()
@@ -97,12 +99,12 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
     The plan has the contacts of the list that were not added but may succeed now.
     """
     from firmlake.core.folders import Folders
-    from firmlake.service_lists.apply import make_redrive_plan
+    from firmlake.service_lists.apply import plan_redrive
     from firmlake.terminal.service_lists import plan_facts
 
     settings = call.settings()
     Folders.existing(settings)
-    made = make_redrive_plan(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
+    made = plan_redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
         content = {"plan": None, **plan_facts(None), "guesses": ()}
         call.answer(content, lambda: echo("There is no failed contact that may succeed now"))
@@ -115,7 +117,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add exactly the contacts in PLAN to its list. To resume an interrupted call, run it again."""
-    from firmlake.service_lists.apply import send_contacts
+    from firmlake.service_lists.apply import apply_plan
     from firmlake.service_lists.contacts import check_plan, read_plan
     from firmlake.terminal.progress import Counter, show_progress
     from firmlake.terminal.service_lists import describe_contact_plan, progress_content, show_progress_of
@@ -126,7 +128,7 @@ def apply(call: Call, plan_file: Path) -> int:
         call.say(line)
     counter = Counter(sum(1 for _ in read.contacts()), settings.api, "contacts")
     with show_progress(counter):
-        progress = send_contacts(settings, read, "firmlake contacts apply", counter.count)
+        progress = apply_plan(settings, read, "firmlake contacts apply", on_answer=counter.count)
     call.answer(progress_content(progress), lambda: show_progress_of(progress))
     return _end(call, progress)
 

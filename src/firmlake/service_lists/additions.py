@@ -297,7 +297,6 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ADDITION = msgspec.json.Decoder(_Addition, strict=False)  # success may be a text
 _FAILED = msgspec.json.Decoder(FailedEntry)
 _NO_REASON = "no reason is given"
-_ADDED = re.compile(r"(\d{1,9}) contacts? added( to the list)?\.?", re.IGNORECASE)
 
 
 def read_addition(body: bytes) -> AddedContacts:
@@ -339,22 +338,6 @@ class Outcomes(NamedTuple):
     remarks: list[tuple[str, str, str | None, int]]
 
 
-class _Failures(NamedTuple):
-    """The failures of an answer, sorted by what they identify.
-
-    Attributes:
-        statuses: Contacts that a failure names.
-        vague: Contacts that a failure may mean although it does not name them.
-        foreign: Failures of companies or contacts that were not sent.
-        unread: Failures that do not identify a company.
-    """
-
-    statuses: dict[Contact, tuple[str, str]]
-    vague: set[Contact]
-    foreign: list[str]
-    unread: list[str]
-
-
 def read_outcomes(
     sent: Sequence[Contact], answer: AddedContacts, says_present: Callable[[str], bool] = lambda message: False
 ) -> Outcomes:
@@ -364,9 +347,8 @@ def read_outcomes(
     - If the answer is a success and every failure can be read, all other contacts were added.
     - If the answer is not a success and names no failure, every contact has failed. If its message says that the list
       already has a contact, a single contact counts as added; several stay unknown and are sent separately.
-    - If the answer is not a success and names some failures, the other contacts were added only if the message states
-      exactly their number as added. Otherwise they stay unknown, because another number may count contacts that were
-      undone or left out. They are sent again without the failed ones and get an answer of their own.
+    - If the answer is not a success and names some failures, the other contacts stay unknown: they may have been undone
+      or left out. They are sent again without the failed ones and get an answer of their own.
     - If a failure matches no contact that was sent, every contact that it could mean stays unknown. In a request of one
       contact there is no doubt which one is meant.
 
@@ -375,83 +357,75 @@ def read_outcomes(
         answer: The successful answer to it.
         says_present: Returns whether a message says that the list already has the contact.
     """
-    failures = _read_failures(sent, answer, says_present)
+    failures, vague, foreign, unread = _read_failures(sent, answer, says_present)
     statuses = {
         contact: ("added", "") if says_present(message) else (status, message)
-        for contact, (status, message) in failures.statuses.items()
+        for contact, (status, message) in failures.items()
     }
-    rest = [contact for contact in sent if contact not in statuses and contact not in failures.vague]
-    if not failures.unread and (answer.success or _counts_rest(answer, failures, rest)):
+    rest = [contact for contact in sent if contact not in statuses and contact not in vague]
+    if answer.success and not unread:
         statuses |= dict.fromkeys(rest, ("added", ""))
-    elif not (answer.success or answer.failed or failures.unread):
-        if not says_present(answer.message):
-            statuses |= dict.fromkeys(rest, ("failed", answer.message or _NO_REASON))
-        elif len(sent) == 1:
-            statuses |= dict.fromkeys(rest, ("added", ""))
-    added_count = sum(status == "added" for status, _ in statuses.values())
-    return Outcomes(statuses, list(_remarks(answer, failures, added_count)))
+    elif not (answer.success or answer.failed or unread):
+        is_present = says_present(answer.message)
+        if len(sent) == 1 or not is_present:
+            outcome = ("added", "") if is_present else ("failed", answer.message or _NO_REASON)
+            statuses |= dict.fromkeys(rest, outcome)
+    remarks = [(*difference, times) for difference, times in Counter(answer.differences).items()]
+    for path, examples in (("failed[].companyIdentifier", foreign), ("failed[]", unread)):
+        remarks += [("foreign_element", path, examples[0], len(examples))] if examples else []
+    added_count, stated = sum(status == "added" for status, _ in statuses.values()), re.search(r"\d+", answer.message)
+    if answer.success and not unread and stated and int(stated[0]) != added_count:
+        remarks.append(("other_count", "message", f"{answer.message!r}, where {added_count} did not fail", 1))
+    return Outcomes(statuses, remarks)
 
 
-def _read_failures(sent: Sequence[Contact], answer: AddedContacts, says_present: Callable[[str], bool]) -> _Failures:
-    by_company: defaultdict[Company, list[Contact]] = defaultdict(list)
+def _read_failures(
+    sent: Sequence[Contact], answer: AddedContacts, says_present: Callable[[str], bool]
+) -> tuple[dict[Contact, tuple[str, str]], set[Contact], list[str], list[str]]:
+    """Sort the failures of an answer by what they identify.
+
+    Returns:
+        Status and message of the contacts that failures name; contacts that failures may mean without naming them;
+        failures of companies or contacts that were not sent; failures that identify no company.
+    """
+    failed: dict[Contact, tuple[str, str]] = {}
+    vague: set[Contact] = set()
+    foreign, unread = [], ["a failure that cannot be read"] * answer.unread_count
+    by_company: defaultdict[Company | None, list[Contact]] = defaultdict(list)
     for contact in sent:
         by_company[contact.company].append(contact)
-    failures = _Failures({}, set(), [], ["a failure that cannot be read"] * answer.unread_count)
-    for entry in answer.failed:
+    for entry, contact_id, reason in _list_failures(answer):
         number = str(entry.identifier.company_number)
         named = f"{entry.identifier.country} {number}"
-        company = normal_form(entry.identifier.country, number)
-        if company is None and len(sent) == 1:
-            company = sent[0].company
+        company = normal_form(entry.identifier.country, number) or (sent[0].company if len(sent) == 1 else None)
+        contacts = by_company.get(company, [])
+        meant = [one for one in contacts if contact_id in ("", one.contact_id)]
         if company is None:
-            failures.unread.append(f"a failure of {named}, which is no company number")
-        elif company in by_company:
-            is_present = says_present(entry.message or "")
-            _sort_failure(entry, named, by_company[company], failures, is_present=is_present)
+            unread.append(f"a failure of {named}, which is no company number")
+        elif not contacts:
+            foreign.append(named)
+        elif not meant:
+            foreign.append(f"{named}, contact {contact_id}")
+            vague.update(contacts)
+        elif not contact_id and _is_vague(entry, len(contacts), says_present):
+            vague.update(contacts)
         else:
-            failures.foreign.append(named)
-    return failures
+            status = "failed" if contact_id else "company_failed"
+            failed = {**dict.fromkeys(meant, (status, reason or _NO_REASON)), **failed}
+        if len(contacts) == 1 and not meant:  # there is no doubt which one is meant
+            failed.setdefault(contacts[0], ("failed", reason or _NO_REASON))
+    return failed, vague, foreign, unread
 
 
-def _sort_failure(
-    entry: FailedEntry, named: str, contacts: list[Contact], failures: _Failures, *, is_present: bool
-) -> None:
-    """Sort the failure of a company that was sent with these contacts.
-
-    `is_present`: whether the failure says that the list already has one of them.
-    """
-    if not entry.contacts:
-        is_clear = len(contacts) == 1 or not is_present
-        if is_clear and (entry.contacts is None or entry.message):
-            failures.statuses.update(dict.fromkeys(contacts, ("company_failed", entry.message or _NO_REASON)))
-        else:
-            failures.vague.update(contacts)
-        return
-    for failed in entry.contacts:
-        ours = [one for one in contacts if one.contact_id == str(failed.identifier.contact_id)]
-        if not ours:
-            failures.foreign.append(f"{named}, contact {failed.identifier.contact_id}")
-            failures.vague.update(contacts)
-        for one in ours or (contacts if len(contacts) == 1 else ()):
-            failures.statuses.setdefault(one, ("failed", failed.message or _NO_REASON))
+def _is_vague(entry: FailedEntry, count: int, says_present: Callable[[str], bool]) -> bool:
+    """Return whether a failure of a company gives no reason, or says that the list has one of several contacts."""
+    return (entry.contacts == [] and not entry.message) or (count > 1 and says_present(entry.message or ""))
 
 
-def _counts_rest(answer: AddedContacts, failures: _Failures, rest: Sequence[Contact]) -> bool:
-    """Return whether an answer that is not a success states as added exactly the number of contacts without failure."""
-    is_sure = bool(failures.statuses) and not (failures.vague or failures.foreign)
-    told = _ADDED.fullmatch(answer.message.strip())
-    return is_sure and told is not None and int(told[1]) == len(rest)
-
-
-def _remarks(
-    answer: AddedContacts, failures: _Failures, added_count: int
-) -> Iterator[tuple[str, str, str | None, int]]:
-    for difference, times in Counter(answer.differences).items():
-        yield *difference, times
-    if failures.foreign:
-        yield "foreign_element", "failed[].companyIdentifier", failures.foreign[0], len(failures.foreign)
-    if failures.unread:
-        yield "foreign_element", "failed[]", failures.unread[0], len(failures.unread)
-    count = re.search(r"\d+", answer.message)
-    if answer.success and not failures.unread and count and int(count[0]) != added_count:
-        yield "other_count", "message", f"{answer.message!r}, where {added_count} did not fail", 1
+def _list_failures(answer: AddedContacts) -> Iterator[tuple[FailedEntry, str, str]]:
+    """Yield each failure with the id of its contact ("" for the whole company) and its reason."""
+    for entry in answer.failed:
+        for failed in entry.contacts or ():
+            yield entry, str(failed.identifier.contact_id), failed.message or ""
+        if not entry.contacts:
+            yield entry, "", entry.message or ""

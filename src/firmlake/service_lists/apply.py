@@ -51,7 +51,6 @@ from firmlake.service_lists.contacts import (
     as_entries,
     check_plan,
     pack_requests,
-    read_contact_list,
     spread,
 )
 from firmlake.service_lists.load import lists_loaded_at, publish_lists, read_list_changes
@@ -73,9 +72,6 @@ _NAME_MAX = 80
 _UNCLEAR_MAX = 3
 """Stop sending contacts alone after this many in a row whose answer does not mention them."""
 _TRIES_ALONE = 2
-
-OnAnswer = Callable[[Answer, int], object]
-"""Called after each answer has landed, with the number of contacts of the plan settled so far."""
 
 
 def read_service_lists(
@@ -113,47 +109,6 @@ def _publish_overview(settings: Settings, folders: Folders, overview: Overview) 
         return read_list_changes(connection, overview.plan.overview_id)
 
 
-def make_plan(
-    settings: Settings, contacts: Path, list_id: int, holder: str, on_guess: Callable[[str], object]
-) -> ContactPlan:
-    """Plan which contacts of a file are still to be added to a list; nothing is added.
-
-    Args:
-        settings: The service and the data folder.
-        contacts: The file.
-        list_id: The list.
-        holder: The text that others see if they find the data folder locked.
-        on_guess: Called with each guess about the file. The plan does not keep guesses, because they quote the file.
-
-    Raises:
-        UsageError: The file cannot be used; there is no such list, or it is not static.
-        FirmlakeError: As `take_overview`.
-    """
-    service.check_access(settings)
-    read = read_contact_list(contacts, settings.intake)
-    for guess in read.guesses:
-        on_guess(guess)
-    with _held(settings, holder), _connected(settings) as client:
-        return plan_contacts(settings, client, read, list_id, utc_now)
-
-
-def make_redrive_plan(
-    settings: Settings, list_id: int, holder: str, *, also_not_found: bool = False
-) -> ContactPlan | None:
-    """Plan as `plan_redrive`, with the data folder locked."""
-    with _held(settings, holder), _connected(settings) as client:
-        return plan_redrive(settings, client, list_id, utc_now, also_not_found=also_not_found)
-
-
-def send_contacts(
-    settings: Settings, made: ContactPlan, holder: str, on_answer: OnAnswer = lambda answer, settled_count: None
-) -> Applied:
-    """Apply a plan as `apply_plan`, with the data folder locked."""
-    check_plan(settings, made, utc_now())
-    with _held(settings, holder), _connected(settings) as client:
-        return apply_plan(settings, client, made, utc_now, on_answer)
-
-
 @contextmanager
 def _held(settings: Settings, holder: str) -> Iterator[None]:
     """Lock the data folder, after checking that it belongs to this service."""
@@ -171,41 +126,51 @@ def _connected(settings: Settings) -> Iterator[Client]:
 
 
 def plan_contacts(
-    settings: Settings, client: Client, contacts: ContactList, list_id: int, now: Callable[[], datetime]
+    settings: Settings, contacts: ContactList, list_id: int, holder: str, now: Callable[[], datetime] = utc_now
 ) -> ContactPlan:
-    """Plan which contacts of a contact list to add to a service list. Nothing is added yet.
+    """Plan which contacts of a contact list are still to be added to a service list; nothing is added.
+
+    Args:
+        settings: The service and the data folder.
+        contacts: From `read_contact_list`.
+        list_id: The service list.
+        holder: The text that others see if they find the data folder locked.
+        now: The clock, UTC.
 
     Raises:
         UsageError: There is no such list, or it is not static.
         FirmlakeError: As `take_overview`.
     """
-    entry = _find_list(settings, client, list_id, now)
-    return _make(settings, entry, contacts, added_to(list_id, list_applied(Folders.of(settings))), now())
+    with _held(settings, holder), _connected(settings) as client:
+        entry = _find_list(settings, client, list_id, now)
+        return _make(settings, entry, contacts, added_to(list_id, list_applied(Folders.of(settings))), now())
 
 
 def plan_redrive(
-    settings: Settings, client: Client, list_id: int, now: Callable[[], datetime], *, also_not_found: bool = False
+    settings: Settings,
+    list_id: int,
+    holder: str,
+    now: Callable[[], datetime] = utc_now,
+    *,
+    also_not_found: bool = False,
 ) -> ContactPlan | None:
-    """Plan to send the failed contacts of a list again; None if there are none.
+    """Plan, as `plan_contacts`, to send the failed contacts of a list again; None if there are none.
 
     Contacts that the service does not know, or whose company it does not know, are left out unless `also_not_found`:
     they fail until somebody creates them.
-
-    Raises:
-        UsageError: There is no such list, or it is not static.
-        FirmlakeError: As `take_overview`.
     """
-    again = [
-        contact
-        for (where, contact), standing in merge_standings(list_applied(Folders.of(settings))).items()
-        if where == list_id
-        and standing.status != "added"
-        and (also_not_found or not standing.is_not_found(settings.api.names))
-    ]
-    if not again:
-        return None
-    entry = _find_list(settings, client, list_id, now)
-    return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
+    with _held(settings, holder), _connected(settings) as client:
+        again = [
+            contact
+            for (where, contact), standing in merge_standings(list_applied(Folders.of(settings))).items()
+            if where == list_id
+            and standing.status != "added"
+            and (also_not_found or not standing.is_not_found(settings.api.names))
+        ]
+        if not again:
+            return None
+        entry = _find_list(settings, client, list_id, now)
+        return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
 
 
 def _find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
@@ -262,46 +227,53 @@ def _make(
 
 def apply_plan(
     settings: Settings,
-    client: Client,
     plan: ContactPlan,
+    holder: str,
     now: Callable[[], datetime] = utc_now,
-    on_answer: OnAnswer = lambda answer, settled_count: None,
+    on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
 ) -> Applied:
     """Send the contacts of a plan that are not settled yet, and publish the result.
 
     If an error ends the call early, what has landed is published, and the same call resumes. Contacts that another plan
     has added in the meantime are not sent again.
 
+    Args:
+        settings: Limits, and how old a plan may be.
+        plan: The plan.
+        holder: The text that others see if they find the data folder locked.
+        now: The clock, UTC.
+        on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
+
     Raises:
         UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
-        FirmlakeError: As `Client.send`.
+        FirmlakeError: As `Client.send`; the same call resumes.
     """
     check_plan(settings, plan, now())
     folders = Folders.of(settings)
-    progress = open_applied(folders, plan.plan_id) or Applied(plan)
-    if progress.plan != plan:
-        raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
-    todo = _todo(folders, progress)
-    if not todo:
-        _publish(settings, folders, progress, now)
-        return progress
-    name = _find_list(settings, client, plan.list_id, now).name
-    if (name or "") != plan.list_name:  # a list that grew is fine: the plan itself may be the reason
+    with _held(settings, holder), _connected(settings) as client:
+        progress = open_applied(folders, plan.plan_id) or Applied(plan)
+        if progress.plan != plan:
+            raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
+        todo = _todo(folders, progress)
+        if todo:
+            _check_name(plan, _find_list(settings, client, plan.list_id, now).name or "")
+            service.stamp_service(settings, folders)
+            write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
+        try:
+            sender = _Sender(client, settings, progress, now, on_answer)
+            for is_again in (False, True):  # the next apply sends what is still unknown after both
+                sender.send_all(todo, apart=is_again)
+                todo = _todo(folders, progress)
+        finally:
+            _publish(settings, folders, progress, now)
+    return progress
+
+
+def _check_name(plan: ContactPlan, name: str) -> None:
+    """Refuse a plan whose list was renamed. A list that grew is fine, because the plan itself may be the reason."""
+    if name != plan.list_name:
         was = f"List {plan.list_id} was named {plan.list_name!r} when the plan was made"
         raise UsageError(f"{was}, and is named {name!r} now", PLAN_AGAIN)
-    service.stamp_service(settings, folders)
-    folder = folders.additions / f"plan={plan.plan_id}"
-    write_json(folder / "plan.json", plan)
-    try:
-        with SegmentWriter(folder) as writer:
-            sender = _Sender(client, settings, progress, writer, now, on_answer)
-            for is_again in (False, True):  # the next apply sends what is still unknown after both
-                for contacts in todo:
-                    sender.send(contacts, apart=is_again)
-                todo = _todo(folders, progress)
-    finally:
-        _publish(settings, folders, progress, now)
-    return progress
 
 
 def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
@@ -346,18 +318,26 @@ class _Sender:
         client: Client,
         settings: Settings,
         progress: Applied,
-        writer: SegmentWriter,
         now: Callable[[], datetime],
-        on_answer: OnAnswer,
+        on_answer: Callable[[Answer, int], object],
     ) -> None:
-        self._clean = answer_filter(settings.privacy, Folders.of(settings), settings.contract)
-        self._client, self._api, self._writer, self._now = client, settings.api, writer, now
+        folders = Folders.of(settings)
+        self._clean = answer_filter(settings.privacy, folders, settings.contract)
+        self._folder = folders.additions / f"plan={progress.plan.plan_id}"
+        self._client, self._api, self._now = client, settings.api, now
         self._progress, self._plan, self._on_answer = progress, progress.plan, on_answer
         self._settled_count = sum(_is_done(progress, contact) for contact in progress.plan.contacts())
         self._has_answers = bool(progress.counts()["added"])
         self._refused_alone = self._unclear_alone = 0
 
-    def send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
+    def send_all(self, todo: Sequence[Sequence[Contact]], *, apart: bool) -> None:
+        """Send each of these groups of contacts."""
+        if todo:
+            with SegmentWriter(self._folder) as self._writer:
+                for contacts in todo:
+                    self._send(contacts, apart=apart)
+
+    def _send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
         """Send contacts in one request; if it fails, send halves until the contact that causes it is alone.
 
         Args:
@@ -389,7 +369,7 @@ class _Sender:
     def _send_halves(self, contacts: Sequence[Contact], tries: int | None, *, apart: bool) -> None:
         middle = (len(contacts) + 1) // 2
         for half in filter(None, (contacts[:middle], contacts[middle:])):
-            self.send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
+            self._send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
 
     def _unclear(self, contacts: Sequence[Contact]) -> list[Contact]:
         return [one for one in contacts if self._progress.standings[one].status not in SETTLED]

@@ -6,10 +6,10 @@ included.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -182,17 +182,16 @@ def _list_row(seen: Seen, overview: str) -> Row:
 def _list_drift(seen: list[Seen], overview: str) -> Iterator[Row]:
     first = min((one.fetched_at for one in seen), default=None)
     entries = [one.listed.entry for one in seen]
-    values = Counter(("type", entry.type) for entry in entries)
-    values += Counter(("columns", column) for entry in entries for column in entry.columns)
-    for (name, value), count in sorted(values.items()):
-        if value not in KNOWN_VALUES["service_lists", name]:
-            place = f"{name}[]" if name == "columns" else name
-            yield "service_lists", "new_value", f"{place}={value}", value, count, first, overview
-    found: defaultdict[tuple[str, str], list[str | None]] = defaultdict(list)
-    for one in seen:
-        for kind, path, example in one.listed.differences:
-            found[kind, path].append(example)
-    for (kind, path), examples in sorted(found.items()):
+    values = [("type", "type", entry.type) for entry in entries]
+    values += [("columns", "columns[]", column) for entry in entries for column in entry.columns]
+    found: list[tuple[str, str, str | None]] = [
+        ("new_value", f"{place}={value}", value)
+        for name, place, value in sorted(values)
+        if value not in KNOWN_VALUES["service_lists", name]
+    ]
+    found += sorted((one for each in seen for one in each.listed.differences), key=lambda one: one[:2])
+    for (kind, path), alike in groupby(found, key=lambda one: one[:2]):
+        examples = [example for _, _, example in alike]
         if kind != "vanished_field" or len(examples) == len(seen):  # a field counts as vanished if every list lacks it
             yield "service_lists", kind, path, examples[0], len(examples), first, overview
 
@@ -210,10 +209,10 @@ def addition_tables(applied: Iterable[Applied]) -> dict[str, pl.DataFrame]:
 
 
 def _addition_drift(progress: Applied) -> Iterator[Row]:
-    for kind, path in sorted({(remark.kind, remark.path) for remark in progress.remarks}):
-        alike = [remark for remark in progress.remarks if (remark.kind, remark.path) == (kind, path)]
-        count = sum(remark.record_count for remark in alike)
-        yield "contacts", kind, path, alike[0].example, count, alike[0].fetched_at, progress.plan.plan_id
+    for (kind, path), alike in groupby(sorted(progress.remarks, key=lambda one: one[:2]), key=lambda one: one[:2]):
+        first, *others = alike
+        count = first.record_count + sum(one.record_count for one in others)
+        yield "contacts", kind, path, first.example, count, first.fetched_at, progress.plan.plan_id
 
 
 def _frame(table: str, rows: Iterable[Row]) -> pl.DataFrame:

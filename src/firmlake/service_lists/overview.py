@@ -199,8 +199,8 @@ def take_overview(
                 raise RequestRefusedError(error.message, error.next_step or _REFUSED) from error
     found = reading.result()
     if found is None:
-        total = reading.sweeps[-1].total
-        raise ServiceError(f"The service states {total} lists, but pages hold {len(reading.lists)}", _TOO_FEW)
+        counts = f"The service states {reading.total} lists, but pages hold {len(reading.lists)}"
+        raise ServiceError(counts, _TOO_FEW)
     return found
 
 
@@ -230,59 +230,26 @@ def _header(overview_id: str, sweep: int, offset: int, answer: Answer) -> Header
     return answered(asked, answer)
 
 
-class _Sweep:
-    """All pages from the first to the last, as far as they have arrived."""
-
-    def __init__(self) -> None:
-        self.lists: dict[int, Seen] = {}
-        self.offset = 0
-        self.is_over = False
-        self._totals: list[int | None] = []
-        self._finished_at: list[datetime] = []
-
-    @property
-    def total(self) -> int | None:
-        """The number of lists that the newest page states; None if a page states none, or only its own length."""
-        return None if None in self._totals else self._totals[-1]
-
-    @property
-    def is_consistent(self) -> bool:
-        """Whether the pages hold as many lists as each of them states."""
-        return self.total is None or set(self._totals) == {len(self.lists)}
-
-    @property
-    def finished_at(self) -> datetime:
-        """When the newest page was received."""
-        return self._finished_at[-1]
-
-    def add(self, page: ListedPage, header: Header) -> None:
-        """Add the next page; the sweep is over after the last one."""
-        known_count, is_beyond_last = len(self.lists), self.offset > 0 and not page.lists
-        self.lists |= {listed.entry.id: Seen(listed, header.fetched_at) for listed in page.lists}
-        self._finished_at.append(header.fetched_at)
-        has_news = len(self.lists) > known_count
-        if not is_beyond_last:  # where a total may be 0
-            is_exceeded = page.total is not None and has_news and self.offset >= page.total
-            self._totals.append(None if is_exceeded else page.total)
-        self.offset += len(page.lists)
-        is_full = len(page.lists) in (page.limit, header.limit)
-        if self.total is None or (is_full and self.total <= len(page.lists)):  # it may be the total of the page
-            self.is_over = not has_news
-        else:
-            self.is_over = self.offset >= self.total
-        self.is_over |= not page.lists or len(self._finished_at) >= _PAGES_MAX
-
-
 class _Reading:
     """The sweeps of an overview, whether its pages just arrived or are read again."""
 
     def __init__(self, plan: OverviewPlan) -> None:
         self._plan = plan
-        self.sweeps = [_Sweep()]
+        self._finished_at = plan.started_at
+        self._earlier: dict[int, Seen] = {}
+        self._sweep_count = 0
+        self._begin_sweep()
+
+    def _begin_sweep(self) -> None:
+        self._sweep_count += 1
+        self._lists: dict[int, Seen] = {}
+        self._totals: list[int | None] = []
+        self._offset = self._page_count = 0
+        self._is_over = False
 
     def next_page(self) -> tuple[int, int] | None:
         """Return the sweep and offset of the next page; None at the end."""
-        return None if self.sweeps[-1].is_over else (len(self.sweeps), self.sweeps[-1].offset)
+        return None if self._is_over else (self._sweep_count, self._offset)
 
     def absorb(self, header: Header, body: bytes) -> None:
         """Add one landed answer, in landing order. An unusable answer is skipped, and its page requested again."""
@@ -290,26 +257,50 @@ class _Reading:
         if not is_next or header.kind != "answer" or not header.is_success:
             return
         try:
-            page = read_list_page(body)
+            self._add(read_list_page(body), header)
         except UnusableAnswerError:
             return
-        sweep = self.sweeps[-1]
-        sweep.add(page, header)
-        if sweep.is_over and not sweep.is_consistent and len(self.sweeps) < SWEEPS_MAX:
-            self.sweeps.append(_Sweep())
+        if self._is_over and not self._is_consistent and self._sweep_count < SWEEPS_MAX:
+            self._earlier = self._lists
+            self._begin_sweep()
+
+    def _add(self, page: ListedPage, header: Header) -> None:
+        """Add the next page; the sweep is over after the last one."""
+        known_count, is_beyond_last = len(self._lists), self._offset > 0 and not page.lists
+        self._lists |= {listed.entry.id: Seen(listed, header.fetched_at) for listed in page.lists}
+        self._finished_at, self._page_count = header.fetched_at, self._page_count + 1
+        has_news = len(self._lists) > known_count
+        if not is_beyond_last:  # where a total may be 0
+            is_exceeded = page.total is not None and has_news and self._offset >= page.total
+            self._totals.append(None if is_exceeded else page.total)
+        self._offset += len(page.lists)
+        is_full = len(page.lists) in (page.limit, header.limit)
+        if self.total is None or (is_full and self.total <= len(page.lists)):  # it may be the total of the page
+            self._is_over = not has_news
+        else:
+            self._is_over = self._offset >= self.total
+        self._is_over |= not page.lists or self._page_count >= _PAGES_MAX
+
+    @property
+    def total(self) -> int | None:
+        """The number of lists that the newest page states; None if a page states none, or only its own length."""
+        return None if None in self._totals else self._totals[-1]
+
+    @property
+    def _is_consistent(self) -> bool:
+        """Whether the pages of the last sweep hold as many lists as each of them states."""
+        return self.total is None or set(self._totals) == {len(self._lists)}
 
     @property
     def lists(self) -> dict[int, Seen]:
         """The lists of the last sweep, and of all if it is not consistent."""
-        counted = self.sweeps[-1:] if self.sweeps[-1].is_consistent else self.sweeps
-        return {number: seen for sweep in counted for number, seen in sweep.lists.items()}
+        return self._lists if self._is_consistent else self._earlier | self._lists
 
     def result(self) -> Overview | None:
         """Return the overview; None if it is incomplete or shows fewer lists than it states."""
-        last = self.sweeps[-1]
-        if not last.is_over or len(self.lists) < (last.total or 0):
+        if not self._is_over or len(self.lists) < (self.total or 0):
             return None
-        return Overview(self._plan, self.lists, last.finished_at, len(self.sweeps), last.is_consistent)
+        return Overview(self._plan, self.lists, self._finished_at, self._sweep_count, self._is_consistent)
 
 
 class _Pagination(msgspec.Struct, frozen=True):
