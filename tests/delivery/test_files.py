@@ -50,15 +50,18 @@ def people(source):
     return source(f"VALUES {', '.join(values)}, ('9999999999', NULL, NULL, NULL, NULL)")
 
 
+def contents(files):
+    """The content of each file, with what else is said about it; a file is open until the next one."""
+    return [(written, written.file.read()) for written in files]
+
+
 def _sql(text):
     return "'" + text.replace("'", "''") + "'"
 
 
 def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_alone(source):
-    [written] = write_csv(people(source))
-    with written.file as file:
-        text = file.read().decode()
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    [(written, content)] = contents(write_csv(people(source)))
+    rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
     assert not [row["name"] for row in rows if row["name"].startswith(tuple("=-@\t\r\n"))]
     names = [unguard(row["name"]) for row in rows]
     assert names == [*ODD, "", ""]
@@ -69,17 +72,15 @@ def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_al
 
 def test_the_character_nul_is_not_in_csv(source):
     """PostgreSQL takes it for the end of the file."""
-    [written] = write_csv(source("VALUES ('1', 'a' || chr(0) || 'b', 1::DECIMAL(18,2), 1, DATE '2026-01-05')"))
-    with written.file as file:
-        content = file.read()
+    rows = source("VALUES ('1', 'a' || chr(0) || 'b', 1::DECIMAL(18,2), 1, DATE '2026-01-05')")
+    [(_, content)] = contents(write_csv(rows))
     assert b"\x00" not in content
     assert "a\ufffdb".encode() in content
 
 
 def test_csv_tells_null_from_empty_and_text_from_number(source):
-    [written] = write_csv(people(source))
-    with written.file as file:
-        lines = file.read().decode().splitlines()
+    [(_, content)] = contents(write_csv(people(source)))
+    lines = content.decode().splitlines()
     assert lines[0] == '"company_number","name","amount","count","received_on"'
     assert lines[-2:] == ['"0000000008","",-0.01,-8,2026-01-05', '"9999999999",,,,']
 
@@ -87,9 +88,8 @@ def test_csv_tells_null_from_empty_and_text_from_number(source):
 def test_a_table_without_rows_has_a_header_in_every_format(source):
     nothing = source("SELECT '', '', 0::DECIMAL(18,2), 0, DATE '2026-01-05' WHERE false")
     for write, read in ((write_parquet, pl.read_parquet), (write_csv, pl.read_csv)):
-        [written] = write(nothing)
-        with written.file as file:
-            frame = read(io.BytesIO(file.read()))
+        [(written, content)] = contents(write(nothing))
+        frame = read(io.BytesIO(content))
         assert (frame.columns, frame.height, written.row_count) == ([c.name for c in COLUMNS], 0, 0)
 
 
@@ -107,19 +107,17 @@ def test_parquet_declares_its_order_and_a_reader_skips_row_groups_without_the_nu
     made = made._replace(
         selected=Selected(made.table._replace(key=("country", "company_number", "rank")), made.selected.query)
     )
-    [written] = write_parquet(made)
-    with written.file as file:
-        read = pq.ParquetFile(file)
-        rows = list(zip(*(read.read([n])[n].to_pylist() for n in ("company_number", "rank")), strict=True))
-        assert rows == sorted(rows)
-        names = read.schema_arrow.names
-        for n in range(read.metadata.num_row_groups):
-            group = read.metadata.row_group(n)
-            order = [(names[key.column_index], key.descending, key.nulls_first) for key in group.sorting_columns]
-            assert order == [("company_number", False, False), ("rank", False, False)]
-        path = made.scratch / "lookalikes.parquet"
-        file.seek(0)
-        path.write_bytes(file.read())
+    [(_, content)] = contents(write_parquet(made))
+    path = made.scratch / "lookalikes.parquet"
+    path.write_bytes(content)
+    read = pq.ParquetFile(path)
+    rows = list(zip(*(read.read([n])[n].to_pylist() for n in ("company_number", "rank")), strict=True))
+    assert rows == sorted(rows)
+    names = read.schema_arrow.names
+    for n in range(read.metadata.num_row_groups):
+        group = read.metadata.row_group(n)
+        order = [(names[key.column_index], key.descending, key.nulls_first) for key in group.sorting_columns]
+        assert order == [("company_number", False, False), ("rank", False, False)]
     probed = f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{path}', 'lookalike_company_number', 'absent')"
     assert duckdb.sql(probed).fetchall() == [(True,)] * 3
 
@@ -131,10 +129,9 @@ def test_parquet_files_are_of_even_size_without_a_scrap_at_the_end(source, rows)
     query = f"SELECT (hash(i) // 2)::BIGINT, 'BE' FROM range({rows}) r(i)"
     made = source(query, columns, file_bytes=wanted, batch_rows=500)
     sizes, counts, numbers = [], [], []
-    for written in write_parquet(made):
-        with written.file as file:
-            numbers += pq.read_table(file)["number"].to_pylist()
-            sizes.append(file.seek(0, 2))
+    for written, content in contents(write_parquet(made)):
+        numbers += pq.read_table(io.BytesIO(content))["number"].to_pylist()
+        sizes.append(len(content))
         counts.append(written.row_count)
         assert written.path == f"odd/country=BE/part-{len(sizes):05}.parquet"
     assert (sum(counts), numbers) == (rows, sorted(numbers))

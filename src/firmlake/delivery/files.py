@@ -17,7 +17,6 @@ import hashlib
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from operator import methodcaller
 from pathlib import Path
@@ -48,7 +47,7 @@ _READ_ROWS = 10_000  # DuckDB takes up to twice a batch while it fills it
 
 
 class TableFile(NamedTuple):
-    """A file, open at its start, and its number of rows; the receiver closes it.
+    """A file, open at its start until the next one is asked for, and its number of rows.
 
     Attributes:
         path: Path below the export's folder.
@@ -98,14 +97,9 @@ class Source(NamedTuple):
         query = f"SELECT {by}, count(*) FROM ({self.selected.query}) GROUP BY 1 ORDER BY 1"  # noqa: S608 - our names
         return self.connection.execute(query).fetchall()
 
-    @contextmanager
-    def scratch_file(self) -> Iterator[IO[bytes]]:
-        """Open a file without a name; leave it open at its start, or close it if something fails."""
-        with ExitStack() as stack:
-            file = stack.enter_context(tempfile.TemporaryFile(dir=self.scratch))
-            yield file
-            file.seek(0)
-            stack.pop_all()
+    def scratch_file(self) -> IO[bytes]:
+        """Open a file without a name."""
+        return tempfile.TemporaryFile(dir=self.scratch)
 
 
 def write_parquet(source: Source) -> Iterator[TableFile]:
@@ -126,7 +120,8 @@ def write_csv(source: Source) -> Iterator[TableFile]:
     """Write one CSV file."""
     with source.scratch_file() as file:
         count = put_csv(file, arrow_schema(source.table), source.batches(source.table))
-    yield TableFile(f"{source.table.name}.csv", file, count)
+        file.seek(0)
+        yield TableFile(f"{source.table.name}.csv", file, count)
 
 
 def put_csv(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -258,11 +253,10 @@ class FileTarget:
         return _decode(f"{self.name}/{folder}/manifest.json", manifest.content, Record) if manifest else None
 
     def _put_file(self, folder: str, written: TableFile) -> DeliveredFile:
-        with written.file as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-            size = file.tell()
-            file.seek(0)
-            self._destination.put(f"{folder}/{written.path}", file)
+        sha256 = hashlib.file_digest(written.file, "sha256").hexdigest()  # type: ignore[arg-type]
+        size = written.file.tell()
+        written.file.seek(0)
+        self._destination.put(f"{folder}/{written.path}", written.file)
         return DeliveredFile(written.path, written.row_count, size, sha256, written.country)
 
 
@@ -287,19 +281,18 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
     group = next(groups, None)
     while group or part == 0:
         part, count = part + 1, 0
-        with (
-            source.scratch_file() as file,
-            _parquet_writer(file, table, group.num_rows if group else 1, source.completeness) as writer,
-        ):
-            while group:
-                writer.write_table(group)
-                count += group.num_rows
-                group = None  # memory for the next one
-                group = next(groups, None)
-                if _is_full(file.tell(), count, source.file_bytes, total and total - written - count):
-                    break
-        written += count
-        yield TableFile(f"{folder}/part-{part:05}.parquet", file, count, country)
+        with source.scratch_file() as file:
+            with _parquet_writer(file, table, group.num_rows if group else 1, source.completeness) as writer:
+                while group:
+                    writer.write_table(group)
+                    count += group.num_rows
+                    group = None  # memory for the next one
+                    group = next(groups, None)
+                    if _is_full(file.tell(), count, source.file_bytes, total and total - written - count):
+                        break
+            written += count
+            file.seek(0)
+            yield TableFile(f"{folder}/part-{part:05}.parquet", file, count, country)
 
 
 def _parquet_writer(file: IO[bytes], table: Table, row_count: int, completeness: bytes) -> pq.ParquetWriter:
