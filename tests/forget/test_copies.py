@@ -13,9 +13,9 @@ from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
 from firmlake.core.zstd import decompress_frames
-from firmlake.delivery import delta, iceberg
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder, open_destination
+from firmlake.delivery.lakes import LAKES
 from firmlake.forget.copies import Copies, note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
@@ -81,9 +81,7 @@ def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form
     export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
     assert len(places_of(out, *SPELLED)) > 3
     with monkeypatch.context() as patch:
-        patch.setattr(
-            {"delta": delta, "iceberg": iceberg}[form], "drop_past", Mock(side_effect=[None, KeyboardInterrupt])
-        )
+        patch.setattr(LAKES[form], "drop_past", Mock(side_effect=[None, KeyboardInterrupt]))
         with pytest.raises(KeyboardInterrupt):
             forget(settings_of(folders), [Subject("person", NAME), Subject("company", "", BOLT)], now)
     assert places_of(out, *SPELLED)

@@ -97,6 +97,10 @@ class Source(NamedTuple):
         query = f"SELECT {by}, count(*) FROM ({self.selected.query}) GROUP BY 1 ORDER BY 1"  # noqa: S608 - our names
         return self.connection.execute(query).fetchall()
 
+    def row_count(self) -> int:
+        """Count the rows."""
+        return int(self.connection.execute(f"SELECT count(*) FROM ({self.selected.query})").fetchall()[0][0])  # noqa: S608
+
     def scratch_file(self) -> IO[bytes]:
         """Open a file without a name."""
         return tempfile.TemporaryFile(dir=self.scratch)
@@ -117,21 +121,15 @@ def write_parquet(source: Source) -> Iterator[TableFile]:
 
 
 def write_csv(source: Source) -> Iterator[TableFile]:
-    """Write one CSV file."""
+    """Write one CSV file: UTF-8, text in quotes, null as an empty field, numbers plain."""
+    count = 0
     with source.scratch_file() as file:
-        count = put_csv(file, arrow_schema(source.table), source.batches(source.table))
+        with pyarrow.csv.CSVWriter(file, arrow_schema(source.table)) as writer:
+            for batch in source.batches(source.table):
+                writer.write_batch(guarded(batch))
+                count += batch.num_rows
         file.seek(0)
         yield TableFile(f"{source.table.name}.csv", file, count)
-
-
-def put_csv(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write rows as CSV, and count them: UTF-8, text in quotes, null as an empty field, numbers plain."""
-    count = 0
-    with pyarrow.csv.CSVWriter(file, schema) as writer:
-        for batch in batches:
-            writer.write_batch(guarded(batch))
-            count += batch.num_rows
-    return count
 
 
 def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> Iterator[pa.Table]:
@@ -219,10 +217,9 @@ class FileTarget:
         if record.mode == "changes":
             table = msgspec.structs.replace(table, changes=dict(source.counts(CHANGE.name)))
         if record.format in TABLE_FORMATS:
-            from firmlake.delivery import delta, iceberg
+            from firmlake.delivery.lakes import LAKES
 
-            commit = delta.commit if record.format == "delta" else iceberg.commit
-            return commit(source, table, self._destination.url, record)
+            return LAKES[record.format](self._destination).commit(source, table, record)
         files = tuple(self._put_file(folder_of(record.delivery_id), file) for file in FORMATS[record.format](source))
         return msgspec.structs.replace(table, files=files, row_count=sum(file.row_count for file in files))
 

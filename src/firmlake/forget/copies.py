@@ -23,11 +23,11 @@ from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
-from firmlake.delivery import delta, iceberg
 from firmlake.delivery.database import Database
 from firmlake.delivery.deliver import Request, deliver, open_target
 from firmlake.delivery.destination import Destination, Folder, delete_versions, open_destination
 from firmlake.delivery.files import FileTarget, folder_of
+from firmlake.delivery.lakes import LAKES
 from firmlake.delivery.record import Record
 from firmlake.forget.proof import UNREADABLE, Place, search
 from firmlake.forget.sources import clean_sources
@@ -50,7 +50,7 @@ _NAMED = (
     "then run {gone}"
 )
 _ARCHIVED = ("landing", "state")
-_EXPORTED = ("exports", "delta", "iceberg")
+_EXPORTED = ("exports", *LAKES)
 _TEXTS = ("text", "json")
 
 
@@ -212,10 +212,8 @@ class Copies:
         record = deliver(self._folders, request, now=self._now).record
         for format_, name in earlier_tables:
             is_kept = any(name in (table.delta_path, table.iceberg_table) for table in record.tables)
-            if format_ == "delta":
-                delta.drop_past(destination, name) if is_kept else destination.clear(name)
-            else:
-                (iceberg.drop_past if is_kept else iceberg.drop)(destination.url, name)
+            lake = LAKES[format_](destination)
+            (lake.drop_past if is_kept else lake.drop)(name)
         for path in earlier:  # last, because they name these tables
             if not path.startswith(f"{folder_of(record.delivery_id)}/"):
                 destination.remove(path)
@@ -306,7 +304,7 @@ def _find_in_export(destination: Destination, forgotten: Forgotten) -> Iterator[
         raise FirmlakeError(f"{destination.url} holds no export", "Make it available again")
     places = [(destination, folder) for folder in _EXPORTED]
     for format_, name in _tables_with_versions(destination):
-        if format_ == "iceberg" and (address := iceberg.location_of(destination.url, name)):
+        if address := LAKES[format_](destination).location_of(name):
             places.append((open_destination(address), ""))
     searched = set()
     for where, folder in places:
