@@ -1,12 +1,26 @@
-"""Quote names and texts for SQL statements, and lock a connection against SQL of others."""
+"""Read SQL statements from files, quote names and texts in them, and lock a connection against SQL of others."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import duckdb
+
+
+def read_queries(module: str) -> dict[str, str]:
+    """Read the statements of a module by name, from the file beside it that ends in .sql.
+
+    Each begins with a line such as `-- name: events`, and lines of comments that are not part of it.
+
+    Args:
+        module: The module's `__file__`.
+    """
+    text = Path(module).with_suffix(".sql").read_text("utf-8")
+    return dict(re.findall(r"^-- name: (\w+)\n(?:--.*\n)*((?:(?!-- name: ).*\n)+)", text, flags=re.MULTILINE))
 
 
 def quote_name(name: str) -> str:

@@ -20,6 +20,7 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.keys import company_key, names_of
 from firmlake.core.settings import Settings
+from firmlake.core.sql import read_queries
 from firmlake.intake.lines import CompanyList, list_name_of
 from firmlake.landing.charged import with_refresh_off
 from firmlake.landing.run import CHECK, Run, list_runs, unfinished_runs
@@ -28,6 +29,8 @@ from firmlake.tables.index import AHEAD, micros, open_index
 from firmlake.tables.stage import landed_tables
 from firmlake.warehouse.generations import lost_warehouse, newest_of_all, open_warehouse
 from firmlake.warehouse.loads import MARGIN, Load, all_loads, closing_lead, run_loads
+
+_SQL = read_queries(__file__)
 
 
 class Held(NamedTuple):
@@ -134,9 +137,9 @@ def _read_index(
         "lead": int((window - lead) / timedelta(microseconds=1)),
         "refresh_after_days": refresh_after_days,
     }
-    state = _rows(index, _STATE, values, pl.Schema({**_STATE_SCHEMA, "dataset": pl.Int8()}))
+    state = _rows(index, _SQL["state"], values, pl.Schema({**_STATE_SCHEMA, "dataset": pl.Int8()}))
     limits = {"from": values["closing_from"], "latest": latest}
-    paid = _rows(index, _PAID, limits, pl.Schema({"company": pl.Int64(), "at": pl.Int64()}))
+    paid = _rows(index, _SQL["paid"], limits, pl.Schema({"company": pl.Int64(), "at": pl.Int64()}))
     free_until = (paid["at"].cast(pl.Datetime("us")) + (window - MARGIN)).alias("free_until")
     counts = index.execute(_COUNTS).fetchall()
     ((ahead_count, ahead_last),) = index.execute(_AHEAD, [latest]).fetchall()
@@ -166,33 +169,6 @@ def _rows(index: sqlite3.Connection, query: str, values: Mapping[str, int], sche
 
 
 _EPOCH = datetime(1970, 1, 1)
-# If a request and its run were charged for fewer companies than they bought, somebody else paid for some of them, whose
-# windows began earlier. So none of them is refreshed for free.
-_STATE = """
-    WITH bought AS (SELECT run, at, count(*) AS companies FROM purchase GROUP BY run, at),
-         charged AS (SELECT run, at, max(credits) AS credits FROM charge GROUP BY run, at),
-         unsure AS (
-             SELECT at FROM bought b JOIN charged USING (run, at)
-             WHERE credits < companies
-             AND (SELECT sum(credits) FROM charge WHERE run = b.run)
-                 < (SELECT sum(companies) FROM bought WHERE run = b.run)
-         ),
-         newest AS (SELECT company, max(at) AS paid_at FROM purchase GROUP BY company)
-    SELECT s.company, dataset,
-           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
-                    AND at > :stale AND at <= :latest, 0) AS is_fresh,
-           coalesce(paid_at > :closing_from AND paid_at <= :closing_until AND at < paid_at + :lead
-                    AND paid_at NOT IN (SELECT at FROM unsure), 0) AS is_closing,
-           :refresh_after_days > 0 AND is_left_out AS is_left_out,
-           status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
-           status IN ('forbidden', 'unavailable') AS is_barred,
-           nullif(record_count + reject_count, 0) AS expected_count,
-           paid_at IS NOT NULL AS is_bought, coalesce(status = 'not_found', 0) AS is_not_found
-    FROM said s LEFT JOIN newest USING (company)
-"""
-_PAID = """
-    SELECT company, max(at) AS at FROM purchase WHERE at <= :latest GROUP BY company HAVING max(at) > :from
-"""
 _AHEAD = "SELECT count(*), max(at) FROM said WHERE at > ?"
 _FINANCIALS = f"FROM said WHERE dataset = {list(DATASETS).index('financials')}"
 _COUNTS = f"SELECT record_count + reject_count, count(*) {_FINANCIALS} AND record_count > 0 GROUP BY 1 ORDER BY 1"

@@ -17,12 +17,15 @@ import polars as pl
 from firmlake import __version__
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
+from firmlake.core.sql import read_queries
 from firmlake.explore.holding import Newest
 from firmlake.intake.identifiers import read_named_company
 from firmlake.tables.schemas import COMPANY_TABLES
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+
+_SQL = read_queries(__file__)
 
 _ROWS_MAX: Final = 1_000
 _BYTES_MAX: Final = 200_000
@@ -31,21 +34,6 @@ Call describe first: it names the tables and views, and with a name explains the
 with the views portfolio, trend, ratios, findings, incomplete and lists."NAME". Amounts are exact, without a currency.
 At most {_ROWS_MAX} rows and {_BYTES_MAX:,} bytes come back, within 30 seconds, so aggregate in SQL. No tool costs
 credits."""
-_RELATIONS: Final = """
-    SELECT table_name AS name, comment FROM duckdb_tables() WHERE schema_name = 'main' AND NOT temporary
-    UNION ALL
-    SELECT if(schema_name = 'lists', 'lists."' || view_name || '"', view_name), comment FROM duckdb_views()
-    WHERE schema_name IN ('main', 'lists') AND NOT internal AND NOT temporary
-    UNION ALL
-    SELECT DISTINCT function_name || '(' || array_to_string(parameters, ', ') || ')', comment FROM duckdb_functions()
-    WHERE function_type = 'table_macro' AND comment IS NOT NULL
-    ORDER BY ALL
-"""
-_COLUMNS: Final = """
-    SELECT column_name AS name, data_type AS type, comment FROM duckdb_columns()
-    WHERE NOT internal AND if(schema_name = 'lists', 'lists."' || table_name || '"', table_name) = ?
-    ORDER BY column_index
-"""
 _SINCE: Final = f"FROM changes WHERE found_at >= ? ORDER BY found_at DESC LIMIT {_ROWS_MAX + 1}"
 _OF_COMPANY: Final = "FROM {} WHERE country = ? AND company_number = ? LIMIT 100"
 _TABLES: Final = (
@@ -67,7 +55,7 @@ class Assistant:
     def describe(self, name: str = "") -> str:
         """Without a name, list tables, views and macros with their meaning; with one, the columns of that one."""
         holding = self._newest.holding()
-        rows = holding.ask(_COLUMNS, [name]) if name else holding.ask(_RELATIONS)
+        rows = holding.ask(_SQL["columns"], [name]) if name else holding.ask(_SQL["relations"])
         if rows.is_empty():
             raise UsageError(f"There is no table or view {name}", "Call describe without a name for all of them")
         return _as_text(_plain(rows))

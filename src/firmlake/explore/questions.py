@@ -9,9 +9,12 @@ from typing import Final
 
 import polars as pl
 
+from firmlake.core.sql import read_queries
 from firmlake.explore.holding import Holding
 from firmlake.report.feed import alert_row
 from firmlake.report.sections import find_section
+
+_SQL = read_queries(__file__)
 
 ALL: Final = "All companies"
 _FOUND_MAX = 200
@@ -20,7 +23,7 @@ _CHANGES_MAX = 20_000
 
 def generation(holding: Holding) -> dict[str, object]:
     """Tell how many companies and runs there are, and when the last run ended."""
-    return holding.ask(_GENERATION).to_dicts()[0]
+    return holding.ask(_SQL["generation"]).to_dicts()[0]
 
 
 def lists(holding: Holding) -> list[str]:
@@ -31,7 +34,7 @@ def lists(holding: Holding) -> list[str]:
 @lru_cache(maxsize=4)
 def portfolio(holding: Holding, company_list: str) -> pl.DataFrame:
     """Read the newest figures of all companies, or of those of a list: one row for each company with accounts."""
-    return holding.ask(_PORTFOLIO.format(listed=_LISTED if company_list != ALL else ""), _of(company_list))
+    return holding.ask(_SQL["portfolio"].format(listed=_LISTED if company_list != ALL else ""), _of(company_list))
 
 
 def find(holding: Holding, text: str, company_list: str) -> pl.DataFrame:
@@ -53,7 +56,7 @@ def groups(holding: Holding) -> pl.DataFrame:
 
 def members(holding: Holding, head: str) -> pl.DataFrame:
     """List the members of a group with its stake, its steps below the head, and its newest figures."""
-    return holding.ask(_MEMBERS, {"head": head})
+    return holding.ask(_SQL["members"], {"head": head})
 
 
 def peers(holding: Holding, country: str, number: str) -> pl.DataFrame:
@@ -90,37 +93,12 @@ def _of(company_list: str) -> dict[str, str]:
 
 _LISTED = "SEMI JOIN (FROM list_members WHERE list_name = $list) listed USING (country, company_number)"
 
-_GENERATION = """
-    SELECT (SELECT count(*) FROM companies) AS company_count,
-           (SELECT count(*) FROM portfolio) AS account_count,
-           (SELECT max(finished_at) FROM runs) AS ended_at,
-           (SELECT count(*) FROM runs) AS run_count
-"""
-_PORTFOLIO = """
-    SELECT name, country, company_number, place, end_date, revenue_annual::DOUBLE AS revenue,
-           revenue_growth::DOUBLE AS revenue_growth, net_margin::DOUBLE AS net_margin,
-           total_assets::DOUBLE AS total_assets, equity_fraction::DOUBLE AS equity_fraction,
-           employee_count::DOUBLE AS employees, health_indicator::DOUBLE AS health, coalesce(zone, 'no score') AS zone,
-           coalesce(size_band(employee_count, total_assets), 'not stated') AS size, incomparable_because AS doubt
-    FROM portfolio {listed}
-    ORDER BY total_assets DESC NULLS LAST, country, company_number
-"""
 _FOUND = f"""
     SELECT name, country, company_number, place
     FROM companies {{listed}}
     WHERE contains(lower(name), lower($text)) OR contains(company_number, $digits)
     ORDER BY NOT coalesce(starts_with(lower(name), lower($text)), false), name, country, company_number
     LIMIT {_FOUND_MAX}
-"""
-_MEMBERS = """
-    SELECT m.name, p.country, p.company_number, p.total_assets::DOUBLE AS total_assets,
-           p.revenue_annual::DOUBLE AS revenue, p.employee_count::DOUBLE AS employees, p.zone, g.id
-    FROM groups(0.5) g
-    LEFT JOIN parties m ON m.id = g.id
-    LEFT JOIN portfolio p ON p.country || p.company_number = g.id
-    WHERE g.head_id = $head
-    ORDER BY g.id <> $head, p.total_assets DESC NULLS LAST, g.id
-    LIMIT 500
 """
 _CHANGES = f"""
     SELECT found_at::DATE AS found, country, company_number, name, event, about, change

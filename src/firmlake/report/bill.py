@@ -13,10 +13,13 @@ import msgspec
 import polars as pl
 
 from firmlake.core.settings import RunSettings
+from firmlake.core.sql import read_queries
 from firmlake.landing.run import Run
 from firmlake.tables.index import micros
 from firmlake.tables.stage import landed_tables
 from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead
+
+_SQL = read_queries(__file__)
 
 _DAYS = 28
 
@@ -81,7 +84,7 @@ def read_bill(
     """
     since = month_start(now, ZoneInfo(run.time_zone))
     moment = since.astimezone(UTC).replace(tzinfo=None)
-    of_month, in_all = connection.execute(_FREE, [moment]).fetchall()[0] if connection else (0, 0)
+    of_month, in_all = connection.execute(_SQL["free"], [moment]).fetchall()[0] if connection else (0, 0)
     return Bill(
         month=since.date(),
         time_zone=run.time_zone,
@@ -178,7 +181,7 @@ def read_dues(
     }
     query = f"""
         SELECT time_bucket(INTERVAL 15 MINUTE, moment), sum(credits)::INT, sum(free)::INT
-        FROM ({_FORECAST.format(of_list=of_list, unsure=UNSURE)}) GROUP BY ALL ORDER BY ALL
+        FROM ({_SQL["forecast"].format(of_list=of_list, unsure=UNSURE)}) GROUP BY ALL ORDER BY ALL
     """  # noqa: S608 - constants of this module only
     counts: Counter[tuple[date, str]] = Counter()
     for quarter, credit_count, free_count in connection.execute(query, values).fetchall():
@@ -193,46 +196,9 @@ def read_dues(
 
 
 _KEY = ("country", "company_number")
-_FREE = """
-    SELECT coalesce(sum(free_refresh_count) FILTER (finished_at >= ?), 0)::BIGINT,
-           coalesce(sum(free_refresh_count), 0)::BIGINT
-    FROM runs
-"""
-# An answer that is refreshed for free at `free_at` is due a whole period later. A credit is spent at the first refresh
-# outside the paid window.
-_FORECAST = """
-    WITH held AS (
-        SELECT country, company_number, any_value(paid_at) AS paid_at,
-               if(bool_or(s.status IN ('failed', 'forbidden', 'unavailable')), NULL,
-                  min(s.fetched_at)) AS fetched_at
-        FROM company_state s JOIN companies c USING (country, company_number)
-        WHERE paid_at IS NOT NULL {of_list}
-        GROUP BY ALL
-    ),
-    windows AS (
-        SELECT fetched_at, paid_at + $window AS end_at,
-               CASE WHEN $lead > INTERVAL 0 SECOND AND paid_at + $window - $margin > $now
-                         AND fetched_at < paid_at + $window - $lead AND paid_at NOT IN ({unsure})
-                         AND fetched_at + $refresh > greatest(paid_at + $window - $lead, $now)
-                    THEN greatest(paid_at + $window - $lead, $now) END AS free_at
-        FROM held
-    ),
-    due AS (
-        SELECT free_at, greatest(coalesce(coalesce(free_at, fetched_at) + $refresh, $now), end_at, $now) AS pay_at
-        FROM windows
-    )
-    SELECT pay_at AS moment, 1 AS credits, 0 AS free FROM due WHERE pay_at < $until
-    UNION ALL
-    SELECT free_at, 0, 1 FROM due WHERE free_at < $until
-"""
-# Companies that a budget or the service's credits left out before anything was asked about them.
-_LEFT_OUT = """
-    FROM companies SEMI JOIN (FROM company_state WHERE status = 'waiting') USING (country, company_number)
-    WHERE paid_at IS NULL
-"""
 # As long as the newest version of a list names them.
-_STILL_WANTED = f"FROM ({_LEFT_OUT}) SEMI JOIN list_members USING (country, company_number)"
-_ASKED = f"FROM company_state ANTI JOIN ({_LEFT_OUT}) USING (country, company_number)"
+_STILL_WANTED = f"FROM ({_SQL['left_out']}) SEMI JOIN list_members USING (country, company_number)"
+_ASKED = f"FROM company_state ANTI JOIN ({_SQL['left_out']}) USING (country, company_number)"
 _UNBOUGHT = f"""
     SELECT count(*) FROM unbought
     ANTI JOIN (FROM companies WHERE paid_at IS NOT NULL) USING (country, company_number)

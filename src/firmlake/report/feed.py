@@ -19,7 +19,10 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
 from firmlake.core.parts import csv_parts, fetch_dicts, json_parts, read_rows
+from firmlake.core.sql import read_queries
 from firmlake.warehouse.alerts import PERIODS
+
+_SQL = read_queries(__file__)
 
 
 class Alert(msgspec.Struct, frozen=True):
@@ -126,7 +129,7 @@ def read_alerts(
             raise UsageError(f"No rule {rule} has raised an alert or was in the last run", hint)
     country, number = company or (None, None)
     wanted = {"rules": list(rules), "closed": with_closed, "since": since, "limit": limit}
-    cursor = connection.execute(_ALERTS, {**wanted, "country": country, "number": number})
+    cursor = connection.execute(_SQL["alerts"], {**wanted, "country": country, "number": number})
     return [_alert(row) for row in fetch_dicts(cursor)]
 
 
@@ -135,7 +138,7 @@ def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str, *, whole_da
 
     With `whole_day`, count what all runs of its day (UTC) did: several lists may run one after the other.
     """
-    *counts, rule_count = connection.execute(_COUNTS, {"run": run_id, "whole_day": whole_day}).fetchall()[0]
+    *counts, rule_count = connection.execute(_SQL["counts"], {"run": run_id, "whole_day": whole_day}).fetchall()[0]
     return AlertCounts(*counts) if rule_count or any(counts) else None
 
 
@@ -204,7 +207,7 @@ def read_changes(
         ) from None
     country, number = company or (None, None)
     values = {"since": since, "kinds": list(kinds), "country": country, "number": number, "has_lists": has_lists}
-    cursor = connection.execute(_EVENTS, values)
+    cursor = connection.execute(_SQL["events"], values)
     return starmap(_event, read_rows(cursor))
 
 
@@ -236,58 +239,6 @@ EVENT_WRITERS: dict[str, Callable[[Iterable[Event]], Iterator[str]]] = {
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _RULES = "SELECT rule FROM alert_rules UNION SELECT rule FROM alerts ORDER BY rule"
-_ALERTS = """
-    SELECT rule, says, severity, list_name, country, company_number, name, state, evidence, doubt, opened_run,
-           opened_at, seen_run, seen_at, closed_run, closed_at, closed_because, condition
-    FROM alerts LEFT JOIN (SELECT country, company_number, name FROM companies) USING (country, company_number)
-    WHERE ($closed OR closed_run IS NULL) AND ($since IS NULL OR greatest(opened_at, closed_at) >= $since)
-      AND (len($rules) = 0 OR rule IN $rules)
-      AND ($country IS NULL OR (country = $country AND company_number = $number))
-    ORDER BY closed_run IS NOT NULL, closed_at DESC, list_position(['high', 'medium', 'low'], severity), opened_at DESC,
-             rule, country, company_number
-    LIMIT $limit
-"""
-_COUNTS = """
-    SELECT count(*) FILTER (is_opened), count(*) FILTER (is_opened AND severity = 'high'),
-           count(*) FILTER (closed_run IS NULL), count(*) FILTER (closed_run = $run OR closed_at::DATE = day),
-           (SELECT count(*) FROM alert_rules)
-    FROM (SELECT CASE WHEN $whole_day THEN max(finished_at)::DATE END AS day FROM runs WHERE run_id = $run)
-    CROSS JOIN LATERAL (SELECT *, coalesce(opened_run = $run OR opened_at::DATE = day, false) AS is_opened FROM alerts)
-"""
-# The columns are the fields of `Event`, in their order.
-# A load is a run, an overview (its row_counts has list_changes) or an applied plan, which finds no events.
-_EVENTS = """
-    WITH known AS (
-        SELECT run_id, generation,
-               coalesce(finished_at, try_strptime(run_id[:16], '%Y%m%dT%H%M%SZ')) AS found_at,
-               generation = max(generation) OVER (PARTITION BY r.run_id IS NULL) AS is_last
-        FROM (SELECT run_id, min(generation) AS generation,
-                     bool_or(json_exists(row_counts, '$.list_changes')) AS is_overview
-              FROM loads GROUP BY run_id)
-        LEFT JOIN runs r USING (run_id)
-        WHERE r.run_id IS NOT NULL OR is_overview
-    ), list_names AS (
-        SELECT list_id, arg_max(name, valid_from_run) AS name
-        FROM (SELECT list_id, name, valid_from_run FROM service_lists
-              UNION ALL SELECT list_id, name, valid_from_run FROM service_lists_history)
-        GROUP BY list_id
-    ), events AS (
-        SELECT c.* EXCLUDE (related_name), NULL::BIGINT AS list_id, m.name,
-               coalesce(related_name, o.name) AS related_name
-        FROM company_changes c
-        LEFT JOIN companies m ON m.country = c.country AND m.company_number = c.company_number
-        LEFT JOIN companies o ON o.country = related_country AND o.company_number = related_company_number
-        UNION ALL BY NAME
-        SELECT * FROM list_changes LEFT JOIN list_names USING (list_id) WHERE $has_lists
-    )
-    SELECT run_id, found_at, country, company_number, list_id, name, kind, start_date, end_date, dup_no, direction,
-           related_country, related_company_number, related_name, "function", old_value, new_value, fields
-    FROM events JOIN known USING (run_id)
-    WHERE if($since IS NULL, is_last, generation > generation_at($since))
-      AND (len($kinds) = 0 OR kind IN $kinds)
-      AND ($country IS NULL OR (country = $country AND company_number = $number))
-    ORDER BY generation DESC, country, company_number, list_id, position
-"""
 
 
 def _alert(row: dict[str, object]) -> Alert:

@@ -31,9 +31,11 @@ import polars as pl
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
-from firmlake.core.sql import quote_text
+from firmlake.core.sql import quote_text, read_queries
 from firmlake.report.bill import Day
 from firmlake.warehouse.views import Definition, definitions
+
+_SQL = read_queries(__file__)
 
 TOO_LARGE = "Not computed, because it needs more memory than run.duckdb_memory allows."
 """Shown instead of a section or count that is too costly, for a very large ownership graph or warehouse."""
@@ -134,15 +136,15 @@ class SectionTables:
         if not earlier:
             self._connection.execute("CREATE OR REPLACE TEMP TABLE portfolio_before AS FROM portfolio WHERE false")
             return
-        changed = self._connection.sql(_CHANGED, params={"run": earlier[0]}).to_arrow_table()
+        changed = self._connection.sql(_SQL["changed"], params={"run": earlier[0]}).to_arrow_table()
         with self._connection.cursor() as aside:
             aside.register("changed", changed)
-            aside.execute(_FINANCIALS_BEFORE.format(run=quote_text(earlier[0])))
+            aside.execute(_SQL["financials_before"].format(run=quote_text(earlier[0])))
             for table in _made_at_load("portfolio"):
                 aside.execute(f"CREATE TEMP TABLE {table.name} AS {table.sql}")
             self._connection.register("changed_portfolio", aside.sql("FROM portfolio").to_arrow_table())
         self._connection.register("changed", changed)
-        self._connection.execute(_PORTFOLIO_BEFORE)
+        self._connection.execute(_SQL["portfolio_before"])
         for name in ("changed", "changed_portfolio"):
             self._connection.unregister(name)
 
@@ -153,22 +155,6 @@ _MADE_IN_STEPS: dict[str, Callable[[SectionTables], None]] = {
     "portfolio_before": SectionTables._make_portfolio_before,
 }
 """The tables that no single query makes."""
-_CHANGED = """
-    SELECT DISTINCT country, company_number FROM (
-        SELECT country, company_number, valid_from_run AS run_id FROM financials
-        UNION ALL SELECT country, company_number, valid_to_run FROM financials_history
-    )
-    ANTI JOIN (SELECT run_id FROM runs_as_of($run)) USING (run_id)
-"""
-_FINANCIALS_BEFORE = """
-    CREATE TEMP TABLE financials AS
-    SELECT *, 0 AS position FROM financials_as_of({run}) SEMI JOIN changed USING (country, company_number)
-"""
-_PORTFOLIO_BEFORE = """
-    CREATE OR REPLACE TEMP TABLE portfolio_before AS
-    FROM portfolio ANTI JOIN changed USING (country, company_number)
-    UNION ALL BY NAME FROM changed_portfolio
-"""
 
 
 @cache

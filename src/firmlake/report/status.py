@@ -30,6 +30,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
+from firmlake.core.sql import read_queries
 from firmlake.core.text import count_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import REDRIVE, Outcome, Run, read_runs, unfinished_runs
@@ -45,6 +46,8 @@ from firmlake.warehouse.incomplete import Incomplete, read_incomplete
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import all_loads, check_version, loaded_runs, run_loads
 from firmlake.warehouse.unchanged import Unchanged, read_unchanged
+
+_SQL = read_queries(__file__)
 
 UNLISTED = "waiting, on no list"
 """Companies that a budget left out, and that no list names any more: nothing waits for them."""
@@ -207,18 +210,7 @@ _PARKED = f"""
 """  # noqa: S608 - a constant
 
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
-_LIST_RUNS = """
-    SELECT coalesce(l.list_name, r.list_name) AS list_name, r.run_id, outcome, coalesce(reason, '') AS reason,
-           coalesce(next_step, '') AS next_step, started_at, finished_at, r.company_count, target_count,
-           refused_count, request_count, credit_count, expected_credit_count, free_refresh_count,
-           (SELECT coalesce(sum(record_count), 0)::BIGINT FROM drift d WHERE d.run_id = r.run_id) AS drift_count
-    FROM runs r LEFT JOIN company_lists l USING (run_id)
-    WHERE l.run_id IS NOT NULL OR r.run_id = ? ORDER BY finished_at
-"""
 
-_CREDITS = """
-    SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
-"""
 
 _NOTHING: dict[str, Any] = {
     "last_run": None,
@@ -373,7 +365,7 @@ def _read_warehouse(
     for dataset, status, count in connection.execute(_STATUSES).fetchall():
         companies.setdefault(dataset, {})[status] = count
     oldest, latest = connection.execute(_AGES).fetchall()[0]
-    remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
+    remaining, told_at = connection.execute(_SQL["credits"]).fetchall()[0]
     return {
         **(_last_runs(connection, folders, loaded[-1]) if loaded else {"last_run": None, "list_runs": {}}),
         "parked": _parked(connection, runs),
@@ -489,7 +481,7 @@ def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: 
     """
     runs, path = dict[str, ListRun](), newest_link(folders)
     last_run = summarise(connection, loaded, path)
-    for row in fetch_dicts(connection.execute(_LIST_RUNS, [loaded])):
+    for row in fetch_dicts(connection.execute(_SQL["list_runs"], [loaded])):
         name = row.pop("list_name")
         run = ListRun(**row | {key: _utc(row[key]) for key in ("started_at", "finished_at")})
         same = read_unchanged(folders, run.run_id)

@@ -14,12 +14,15 @@ import msgspec
 from firmlake.api.contract import DATASETS, FieldKind
 from firmlake.core.company import ADJECTIVES
 from firmlake.core.parts import fetch_dicts
+from firmlake.core.sql import read_queries
 from firmlake.core.text import count_of, shown
 from firmlake.report.feed import AlertCounts, count_alerts
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, polars_schema
 from firmlake.warehouse.generations import HELD
 from firmlake.warehouse.unchanged import Unchanged
 from firmlake.warehouse.versions import count_rows
+
+_SQL = read_queries(__file__)
 
 STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
 """The statuses of a company and dataset in a run. Fresh ones were not asked for."""
@@ -114,32 +117,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _EMPTY: dict[Any, Callable[[], Any]] = {bool: bool, int: int, str: str, dict: dict, list: list}
-_RUN = """
-    SELECT r.run_id, outcome, coalesce(reason, '') AS reason, coalesce(next_step, '') AS next_step,
-           list_name, datasets, started_at, finished_at, line_count, company_count, refused_count,
-           repeated_count, fresh_count, target_count, request_count, credit_count, expected_credit_count,
-           free_refresh_count,
-           generation, row_counts,
-           changed_company_count
-    FROM runs r JOIN loads USING (run_id) WHERE run_id = ?
-"""
 
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state WHERE run_id = ? GROUP BY ALL ORDER BY ALL"
-_REJECTS = (
-    "SELECT count(*) FILTER (effect = 'record'), count(*) FILTER (effect <> 'record') FROM rejects WHERE run_id = ?"
-)
 
 _DRIFT = "SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? ORDER BY ALL"
-_FAILURES = """
-    SELECT country, company_number, dataset, reason, attempt_count
-    FROM dead_letters WHERE run_id = ? ORDER BY ALL LIMIT ?
-"""
 
-_FAILURE_GROUPS = """
-    SELECT dataset, reason, count(*) AS company_count,
-           list_slice(list(country || ' ' || company_number ORDER BY country, company_number), 1, 3)
-    FROM dead_letters WHERE run_id = ? GROUP BY dataset, reason ORDER BY company_count DESC, dataset, reason LIMIT ?
-"""
 
 _FIELDS_MAX = 3
 _EXAMPLE_MAX = 40
@@ -164,51 +146,6 @@ class Doubt(NamedTuple):
         return f"{self.text}. {self.next_step}" if self.next_step else self.text
 
 
-_SCALES = """
-    SELECT dataset, kind, path, record_count FROM drift
-    WHERE run_id = ? AND kind IN ('other_scale', 'withheld_value') ORDER BY ALL
-"""
-
-_FRACTIONS = """
-    SELECT dataset, path, count(*) FROM rejects
-    WHERE run_id = ? AND effect = 'value' AND reason_code = 'not_whole' GROUP BY ALL ORDER BY ALL
-"""
-
-_UNREAD = """
-    SELECT dataset, regexp_replace(path, '^.*\\[\\]\\.', '') AS field,
-           if(reason_code = 'ambiguous_number', reason_code, '') AS cause, count(*) AS value_count,
-           first(value ORDER BY country, company_number, position)
-    FROM rejects
-    WHERE run_id = ? AND effect = 'value' AND value IS NOT NULL
-        AND reason_code NOT IN ('not_whole', 'beyond_one', 'unknown_scale')
-    GROUP BY ALL ORDER BY value_count DESC, dataset, field
-"""
-
-_READ = """
-    SELECT {values} FROM {dataset}
-    SEMI JOIN (FROM company_state WHERE run_id = ? AND dataset = '{dataset}') s USING (country, company_number)
-"""
-
-_LEFT_OUT = """
-    SELECT dataset, sum(record_count)::BIGINT, min(example) FROM drift
-    WHERE run_id = ? AND kind = 'left_out' GROUP BY ALL ORDER BY ALL
-"""
-
-_DOUBTFUL = """
-    SELECT count(*), min(country || ' ' || company_number || ': ' || incomparable_because)
-    FROM portfolio SEMI JOIN (FROM company_state WHERE run_id = ?) USING (country, company_number)
-    WHERE NOT is_comparable HAVING count(*) > 0
-"""
-
-_NONE_FOUND = """
-    SELECT country, count(DISTINCT company_number) FROM company_state
-    WHERE country NOT IN (SELECT country FROM company_state WHERE status IN ('reported', 'empty')) AND run_id = ?
-    GROUP BY country HAVING count(DISTINCT company_number) FILTER (status = 'not_found') >= ?
-        AND count_if(status <> 'not_found') = 0
-    ORDER BY country
-"""
-
-
 def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
     """List the statuses to show as columns of a table of counts. Rare statuses are listed only if they occur."""
     occurring = {status for counts in datasets.values() for status, count in counts.items() if count}
@@ -217,7 +154,7 @@ def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path) -> RunSummary | None:
     """Read the summary of a run from a generation; None if the generation does not hold the run."""
-    found = fetch_dicts(connection.execute(_RUN, [run_id]))
+    found = fetch_dicts(connection.execute(_SQL["run"], [run_id]))
     if not found:
         return None
     values = found[0]
@@ -229,7 +166,7 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         datasets[dataset][status] = count
     for counts in datasets.values():
         counts["fresh"] = values["company_count"] - sum(counts.values())
-    ((reject_count, discard_count),) = connection.execute(_REJECTS, [run_id]).fetchall()
+    ((reject_count, discard_count),) = connection.execute(_SQL["rejects"], [run_id]).fetchall()
     drift = connection.execute(_DRIFT, [run_id]).fetchall()
     return RunSummary(
         **values,
@@ -280,12 +217,12 @@ def summary_of_nothing() -> dict[str, Any]:
 
 def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[tuple[str, str, str, str, int]]:
     """List up to `most` failed companies of a run: country, company number, dataset, reason, attempts."""
-    return connection.execute(_FAILURES, [run_id, most]).fetchall()
+    return connection.execute(_SQL["failures"], [run_id, most]).fetchall()
 
 
 def failure_groups(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[FailureGroup]:
     """List up to `most` groups of failed companies of a run by dataset and reason, the largest first."""
-    return [FailureGroup(*row) for row in connection.execute(_FAILURE_GROUPS, [run_id, most]).fetchall()]
+    return [FailureGroup(*row) for row in connection.execute(_SQL["failure_groups"], [run_id, most]).fetchall()]
 
 
 def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Doubt]:
@@ -330,7 +267,7 @@ def _none() -> None:
 def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of fields with values beyond 1 where shares or scores of 1 were expected."""
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for dataset, kind, path, count in connection.execute(_SCALES, [run_id]).fetchall():
+    for dataset, kind, path, count in connection.execute(_SQL["scales"], [run_id]).fetchall():
         counts.setdefault((dataset, path.rpartition("[].")[2]), Counter())[kind] += count
     for (dataset, path), of_kind in counts.items():
         column, kind = _field(dataset, path)
@@ -355,7 +292,7 @@ def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterato
 
 def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of whole numbers that the service states with decimals."""
-    for dataset, path, count in connection.execute(_FRACTIONS, [run_id]).fetchall():
+    for dataset, path, count in connection.execute(_SQL["fractions"], [run_id]).fetchall():
         column, _ = _field(dataset, path)
         setting = f'contract.types = {{"{dataset}.{column}" = "decimal"}}'
         yield Doubt(
@@ -368,10 +305,10 @@ def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Do
 def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of other fields with values that did not fit: how many, an example as received, and what helps."""
     by_step: dict[str, list[str]] = {}
-    for dataset, path, code, count, example in connection.execute(_UNREAD, [run_id]).fetchall():
+    for dataset, path, code, count, example in connection.execute(_SQL["unread"], [run_id]).fetchall():
         column, kind = _field(dataset, path)
         values = count_read(dataset, column, count)
-        read = count_rows(connection, _READ.format(dataset=dataset, values=values), run_id) if column else 0
+        read = count_rows(connection, _SQL["read"].format(dataset=dataset, values=values), run_id) if column else 0
         such = f" (such as {shown(example)[:_EXAMPLE_MAX]})" if kind not in ("text", "codes") else ""
         of_all = f"{count:,} of {read + count:,} values" if column else count_of(count, "record")
         by_step.setdefault(step_for(dataset, column, code), []).append(f"{dataset}.{column or path} in {of_all}{such}")
@@ -383,7 +320,7 @@ def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doub
 
 def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of countries of which the service knows no company."""
-    for country, count in connection.execute(_NONE_FOUND, [run_id, _UNKNOWN_MIN]).fetchall():
+    for country, count in connection.execute(_SQL["none_found"], [run_id, _UNKNOWN_MIN]).fetchall():
         zero = ", such as with the leading zero (api.keep_leading_zero)" if country == "BE" else ""
         yield Doubt(
             f"None found: the service knows none of {count:,} {ADJECTIVES.get(country, country)} companies",
@@ -394,7 +331,7 @@ def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Dou
 
 def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of companies that count as unknown only because no answer tells of them: that may be a passing fault."""
-    found = connection.execute(_LEFT_OUT, [run_id]).fetchall()
+    found = connection.execute(_SQL["left_out"], [run_id]).fetchall()
     if found:
         counts = ", ".join(f"{dataset} of {count_of(count, 'company')}" for dataset, count, _ in found)
         yield Doubt(
@@ -406,7 +343,7 @@ def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Do
 
 def _accounts(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of companies whose newest accounts cannot be compared, such as accounts in thousands."""
-    for count, example in connection.execute(_DOUBTFUL, [run_id]).fetchall():
+    for count, example in connection.execute(_SQL["doubtful"], [run_id]).fetchall():
         yield Doubt(
             f"Doubtful accounts: the newest of {count_of(count, 'company')} (such as {example})",
             "Growth, medians and sums leave them out; `firmlake query 'FROM portfolio WHERE NOT is_comparable'` lists "

@@ -14,10 +14,12 @@ from typing import Final
 import duckdb
 
 from firmlake.core.rule import AlertRule
-from firmlake.core.sql import quote_text
+from firmlake.core.sql import quote_text, read_queries
 from firmlake.warehouse.rules import WATCHED, compared_columns, to_sql
 from firmlake.warehouse.versions import compare, count_rows, current_rows, merge, next_number, supersede
 from firmlake.warehouse.views import create_views
+
+_SQL = read_queries(__file__)
 
 PERIODS: Final = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
 """Columns with the periods of the figures, which are part of the evidence if the relation has them."""
@@ -40,14 +42,14 @@ def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRul
     connection.execute(_MOMENT)
     (day,) = connection.execute(_DAY).fetchall()[0]
     connection.execute(f"CREATE OR REPLACE TEMP TABLE watched AS FROM {WATCHED}(DATE '{day}')")
-    connection.execute(_NO_HITS)
+    connection.execute(_SQL["no_hits"])
     connection.execute(_NO_RULES)
     number = next_number(connection)
     for position, rule in enumerate(rules):
         _find(connection, rule, position, run_id)
-    if count_rows(connection, _RULES_DIFFER):
+    if count_rows(connection, _SQL["rules_differ"]):
         supersede(connection, "alert_rules", ("rule",), _ALL_RULES, "met_rules", number)
-    compare(connection, "alerts", _ALERTS.format(run=quote_text(run_id), current=current_rows("alerts")))
+    compare(connection, "alerts", _SQL["alerts"].format(run=quote_text(run_id), current=current_rows("alerts")))
     merge(connection, "alerts", number)
     return count_rows(connection, "SELECT count(*) FROM alerts WHERE opened_run = ?", run_id)
 
@@ -56,71 +58,10 @@ _MOMENT = "CREATE OR REPLACE TEMP TABLE moment AS SELECT max(finished_at) AS jud
 
 _DAY = "SELECT judged_at::DATE FROM moment"
 
-_NO_HITS = """
-    CREATE OR REPLACE TEMP TABLE hits AS
-    SELECT rule, country, company_number, evidence FROM alerts LIMIT 0
-"""
 
 _NO_RULES = "CREATE OR REPLACE TEMP TABLE met_rules AS SELECT * EXCLUDE (valid_from_run) FROM alert_rules LIMIT 0"
 
 _ALL_RULES = "(SELECT rule FROM alert_rules UNION SELECT rule FROM met_rules)"
-
-_RULES_DIFFER = """
-    SELECT count(*) FROM (
-        (SELECT * EXCLUDE (run_id) FROM met_rules EXCEPT SELECT * EXCLUDE (run_id, valid_from_run) FROM alert_rules)
-        UNION ALL
-        (SELECT * EXCLUDE (run_id, valid_from_run) FROM alert_rules EXCEPT SELECT * EXCLUDE (run_id) FROM met_rules)
-    )
-"""
-
-_HITS = """
-    INSERT INTO hits BY NAME
-    SELECT {rule} AS rule, country, company_number, json_object({evidence}) AS evidence
-    FROM {relation} WHERE {condition} {members}
-"""
-
-_MEMBERS = """
-    AND (country, company_number) IN (
-        SELECT (country, company_number) FROM list_members WHERE lower(list_name) = lower({name})
-    )
-"""
-
-# Every open alert and every hit; both in one row where a company still meets a rule.
-_ALERTS = """
-    SELECT rule, country, company_number,
-           coalesce(a.opened_run, {run}) AS opened_run,
-           coalesce(a.opened_at, judged_at) AS opened_at,
-           CASE WHEN NOT is_hit THEN 'closed'
-                WHEN coalesce(a.opened_at, judged_at)::DATE = judged_at::DATE THEN 'opened'
-                ELSE 'still open' END AS state,
-           if(is_hit, r.says, a.says) AS says,
-           if(is_hit, r.severity, a.severity) AS severity,
-           if(is_hit, r.list_name, a.list_name) AS list_name,
-           if(is_hit, r.condition, a.condition) AS condition,
-           if(is_hit, h.evidence, a.evidence) AS evidence,
-           if(is_hit, w.incomparable_because, a.doubt) AS doubt,
-           if(is_hit, {run}, a.seen_run) AS seen_run,
-           if(is_hit, judged_at, a.seen_at) AS seen_at,
-           if(is_hit, NULL, {run}) AS closed_run,
-           if(is_hit, NULL, judged_at) AS closed_at,
-           CASE WHEN is_hit THEN NULL
-                WHEN r.rule IS NULL THEN 'rule removed'
-                WHEN (r.condition, r.list_name) IS DISTINCT FROM (a.condition, a.list_name) THEN 'rule changed'
-                WHEN r.list_name IS NOT NULL AND m.company_number IS NULL THEN 'left the list'
-                ELSE 'no longer true' END AS closed_because,
-           a AS held
-    FROM hits h
-    FULL JOIN (FROM {current} WHERE closed_run IS NULL) a
-        USING (rule, country, company_number)
-    CROSS JOIN moment
-    CROSS JOIN LATERAL (SELECT h.evidence IS NOT NULL AS is_hit)
-    LEFT JOIN met_rules r USING (rule)
-    LEFT JOIN watched w USING (country, company_number)
-    LEFT JOIN (SELECT DISTINCT lower(list_name) AS listed, country, company_number FROM list_members) m
-        ON m.listed = lower(r.list_name)
-        AND m.country = coalesce(h.country, a.country)
-        AND m.company_number = coalesce(h.company_number, a.company_number)
-"""
 
 
 def _find(connection: duckdb.DuckDBPyConnection, rule: AlertRule, position: int, run_id: str) -> None:
@@ -133,12 +74,12 @@ def _find(connection: duckdb.DuckDBPyConnection, rule: AlertRule, position: int,
         return
     shown = [*compared, *(name for name in PERIODS if name in columns and name not in compared)]
     connection.execute(
-        _HITS.format(
+        _SQL["hits"].format(
             rule=quote_text(rule.name),
             evidence=", ".join(f'{quote_text(name)}, "{name}"::VARCHAR' for name in shown),
             relation=relation,
             condition=to_sql(rule),
-            members=_MEMBERS.format(name=quote_text(rule.list_name)) if rule.list_name else "",
+            members=_SQL["members"].format(name=quote_text(rule.list_name)) if rule.list_name else "",
         )
     )
     connection.execute(

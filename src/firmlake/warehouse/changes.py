@@ -17,9 +17,12 @@ from typing import NamedTuple
 
 import duckdb
 
+from firmlake.core.sql import read_queries
 from firmlake.landing.run import RunPlan
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.versions import count_rows, run_of
+
+_SQL = read_queries(__file__)
 
 
 class Kind(NamedTuple):
@@ -194,18 +197,18 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number:
     Returns:
         The number of events written.
     """
-    connection.execute(_STATES.format(number=number))
-    connection.execute(_WATCHED.format(number=number))
-    has_rows = count_rows(connection, _ROWS_BEFORE.format(number=number)) > 0
+    connection.execute(_SQL["states"].format(number=number))
+    connection.execute(_SQL["watched"].format(number=number))
+    has_rows = count_rows(connection, _SQL["rows_before"].format(number=number)) > 0
     if has_rows:
         _pair_rows(connection, plan, number)
-    connection.execute(_NONE_YET)
+    connection.execute(_SQL["none_yet"])
     for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result is in memory
         if has_rows or not kind.compares_rows:
             connection.execute(
                 f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
             )
-    written = connection.execute(_RECORD, [plan.run_id]).fetchone()
+    written = connection.execute(_SQL["record"], [plan.run_id]).fetchone()
     connection.execute("DROP TABLE events")
     return int(written[0]) if written else 0
 
@@ -214,73 +217,14 @@ def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number: int
     """Make the relations that compare rows before and after; see `KINDS`."""
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
-            connection.execute(_AFTER.format(table=table, dataset=dataset))
-            connection.execute(_BEFORE.format(table=table, dataset=dataset, number=number))
+            connection.execute(_SQL["after"].format(table=table, dataset=dataset))
+            connection.execute(_SQL["before"].format(table=table, dataset=dataset, number=number))
     for view in _VIEWS:
         for when in ("before", "after"):
             connection.execute(view.format(when=when, watched=plan.lookalikes_watched))
     connection.execute(_FILINGS.format(number=number))
-    connection.execute(_NAMES.format(language=plan.language, number=number, run=run_of("valid_from")))
+    connection.execute(_SQL["names"].format(language=plan.language, number=number, run=run_of("valid_from")))
 
-
-# An empty hash means that the company was not found; null means that there was never an answer.
-_STATES = """
-    CREATE OR REPLACE TEMP VIEW states AS
-    SELECT country, company_number, dataset, true AS is_before, payload_hash <> '' AS is_found
-    FROM (FROM company_state_versions WHERE valid_from < {number} AND coalesce(valid_to >= {number}, true))
-    SEMI JOIN changed USING (country, company_number)
-    UNION ALL
-    SELECT country, company_number, dataset, false, payload_hash <> ''
-    FROM company_state SEMI JOIN changed USING (country, company_number)
-"""
-
-# For a company that returned, `gone_in` is the run that found it gone and closed its last rows.
-_WATCHED = """
-    CREATE OR REPLACE TEMP TABLE presence AS
-    SELECT country, company_number,
-           coalesce(bool_or(is_found) FILTER (is_before), false) AS was_found,
-           coalesce(bool_or(is_found) FILTER (NOT is_before), false) AS is_found
-    FROM states GROUP BY country, company_number;
-    CREATE OR REPLACE TEMP TABLE gone AS
-    SELECT country, company_number, dataset, max(valid_to) AS gone_in
-    FROM company_state_versions
-    SEMI JOIN (FROM states WHERE is_before AND NOT is_found) USING (country, company_number, dataset)
-    WHERE payload_hash <> '' AND valid_to < {number}
-    GROUP BY ALL;
-    CREATE OR REPLACE TEMP TABLE watched AS
-    SELECT country, company_number, dataset, CASE WHEN NOT was_found THEN gone_in END AS gone_in
-    FROM changed
-    JOIN presence USING (country, company_number)
-    JOIN (SELECT country, company_number, dataset, NULL AS gone_in FROM states WHERE is_before AND is_found
-          UNION ALL FROM gone) USING (country, company_number, dataset)
-    WHERE presence.is_found
-"""
-
-# A first load has none.
-_ROWS_BEFORE = (
-    "SELECT (SELECT count(*) FROM watched) + (SELECT count(*) FROM companies_versions WHERE valid_to = {number})"
-)
-
-_AFTER = """
-    CREATE OR REPLACE TEMP TABLE after_{table} AS
-    SELECT t.* FROM {table}_versions t SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w
-        USING (country, company_number)
-    WHERE valid_to IS NULL
-"""
-
-_BEFORE = """
-    CREATE OR REPLACE TEMP VIEW before_{table} AS
-    SELECT * FROM after_{table} WHERE valid_from < {number}
-    UNION ALL
-    SELECT t.*
-    FROM {table}_versions t SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w USING (country, company_number)
-    WHERE valid_to = {number}
-    UNION ALL
-    SELECT t.*
-    FROM {table}_versions t
-    SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w
-        ON w.country = t.country AND w.company_number = t.company_number AND w.gone_in = t.valid_to
-"""
 
 _VIEWS = (
     # The periods that have a health indicator, in the order of recency in the view `accounts`.
@@ -369,27 +313,4 @@ _FILINGS = f"""
     QUALIFY row_number() OVER (
         PARTITION BY h.country, h.company_number, h.start_date, h.end_date, u.dup_no
         ORDER BY h.valid_to DESC, h.dup_no) = 1
-"""
-
-# A name in another language does not count as changed.
-_NAMES = """
-    CREATE OR REPLACE TEMP VIEW names_before AS
-    FROM (SELECT *, {run} AS opened_by FROM companies_versions WHERE valid_to = {number})
-    SEMI JOIN (FROM runs WHERE language = '{language}') r ON r.run_id = opened_by
-    WHERE fetched_at IS NOT NULL
-"""
-
-_NONE_YET = """
-    CREATE OR REPLACE TEMP TABLE events AS
-    SELECT * EXCLUDE (run_id, position), 0 AS kind_number FROM company_changes LIMIT 0
-"""
-
-_RECORD = """
-    INSERT INTO company_changes BY NAME
-    SELECT * EXCLUDE (kind_number), ? AS run_id,
-           row_number() OVER (
-               PARTITION BY country, company_number
-               ORDER BY kind_number, end_date DESC, start_date, dup_no, direction, related_country,
-                        related_company_number, related_name, "function", old_value, new_value) - 1 AS position
-    FROM events
 """

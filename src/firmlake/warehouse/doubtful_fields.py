@@ -20,9 +20,12 @@ import duckdb
 from firmlake.api.contract import DATASETS
 from firmlake.core.reasons import make_reason
 from firmlake.core.settings import ContractSettings
+from firmlake.core.sql import read_queries
 from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import COMPANY_TABLES
 from firmlake.warehouse.versions import count_rows, versions_of
+
+_SQL = read_queries(__file__)
 
 _OTHER_SHARE = 0.1
 """The whole field is in doubt if more than this share of its values is above 1. Single errors are rarer, and
@@ -148,28 +151,9 @@ def _has_any_beyond(connection: duckdb.DuckDBPyConnection, dataset: str, path: s
 
 
 def _is_in_doubt(connection: duckdb.DuckDBPyConnection, dataset: str, column: str, path: str) -> bool:
-    query = _COUNTS.format(dataset=dataset, column=column, path=path)
+    query = _SQL["counts"].format(dataset=dataset, column=column, path=path)
     ((beyond, count),) = connection.execute(query).fetchall()
     return bool(beyond > _OTHER_SHARE * count)
-
-
-_COUNTS = """
-    WITH answered AS (SELECT country, company_number FROM changed WHERE dataset = '{dataset}'),
-    shown AS (
-        SELECT {column} AS share, replace(extra_json->>'$."{path}"', ',', '.') AS kept
-        FROM {dataset} ANTI JOIN answered USING (country, company_number)
-        UNION ALL
-        SELECT {column}, replace(extra_json->>'$."{path}"', ',', '.')
-        FROM staged_{dataset} SEMI JOIN answered USING (country, company_number)
-    ),
-    left_out AS (
-        SELECT count(*) AS n FROM staged_rejects SEMI JOIN answered USING (country, company_number)
-        WHERE dataset = '{dataset}' AND effect = 'record' AND ends_with(path, '{path}') AND reason_code = 'beyond_one'
-    )
-    SELECT count(*) FILTER (coalesce(share, try_cast(kept AS DOUBLE)) > 1) + any_value(n),
-           count(share) + count(*) FILTER (share IS NULL AND try_cast(kept AS DOUBLE) IS NOT NULL) + any_value(n)
-    FROM shown, left_out
-"""
 
 
 def _withhold(connection: duckdb.DuckDBPyConnection, dataset: str, doubtful: dict[str, str], run_id: str) -> None:
@@ -188,26 +172,8 @@ def _withhold(connection: duckdb.DuckDBPyConnection, dataset: str, doubtful: dic
         for column, path in doubtful.items()
     )
     names = {"dataset": dataset, "withheld": withheld, "run_id": run_id} | _UNKNOWN_SCALE._asdict()
-    connection.execute(_REJECTS.format(**names))
-    connection.execute(_DRIFT.format(**names))
-
-
-_REJECTS = """
-    CREATE TEMP VIEW staged_rejects AS FROM rejects_before_{dataset} UNION ALL BY NAME
-    SELECT w.*, request_id, '{dataset}' AS dataset, '{code}' AS reason_code, '{text}' AS reason, 'value' AS effect,
-           '{run_id}' AS run_id
-    FROM ({withheld}) w JOIN (
-        SELECT fetched_at, min(request_id) AS request_id FROM staged_requests
-        WHERE dataset = '{dataset}' AND status BETWEEN 200 AND 299 GROUP BY fetched_at
-    ) USING (fetched_at)
-"""
-
-_DRIFT = """
-    CREATE TEMP VIEW staged_drift AS FROM drift_before_{dataset} UNION ALL BY NAME
-    SELECT '{dataset}' AS dataset, 'withheld_value' AS kind, path, min(value) AS example, count(*) AS record_count,
-           min(fetched_at) AS first_seen_at, '{run_id}' AS run_id
-    FROM ({withheld}) GROUP BY path
-"""
+    connection.execute(_SQL["rejects"].format(**names))
+    connection.execute(_SQL["drift"].format(**names))
 
 
 def _with_kept(doubtful: dict[str, str]) -> str:

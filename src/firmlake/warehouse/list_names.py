@@ -21,7 +21,9 @@ from firmlake.core.errors import UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.parts import fetch_dicts
-from firmlake.core.sql import quote_name
+from firmlake.core.sql import quote_name, read_queries
+
+_SQL = read_queries(__file__)
 
 _LISTS = "SELECT list_name, file_name, column_names, line_count, run_id FROM company_lists ORDER BY list_name"
 
@@ -110,8 +112,8 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
         UsageError: There is no such list. The message suggests a similar name.
     """
     found = find_named_list(connection, name)
-    connection.execute(_LISTED, [found.name])
-    for database, table in connection.execute(_OF_COMPANIES).fetchall():
+    connection.execute(_SQL["listed"], [found.name])
+    for database, table in connection.execute(_SQL["of_companies"]).fetchall():
         whole = f"{quote_name(database)}.main.{quote_name(table)}"
         connection.execute(
             f"CREATE TEMP VIEW {quote_name(table)} AS FROM {whole} SEMI JOIN listed USING (country, company_number)"
@@ -120,7 +122,7 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
 
 def read_list_overview(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Read all lists, by name."""
-    return fetch_dicts(connection.execute(_OVERVIEW))
+    return fetch_dicts(connection.execute(_SQL["overview"]))
 
 
 def read_list_status(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
@@ -136,37 +138,10 @@ def read_list_status(connection: duckdb.DuckDBPyConnection, name: str) -> dict[s
         "line_count": found.line_count,
         "view": f"lists.{quote_name(found.name)}",
         "statuses": dict(connection.execute(_STATUSES, [found.name]).fetchall()),
-        "problems": fetch_dicts(connection.execute(_PROBLEMS, [found.name, _PROBLEMS_MAX])),
-        "moves": fetch_dicts(connection.execute(_MOVES, {"name": found.name})),
+        "problems": fetch_dicts(connection.execute(_SQL["problems"], [found.name, _PROBLEMS_MAX])),
+        "moves": fetch_dicts(connection.execute(_SQL["moves"], {"name": found.name})),
     }
 
 
-_OVERVIEW = """
-    SELECT list_name, file_name, line_count, company_count, listed_at, run_id FROM company_lists ORDER BY list_name
-"""
 _STATUSES = "SELECT status, count(*) FROM list_lines WHERE list_name = ? GROUP BY ALL ORDER BY count(*) DESC, status"
-_PROBLEMS = """
-    SELECT line, given, status, reason FROM list_lines
-    WHERE list_name = ? AND status IN ('refused', 'not found', 'failed') ORDER BY line LIMIT ?
-"""
 _PROBLEMS_MAX = 1000
-_MOVES = """
-    SELECT move, country, company_number, name FROM list_moves WHERE list_name = $name
-    AND generation = (SELECT max(generation) FROM list_moves WHERE list_name = $name)
-    ORDER BY ALL
-"""
-
-_LISTED = """
-    CREATE TEMP TABLE listed AS
-    SELECT DISTINCT country, company_number FROM list_members WHERE list_name = ? AND company_number IS NOT NULL
-"""
-
-# Tables of list lines are not restricted, so that a query can use other lists too. Nor are parties, because the owners
-# of listed companies need not be listed.
-_OF_COMPANIES = """
-    SELECT database_name, table_name FROM duckdb_tables()
-    SEMI JOIN (SELECT database_name, table_name FROM duckdb_columns() WHERE column_name = 'company_number')
-        USING (database_name, table_name)
-    WHERE NOT temporary AND schema_name = 'main' AND table_name NOT LIKE 'list_members%'
-        AND table_name <> 'parties'
-"""

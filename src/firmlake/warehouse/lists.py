@@ -9,13 +9,15 @@ from datetime import datetime
 
 import duckdb
 
-from firmlake.core.sql import quote_name, quote_text
+from firmlake.core.sql import quote_name, quote_text, read_queries
 from firmlake.intake.lines import read_columns
 from firmlake.landing.run import Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.incomplete import describe_incomplete, read_incomplete
 from firmlake.warehouse.list_names import current_name, read_name_changes
 from firmlake.warehouse.versions import supersede, versions_of
+
+_SQL = read_queries(__file__)
 
 __all__ = ["create_list_views", "drop_list", "held_name", "load_members", "rename_list"]
 
@@ -42,7 +44,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run, number: int) -
         return 0
     stored, content_hash = run.checked("list"), plan.files["list"]
     columns = json.dumps(read_columns(stored).names, ensure_ascii=False)
-    connection.execute(_STAGED_LIST.format(lines=quote_text(str(stored))), {
+    connection.execute(_SQL['staged_list'].format(lines=quote_text(str(stored))), {
         "name": name, "file": plan.list_name, "columns": columns,
         "hash": content_hash, "at": started_at, "run": run.run_id,
     })  # fmt: skip
@@ -51,7 +53,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run, number: int) -
     if held_hash == content_hash:
         return 0
     connection.execute(
-        _STAGED_MEMBERS.format(lines=quote_text(str(stored)), name=quote_text(name), run=quote_text(run.run_id))
+        _SQL["staged_members"].format(lines=quote_text(str(stored)), name=quote_text(name), run=quote_text(run.run_id))
     )
     return supersede(connection, "list_members", ("list_name",), scope, "staged_lines", number)
 
@@ -70,7 +72,7 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
     rows = connection.execute("SELECT list_name, file_name FROM company_lists ORDER BY ALL").fetchall()
     for name, file_name in rows:
         view = f"lists.{quote_name(name)}"
-        connection.execute(f"CREATE VIEW {view} AS {_VIEW.format(name=quote_text(name))}")
+        connection.execute(f"CREATE VIEW {view} AS {_SQL['view'].format(name=quote_text(name))}")
         meaning = (
             f"One row per line of the list {name} ({file_name}), in its order, with the figures of its company. "
             f"{describe_incomplete(read_incomplete(connection, name))}"
@@ -87,7 +89,7 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 def comment_list_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Describe the columns of the view of each list as the views that they come from do, which must have comments."""
-    for view, column, comment in connection.execute(_COMMENTS).fetchall():
+    for view, column, comment in connection.execute(_SQL["comments"]).fetchall():
         connection.execute(f"COMMENT ON COLUMN lists.{quote_name(view)}.{quote_name(column)} IS {quote_text(comment)}")
 
 
@@ -106,37 +108,6 @@ def drop_list(connection: duckdb.DuckDBPyConnection, name: str) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 _HELD = "SELECT list_name, listed_at, content_hash FROM company_lists WHERE lower(list_name) = lower(?)"
-
-_STAGED_LIST = """
-    CREATE OR REPLACE TEMP TABLE staged_list AS
-    SELECT $name AS list_name, $file AS file_name, $columns::JSON AS column_names, count(*) AS line_count,
-           count(DISTINCT country || company_number) AS company_count, $hash AS content_hash,
-           $at::TIMESTAMP AS listed_at, $run AS run_id
-    FROM read_parquet({lines})
-"""
-
-_STAGED_MEMBERS = """
-    CREATE OR REPLACE TEMP VIEW staged_lines AS
-    SELECT {name} AS list_name, line, country, company_number,
-           if(status = 'accepted' AND row_number() OVER (PARTITION BY country, company_number ORDER BY line) > 1,
-              'repeated', status) AS status,
-           reason, given, columns::JSON AS columns, {run} AS run_id
-    FROM read_parquet({lines})
-"""
-
-# A view, so that it shows figures fetched by later runs without loading the list again.
-_VIEW = """
-    SELECT l.* EXCLUDE (list_name, columns), f.* EXCLUDE (country, company_number), l.columns
-    FROM list_lines l LEFT JOIN company_figures f USING (country, company_number)
-    WHERE l.list_name = {name} ORDER BY l.line
-"""
-
-_COMMENTS = """
-    SELECT l.table_name, l.column_name, any_value(f.comment ORDER BY f.table_name DESC)
-    FROM duckdb_columns() l JOIN duckdb_columns() f USING (column_name)
-    WHERE l.schema_name = 'lists' AND f.schema_name = 'main' AND f.table_name IN ('list_lines', 'company_figures')
-    GROUP BY ALL ORDER BY ALL
-"""
 
 
 def _held(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[str, datetime | None, str]:

@@ -16,7 +16,7 @@ from typing import Final
 import duckdb
 
 from firmlake.core.errors import DamagedError
-from firmlake.core.sql import quote_text
+from firmlake.core.sql import quote_text, read_queries
 from firmlake.landing.run import Outcome, Run
 from firmlake.tables.index import AHEAD
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
@@ -30,6 +30,8 @@ from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables, widen
 from firmlake.warehouse.versions import compare, count_rows, current_rows, merge, next_number, supersede
 from firmlake.warehouse.views import outdate_views
+
+_SQL = read_queries(__file__)
 
 _COMPANY = ("country", "company_number")
 
@@ -75,26 +77,26 @@ def load_run(
         outdate_views(connection)
     _view_staged(connection, run, manifest)
     targets = quote_text(str(run.checked("targets")))
-    connection.execute(_WINDOWS.format(targets=targets))
+    connection.execute(_SQL["windows"].format(targets=targets))
     source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
     connection.execute(_ASKED_FREE.format(source=source))
     number, latest = next_number(connection), _timestamp(load.loaded_at + AHEAD)
     state, companies = current_rows("company_state"), current_rows("companies")
     started, days = _timestamp(run.plan.started_at), run.plan.credit_window_days
-    compare(connection, "company_state", _STATE.format(started=started, latest=latest, current=state))
-    connection.execute(_CHANGED)
+    compare(connection, "company_state", _SQL["state"].format(started=started, latest=latest, current=state))
+    connection.execute(_SQL["changed"])
     changed_count = count_rows(connection, _COUNT_CHANGED)
     withhold_shares(connection, run.plan.contract, run.run_id)
-    is_all_changed = count_rows(connection, _IS_ALL_CHANGED) == 1
+    is_all_changed = count_rows(connection, _SQL["is_all_changed"]) == 1
     counts = {}
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
             counts[table] = _replace_changed(connection, dataset, table, number, is_all_changed)
     vanished = find_vanished(connection, number)
     check_vanished(vanished)
-    expected_credits = count_rows(connection, _BOUGHT.format(days=days))
+    expected_credits = count_rows(connection, _SQL["bought"].format(days=days))
     merge(connection, "company_state", number)
-    compare(connection, "companies", _COMPANIES.format(days=days, latest=latest, current=companies))
+    compare(connection, "companies", _SQL["companies"].format(days=days, latest=latest, current=companies))
     merge(connection, "companies", number)
     check_keys(connection)
     free_memory(connection)
@@ -103,7 +105,7 @@ def load_run(
     counts["company_changes"] = record_changes(connection, run.plan, number)
     counts |= _replace_rows_of_run(connection, run.run_id)
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
-    _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))
+    _add_run(connection, run, outcome, expected_credits, count_rows(connection, _SQL["refreshed"]))
     _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     add_load(connection, load, counts, changed_count)
@@ -115,7 +117,7 @@ def _replace_rows_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> 
     counts = {}
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
-        rows = _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}"
+        rows = _SQL["drift"] if table == "drift" else f"SELECT * FROM staged_{table}"
         counts[table] = count_rows(connection, f"INSERT INTO {table} BY NAME {rows}")
     return counts
 
@@ -142,108 +144,11 @@ def check_keys(connection: duckdb.DuckDBPyConnection) -> None:
             )
 
 
-# - A free refresh that was not made leaves the held answer fresh, so its row does not change.
-# - A run that was killed before its publish may resume after another run has fetched newer answers.
-# - If an attempt failed or was not made, the row still describes the held answer; only status and run are new.
-# - An answer dated in the future is replaced by any other answer, because a wrong clock dated it.
-_STATE = """
-    SELECT s.country, s.company_number, s.dataset, s.status,
-           if(answered, s.record_count, c.record_count) AS record_count,
-           if(answered, s.reject_count, c.reject_count) AS reject_count,
-           if(answered, s.payload_hash, c.payload_hash) AS payload_hash,
-           if(answered, s.fetched_at, c.fetched_at) AS fetched_at,
-           s.run_id,
-           answered AND s.payload_hash IS DISTINCT FROM c.payload_hash AS is_changed, s.reject_count > 0 AS is_partial,
-           c AS held
-    FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM staged_company_state) s
-    LEFT JOIN {current} c USING (country, company_number, dataset)
-    WHERE NOT (s.status = 'waiting' AND (s.country, s.company_number, s.dataset) IN (FROM refreshed))
-    AND NOT coalesce(c.fetched_at <= {latest} AND (
-        s.fetched_at < c.fetched_at OR s.fetched_at > {latest} OR s.status = 'waiting' AND c.fetched_at >= {started}
-    ), false)
-"""
-
-_CHANGED = """
-    CREATE OR REPLACE TEMP TABLE changed AS
-    SELECT dataset, country, company_number, is_partial FROM merged_company_state WHERE is_changed
-"""
-
 _COUNT_CHANGED = "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)"
 
-_IS_ALL_CHANGED = """
-    SELECT (SELECT count(*) FROM changed) =
-           (SELECT count(*) FROM staged_company_state WHERE status IN ('reported', 'empty', 'not_found'))
-"""
-
-_COMPANIES = """
-    SELECT s.country, s.company_number,
-           if(is_older, c.name, s.name) AS name, if(is_older, c.place, s.place) AS place,
-           if(is_older, c.fetched_at, s.fetched_at) AS fetched_at,
-           CASE WHEN c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY
-                THEN coalesce(s.paid_at, c.paid_at)
-                WHEN NOT paid_before THEN least(s.paid_at, c.paid_at)
-                ELSE c.paid_at END AS paid_at,
-           s.run_id,
-           c AS held
-    FROM staged_windows s LEFT JOIN {current} c USING (country, company_number),
-         LATERAL (SELECT s.fetched_at IS NULL
-                         OR coalesce(c.fetched_at <= {latest}
-                                     AND (s.fetched_at < c.fetched_at OR s.fetched_at > {latest}), false) AS is_older)
-"""
-
-# Companies that cost a credit because no paid window covers them. Runs may be loaded in another order than they paid:
-# `paid_before` holds the payments that the plan knew of by runs that are not loaded yet.
-_BOUGHT = """
-    SELECT count(*) FROM staged_windows s LEFT JOIN companies c USING (country, company_number)
-    WHERE s.paid_at IS NOT NULL
-    AND (s.paid_at >= c.paid_at + INTERVAL {days} DAY
-         OR NOT paid_before AND (c.paid_at IS NULL OR s.paid_at < c.paid_at))
-"""
-
-_WINDOWS = """
-    CREATE OR REPLACE TEMP VIEW staged_windows AS
-    SELECT s.*, p.country IS NOT NULL AS paid_before FROM staged_companies s
-    LEFT JOIN (SELECT DISTINCT country, company_number FROM read_parquet({targets}) WHERE is_paid) p
-    USING (country, company_number)
-"""
 
 _ASKED_FREE = "CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
 
-# Companies answered in a free refresh, without those that were charged after all. Requests for free refreshes name no
-# other companies; they are found by the time of the answer, as in `loads.UNSURE`.
-_REFRESHED = """
-    WITH answered AS (
-        SELECT *, (country, company_number, dataset) IN (FROM refreshed) AS is_refresh FROM staged_company_state
-        WHERE status IN ('reported', 'empty', 'not_found')
-    ),
-    charged AS (
-        SELECT least(any_value(credits_charged), count(*)) AS count
-        FROM answered JOIN staged_requests q USING (dataset, fetched_at)
-        WHERE credits_charged > 0 GROUP BY q.request_id, q.attempt HAVING bool_and(is_refresh)
-    )
-    SELECT (SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM answered WHERE is_refresh))
-           - (SELECT coalesce(sum(count), 0) FROM charged)
-"""
-
-# Each shard has counted its own records.
-_DRIFT = """
-    SELECT dataset, kind, path, first(example ORDER BY first_seen_at, example) AS example,
-           sum(record_count)::BIGINT AS record_count, min(first_seen_at) AS first_seen_at, run_id
-    FROM staged_drift GROUP BY dataset, kind, path, run_id
-"""
-
-# Credits charged beyond our own count may be for companies that were forgotten since then.
-_RUN = """
-    INSERT INTO runs BY NAME
-    SELECT {values}, request_count, credit_count,
-           greatest($expected_credits, least(coalesce(credit_count, 0), $expected_at_most)) AS expected_credit_count
-    FROM (
-        SELECT count(*) AS request_count,
-               if(bool_or(status BETWEEN 200 AND 299), sum(credits_charged), coalesce(sum(credits_charged), 0))::BIGINT
-                   AS credit_count
-        FROM staged_requests
-    )
-"""
 
 _OF_PLAN = (
     "run_id", "list_name", "list_sha256", "service", "language", "line_count", "company_count", "refused_count",
@@ -302,7 +207,7 @@ def _add_run(
     }
     expected = {"expected_credits": expected_credits, "expected_at_most": expected_credits + plan.forgotten_count}
     connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
-    statement = _RUN.format(values=", ".join(f"${name} AS {name}" for name in values))
+    statement = _SQL["run"].format(values=", ".join(f"${name} AS {name}" for name in values))
     connection.execute(statement, values | expected)
 
 

@@ -14,8 +14,11 @@ import duckdb
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
+from firmlake.core.sql import read_queries
 from firmlake.landing.run import Run
 from firmlake.tables.stage import SCHEMA_VERSION
+
+_SQL = read_queries(__file__)
 
 MARGIN = timedelta(hours=12)
 """Count a paid window as over this long before its end, because the last answers of a run that outlasts the window
@@ -54,7 +57,7 @@ class Load(NamedTuple):
 
 def read_loads(connection: duckdb.DuckDBPyConnection) -> list[Load]:
     """Read the loads of a generation, in their order. One that `firmlake replay` rebuilds may lack columns."""
-    rows = connection.execute(_LOADS).fetchall()
+    rows = connection.execute(_SQL["loads"]).fetchall()
     return [
         Load(number, name, published_at.replace(tzinfo=UTC), loaded_at.replace(tzinfo=UTC), measurements)
         for number, name, published_at, loaded_at, measurements in rows
@@ -143,13 +146,6 @@ def add_load(
         "? AS schema_version",
         [*values, SCHEMA_VERSION],
     )
-
-
-_LOADS = """
-    SELECT generation, run_id, published_at, coalesce(loaded_at, published_at), measurements
-    FROM (FROM loads UNION ALL BY NAME SELECT NULL::TIMESTAMP AS loaded_at, NULL::JSON AS measurements WHERE false)
-    ORDER BY generation
-"""
 
 
 def closing_lead(free_refresh_days: int) -> timedelta:

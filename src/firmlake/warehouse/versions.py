@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from firmlake.core.sql import quote_text
+from firmlake.core.sql import quote_text, read_queries
 from firmlake.tables.schemas import TABLES, Column, Table
 from firmlake.warehouse.generations import checkpoint, free_memory
+
+_SQL = read_queries(__file__)
 
 VALIDITY = (
     Column("valid_from", "integer", "Number of the first load that found the row with these values"),
@@ -123,18 +125,20 @@ def supersede(
         "number": number,
     }
     free_memory(connection)
-    if not count_rows(connection, _HELD.format(**names)):
+    if not count_rows(connection, _SQL["held"].format(**names)):
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
-        return count_rows(connection, _INSERT_ALL.format(**names, among=among))
-    connection.execute(_OFFERED.format(**names))
-    connection.execute(_KEPT.format(**names))
+        return count_rows(connection, _SQL["insert_all"].format(**names, among=among))
+    connection.execute(_SQL["offered"].format(**names))
+    connection.execute(_SQL["kept"].format(**names))
     _close(connection, names)
     _refresh(connection, shape)
     if retained != "false":
         _make_room(connection, shape, staged, scope)
-    connection.execute(_UNHELD.format(**names))
+    connection.execute(_SQL["unheld"].format(**names))
     connection.execute("DROP TABLE held")
-    written = sum(count_rows(connection, insert.format(**names)) for insert in (_INSERT_UNHELD, _INSERT_OFFERED))
+    written = sum(
+        count_rows(connection, insert.format(**names)) for insert in (_SQL["insert_unheld"], _SQL["insert_offered"])
+    )
     connection.execute("DROP TABLE offered; DROP TABLE kept; DROP TABLE unheld")
     return written
 
@@ -170,7 +174,7 @@ def merge(connection: duckdb.DuckDBPyConnection, table: str, number: int) -> Non
     """
     columns = ", ".join(column.name for column in TABLES[table].columns)
     # Rows that stay are deleted and inserted too, because an update of millions of rows would not fit into memory.
-    for statement in (_CLOSE_MERGED, _DELETE_MERGED, _INSERT_MERGED, _DROP_MERGED):
+    for statement in (_SQL["close_merged"], _DELETE_MERGED, _SQL["insert_merged"], _DROP_MERGED):
         connection.execute(statement.format(table=table, columns=columns, number=number))
 
 
@@ -193,74 +197,8 @@ def as_of_columns(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if column.name not in (table.volatile or ()))
 
 
-_HELD = """
-    CREATE OR REPLACE TEMP TABLE held AS
-    SELECT t.rowid AS held_row, {nth} AS nth, {columns}
-    FROM {versions} t SEMI JOIN {answered} a USING ({scope}) WHERE valid_to IS NULL
-"""
-
-# Keys without a held row need no comparison. Rows are numbered, because their row ids change with the next commit.
-_OFFERED = """
-    CREATE OR REPLACE TEMP TABLE offered AS
-    SELECT row_number() OVER () AS offered_row, {nth} AS nth, {columns}
-    FROM {staged} s SEMI JOIN held USING ({scope})
-"""
-
-_KEPT = """
-    CREATE OR REPLACE TEMP TABLE kept AS
-    SELECT held_row, offered_row
-    FROM held h JOIN offered o ON h.nth = o.nth AND {same}
-"""
-
-_CLOSING = """
-    CREATE OR REPLACE TEMP TABLE closing AS
-    SELECT held_row FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({retained})
-"""
-
-_CLOSE = """
-    UPDATE {versions} SET valid_to = {number}
-    WHERE rowid IN (SELECT held_row FROM closing WHERE held_row BETWEEN {first} AND {last})
-"""
-
-# The position of unreadable rows in the answer is unknown, so retained rows move after all others.
-_MAKE_ROOM = """
-    UPDATE {versions} t SET position = t.position + o.height
-    FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
-    WHERE {same} AND t.valid_to IS NULL AND t.rowid IN (SELECT held_row FROM held ANTI JOIN kept USING (held_row))
-"""
-
-# A first load writes its rows straight into the table.
-_INSERT_ALL = """
-    INSERT INTO {versions} BY NAME SELECT {columns}, {number} AS valid_from FROM {staged} s {among}
-"""
-
-# Two inserts and a separate table for the keys, so that each join fits into memory together with the rows it writes.
-_UNHELD = """
-    CREATE OR REPLACE TEMP TABLE unheld AS
-    SELECT {scope} FROM {answered} a ANTI JOIN held USING ({scope})
-"""
-
-_INSERT_UNHELD = """
-    INSERT INTO {versions} BY NAME
-    SELECT {columns}, {number} AS valid_from FROM {staged} s SEMI JOIN unheld USING ({scope})
-"""
-
-_INSERT_OFFERED = """
-    INSERT INTO {versions} BY NAME
-    SELECT {columns}, {number} AS valid_from FROM offered o ANTI JOIN kept USING (offered_row)
-"""
-
-_CLOSE_MERGED = """
-    UPDATE {table}_versions SET valid_to = {number}
-    WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE NOT is_same)
-"""
-
 _DELETE_MERGED = "DELETE FROM {table}_versions WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE is_same)"
 
-_INSERT_MERGED = """
-    INSERT INTO {table}_versions BY NAME
-    SELECT {columns}, if(is_same, held_since, {number}) AS valid_from FROM merged_{table}
-"""
 
 _DROP_MERGED = "DROP VIEW merged_{table}; DROP TABLE IF EXISTS compared_{table}"
 
@@ -277,12 +215,12 @@ def _nth(table: Table) -> str:
 
 def _close(connection: duckdb.DuckDBPyConnection, names: dict[str, Any]) -> None:
     """End the validity of the rows that are gone from the answers, in stretches."""
-    if not count_rows(connection, _CLOSING.format(**names)):
+    if not count_rows(connection, _SQL["closing"].format(**names)):
         return
     stretches = connection.execute(f"SELECT DISTINCT held_row // {_STRETCH} FROM closing ORDER BY ALL").fetchall()
     for (stretch,) in stretches:
         first = stretch * _STRETCH
-        connection.execute(_CLOSE.format(**names, first=first, last=first + _STRETCH - 1))
+        connection.execute(_SQL["close"].format(**names, first=first, last=first + _STRETCH - 1))
         if len(stretches) > 1:
             checkpoint(connection)
 
@@ -303,24 +241,15 @@ def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str,
     if "position" in (table.volatile or ()):
         same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
         connection.execute(
-            _MAKE_ROOM.format(versions=versions_of(table.name), staged=staged, scope=", ".join(scope), same=same)
+            _SQL["make_room"].format(versions=versions_of(table.name), staged=staged, scope=", ".join(scope), same=same)
         )
 
-
-# Each load, and the time from which its content was known: the last answer of this load and all loads before it, so
-# that a run that was loaded late is not dated back. Other loads, such as an overview, have the time in their name.
-_KNOWN = """
-    SELECT run_id, generation, row_number() OVER (ORDER BY generation) AS number,
-           max(ended_at) OVER (ORDER BY generation) AS known_at
-    FROM (SELECT run_id, generation, coalesce(finished_at, try_strptime(run_id[:16], '%Y%m%dT%H%M%SZ')) AS ended_at
-          FROM loads LEFT JOIN runs USING (run_id))
-"""
 
 _GENERATION_AT = f"""
     (SELECT coalesce(
         (SELECT max(generation) FROM loads WHERE run_id = asked.text),
         CASE WHEN asked.time IS NOT NULL THEN coalesce(
-            (SELECT max(generation) FROM ({_KNOWN})
+            (SELECT max(generation) FROM ({_SQL["known"]})
              WHERE known_at <= asked.time OR asked.time >= make_timestamp(epoch_us(now()))), 0) END,
         error(asked.text || ' is neither a run of this warehouse nor a time. Use a run_id of the table runs, or a '
             || 'time such as 2026-01-31'))
@@ -332,55 +261,6 @@ _GENERATION_AT = f"""
           FROM (SELECT moment::VARCHAR AS text)) asked)
 """
 
-_RUNS_AS_OF = """
-    SELECT run_id FROM (SELECT generation_at(moment) AS newest) asked
-    JOIN (SELECT run_id, min(generation) AS first_generation FROM loads GROUP BY run_id) ON first_generation <= newest
-"""
-
-_AS_OF = """
-    SELECT {columns}, {run} AS valid_from_run
-    FROM (SELECT count(*) AS newest FROM (SELECT generation_at(moment) AS last) JOIN loads ON generation <= last) asked
-    JOIN {table}_versions ON valid_from <= newest AND coalesce(valid_to > newest, true)
-"""
-
-# Versions of a period compete. So do overlapping periods that were never in the same answer, because correcting the
-# dates closes one period and adds another. The version received last wins. Of versions received on the same day, the
-# one held on the requested day wins, or else the one first seen after it. Only closed rows can have such a successor.
-_KNOWN_ON = """
-    WITH asked AS (SELECT day::DATE AS last_day),
-    best AS MATERIALIZED (
-        SELECT f.*, greatest(b.known_at, last_day + INTERVAL 1 DAY) AS seen_at
-        FROM financials_versions f
-        JOIN ({known}) b ON b.number = f.valid_from
-        LEFT JOIN ({known}) e ON e.number = f.valid_to
-        JOIN asked ON date_received <= last_day
-        WHERE e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY
-        QUALIFY row_number() OVER (
-            PARTITION BY country, company_number, start_date, end_date
-            ORDER BY date_received DESC, seen_at, dup_no DESC, valid_from) = 1
-    ),
-    vanished AS (
-        SELECT country, company_number
-        FROM company_state_versions s
-        JOIN ({known}) b ON b.number = s.valid_from
-        LEFT JOIN ({known}) e ON e.number = s.valid_to
-        JOIN asked ON b.known_at < last_day + INTERVAL 1 DAY
-        WHERE dataset = 'financials' AND payload_hash = ''
-            AND (e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY)
-    ),
-    beaten AS (
-        SELECT unnest(CASE WHEN n.date_received > o.date_received THEN o.period ELSE n.period END)
-        FROM (SELECT *, {period} AS period FROM best WHERE valid_to IS NOT NULL) o
-        JOIN (SELECT *, {period} AS period FROM best) n
-            ON n.country = o.country AND n.company_number = o.company_number AND n.valid_from >= o.valid_to
-        WHERE 2 * (least(o.end_date, n.end_date) - greatest(o.start_date, n.start_date) + 1)
-              > least(o.end_date - o.start_date, n.end_date - n.start_date) + 1
-    )
-    SELECT {columns}, {run} AS valid_from_run
-    FROM best f
-    ANTI JOIN beaten USING (country, company_number, start_date, end_date)
-    ANTI JOIN vanished USING (country, company_number)
-"""
 
 _DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
 
@@ -392,7 +272,7 @@ MOMENT = (
 
 def _as_of(table: Table) -> Macro:
     left_out = f" Without {', '.join(table.volatile)}, because earlier values are not kept." if table.volatile else ""
-    query = _AS_OF.format(table=table.name, run=run_of("valid_from"), columns=", ".join(as_of_columns(table)))
+    query = _SQL["as_of"].format(table=table.name, run=run_of("valid_from"), columns=", ".join(as_of_columns(table)))
     meaning = f"The rows of {table.name} that the warehouse held at a moment; {MOMENT}{left_out}"
     return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
 
@@ -406,7 +286,11 @@ def _macros() -> Iterator[Macro]:
         f"The number of the generation that was the newest at a moment; {MOMENT}",
     )
     yield Macro(
-        "MACRO TABLE", "runs_as_of", "moment", _RUNS_AS_OF, f"The runs that the warehouse held at a moment; {MOMENT}"
+        "MACRO TABLE",
+        "runs_as_of",
+        "moment",
+        _SQL["runs_as_of"],
+        f"The runs that the warehouse held at a moment; {MOMENT}",
     )
     for table in TABLES.values():
         if table.volatile is not None:
@@ -416,7 +300,7 @@ def _macros() -> Iterator[Macro]:
         "MACRO TABLE",
         "financials_known_on",
         "day",
-        _KNOWN_ON.format(columns=columns, known=_KNOWN, period=_DATES, run=run_of("valid_from")),
+        _SQL["known_on"].format(columns=columns, known=_SQL["known"], period=_DATES, run=run_of("valid_from")),
         "One row per financial period whose accounts were received on or before a day, for back-tests. It has the "
         "filing received last by then, as the warehouse held it on that day, or as firmlake first saw it if the first "
         "answer came later. Accounts received later and periods without date_received are left out. If a later run "

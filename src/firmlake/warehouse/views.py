@@ -383,29 +383,14 @@ def _renew_part(connection: duckdb.DuckDBPyConnection, about: str, tables: list[
     generation = quote_name(connection.execute("SELECT current_database()").fetchall()[0][0])
     for name, query in sources.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-    read = _read_by(tables)
-    made = [one for one in definitions() if one in tables or (one.kind == "view" and one.name in read)]
-    for one in made:
-        connection.execute(f"CREATE TEMP {one.kind} {one.name} AS {one.sql}")
+    for one in tables:  # views read the temporary tables too, since their names are looked up when they are used
+        connection.execute(f"CREATE TEMP TABLE {one.name} AS {one.sql}")
     for one in tables:
         whole = f"{generation}.{one.name}"
         connection.execute(f"DELETE FROM {whole} WHERE {condition}")  # noqa: S608 - our own names
         connection.execute(f"INSERT INTO {whole} BY NAME FROM temp.{one.name} WHERE {condition}")
-    for one in reversed(made):
-        connection.execute(f"DROP {one.kind} temp.{one.name}")
-    for name in sources:
+    for name in [*sources, *(one.name for one in tables)]:
         connection.execute(f"DROP TABLE temp.{name}")
-
-
-def _read_by(tables: Iterable[Definition]) -> set[str]:
-    """Return the names of everything that definitions read, directly or through others."""
-    made, found = {one.name: one for one in definitions()}, set[str]()
-    waiting = [name for one in tables for name in one.reads]
-    while waiting:
-        if (name := waiting.pop()) not in found:
-            found.add(name)
-            waiting += made[name].reads if name in made else ()
-    return found
 
 
 def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
