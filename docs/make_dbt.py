@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firmlake.delivery.record import describe_table
-from firmlake.delivery.scripts import source_lines, sources_file
+from firmlake.delivery.scripts import sources_file
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
@@ -14,10 +14,13 @@ SOURCES = Path(__file__).parents[1] / "dbt" / "models" / "sources.yml"
 
 def render() -> str:
     """Write the sources file of the dbt package for tables that `firmlake load` writes."""
-    head = ["    description: Tables that `firmlake load` writes", "    schema: \"{{ var('firmlake_schema') }}\""]
-    tables = (describe_table(WAREHOUSE_TABLES[name]) for name in EXPORTED_TABLES)
-    lines = (line for table in tables for line in source_lines(table, "", ("unique_key", "columns")))
-    return sources_file("Made by docs/make_dbt.py from the schema of the tables.", head, lines)
+    return sources_file(
+        "Made by docs/make_dbt.py from the schema of the tables.",
+        "Tables that `firmlake load` writes",
+        [describe_table(WAREHOUSE_TABLES[name]) for name in EXPORTED_TABLES],
+        schema="{{ var('firmlake_schema') }}",
+        key_test=("unique_key", "columns"),
+    )
 
 
 if __name__ == "__main__":

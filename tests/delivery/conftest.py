@@ -43,7 +43,7 @@ from support import (
 
 AZURE_KEY = base64.b64encode(b"a key for loopback").decode()
 RUNS = [run_name(day) for day in range(3)]
-ODD = ["=1+1", "+31 6", "-x", "@y", "'z", "\ttab", 'plain, "quoted"', "é\nline"]
+ODD = ["=1+1", "+31 6", "-x", "@y", "'z", "\ttab", 'plain, "quoted"', "é\nline", "\uff1d1"]
 _STORY = [
     {
         ACME: ([period(2023), period(2024)], [lookalike(BOLT, 0.9)], [party(BOLT, name=name) for name in ODD]),

@@ -82,7 +82,7 @@ def test_csv_tells_null_from_empty_and_text_from_number(source):
     [(_, content)] = contents(write_csv(people(source)))
     lines = content.decode().splitlines()
     assert lines[0] == '"company_number","name","amount","count","received_on"'
-    assert lines[-2:] == ['"0000000008","",-0.01,-8,2026-01-05', '"9999999999",,,,']
+    assert lines[-2:] == ['"0000000009","",1234567890123456.78,-9,2026-01-05', '"9999999999",,,,']
 
 
 def test_a_table_without_rows_has_a_header_in_every_format(source):

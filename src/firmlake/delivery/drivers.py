@@ -72,8 +72,6 @@ def open_database(
         yield database
 
 
-# --- PostgreSQL ------------------------------------------------------------------------------------------------------
-
 _LOAD_LOCK = 0x6669_726D_6C61 & 0x7FFFFFFF  # "firmla"
 
 
@@ -186,8 +184,6 @@ def _as_csv(batch: pa.RecordBatch) -> bytes:
     return written.getvalue()
 
 
-# --- DuckDB ----------------------------------------------------------------------------------------------------------
-
 _FILES = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL AND type = 'duckdb'"
 """There is none for `:memory:`, for a CSV, JSON or Parquet file, which DuckDB reads through a database in memory, and
 for a database of another kind, such as SQLite, which it opens by an extension."""
@@ -276,11 +272,8 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     sync_folder(path.parent)
 
 
-# --- Snowflake -------------------------------------------------------------------------------------------------------
-
 _KEY_FILE = "SNOWFLAKE_PRIVATE_KEY_PATH"
 _PASSWORD = "SNOWFLAKE_PASSWORD"  # noqa: S105 - the name of the variable
-_OPTION = "adbc.snowflake.sql."
 
 
 class _Snowflake(Database):
@@ -337,6 +330,7 @@ def _open_snowflake(address: str, schema: str) -> Iterator[Database]:
         connection = driver.connect(db_kwargs=options, autocommit=True)
     with connection, connection.cursor() as cursor:
         opened = _Snowflake(cursor, name, schema, login, secret=secret)
+        # The session is then in this schema, where tables that are renamed stay.
         opened.run(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         yield opened
 
@@ -344,26 +338,21 @@ def _open_snowflake(address: str, schema: str) -> Iterator[Database]:
 def _snowflake_options(account: str, database: str, query: str, schema: str) -> dict[str, str]:
     """Return the options of the driver. SNOWFLAKE_HOST and SNOWFLAKE_PORT are for private links and tests."""
     options = {
-        "username": os.environ.get("SNOWFLAKE_USER", ""),
-        f"{_OPTION}account": account,
-        f"{_OPTION}db": database,
-        f"{_OPTION}schema": schema.upper(),
-        f"{_OPTION}client_option.app_name": "firmlake",
-        f"{_OPTION}client_option.disable_telemetry": "true",
+        "account": account,
+        "db": database,
+        "schema": schema.upper(),
+        "client_option.app_name": "firmlake",
+        "client_option.disable_telemetry": "true",
+        **{key: value for key, value in parse_qsl(query) if key in ("warehouse", "role", "region")},
+        **{f"uri.{key}": os.environ.get(f"SNOWFLAKE_{key.upper()}", "") for key in ("host", "port", "protocol")},
     }
-    options |= {f"{_OPTION}{key}": value for key, value in parse_qsl(query) if key in ("warehouse", "role", "region")}
-    for key in ("host", "port", "protocol"):
-        if value := os.environ.get(f"SNOWFLAKE_{key.upper()}"):
-            options[f"{_OPTION}uri.{key}"] = value
+    login = {"username": os.environ.get("SNOWFLAKE_USER", "")}
     if key_file := os.environ.get(_KEY_FILE):
-        options[f"{_OPTION}auth_type"] = "auth_jwt"
-        options[f"{_OPTION}client_option.jwt_private_key"] = key_file
+        options |= {"auth_type": "auth_jwt", "client_option.jwt_private_key": key_file}
     else:
-        options["password"] = os.environ.get(_PASSWORD, "")
-    return options
+        login["password"] = os.environ.get(_PASSWORD, "")
+    return login | {f"adbc.snowflake.sql.{key}": value for key, value in options.items() if value}
 
-
-# --- BigQuery --------------------------------------------------------------------------------------------------------
 
 _DATASET = re.compile(r"\w+")
 
