@@ -147,7 +147,8 @@ def _sample(world: World, node: int, dialect: str) -> _Sample:
     }
     twists = [(twist, 0) for one in resolve_dialects([dialect] if dialect else []) for twist in one.twists]
     for dataset, records in data.items():
-        data[dataset] = rewrite_body(twists, b'{"data":%b}' % records)[len(b'{"data":') : -1]
+        body = rewrite_body(twists, b'{"data":%b}' % records)
+        data[dataset] = bytes(msgspec.json.decode(body, type=dict[str, msgspec.Raw])["data"])
     return _Sample(
         b',"name":%b,"place":%b}' % (encode(identifier["name"]), encode(identifier["place"])),
         [bytes(period) for period in msgspec.json.decode(data["financials"], type=list[msgspec.Raw])],

@@ -166,12 +166,19 @@ CONTACT_COLUMNS: Final[Synonyms] = {
 
 _EXAMPLES: Final = 3
 _LONGEST: Final = 64
-_EMPTY: Final = "no contact id: fill it in, or remove the line"
-_ROUNDED: Final = "a contact id that a spreadsheet has rounded: format the column as text and export the list again"
-_NO_ID: Final = "a date, a truth value or several values instead of a contact id: write the id as text"
-_UNPRINTABLE: Final = (
-    f"not a contact id: it has spaces, control characters or more than {_LONGEST} characters; correct the id"
-)
+_PROBLEMS: Final = {
+    rf"^$|{ERROR}": "no contact id: fill it in, or remove the line",
+    r"^\d+([.,]\d+)?[eE]\+\d+$": (
+        "a contact id that a spreadsheet has rounded: format the column as text and export the list again"
+    ),
+    r"^[\[{]|^\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d.*)?$|^(?i:true|false)$": (
+        "a date, a truth value or several values instead of a contact id: write the id as text"
+    ),
+    rf"[\s\p{{C}}]|.{{{_LONGEST + 1}}}": (
+        f"not a contact id: it has spaces, control characters or more than {_LONGEST} characters; correct the id"
+    ),
+}
+"""Patterns of values that are no contact id, and why; the first that fits counts."""
 
 
 class ContactList(NamedTuple):
@@ -229,15 +236,8 @@ def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
     """Normalise contact ids, and refuse values that cannot be one."""
     text = pl.col("contact_id").fill_null("").str.strip_chars()
     plain = text.str.replace(r"^(\d+)\.0+$", "${1}")  # a whole number that a spreadsheet made a float
-    problem = (
-        pl.when((text == "") | text.str.contains(ERROR))
-        .then(pl.lit(_EMPTY))
-        .when(text.str.contains(r"^\d+([.,]\d+)?[eE]\+\d+$"))
-        .then(pl.lit(_ROUNDED))
-        .when(text.str.contains(r"^[\[{]|^\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d.*)?$|^(?i:true|false)$"))
-        .then(pl.lit(_NO_ID))
-        .when(~plain.str.contains(rf"^[^\s\p{{C}}]{{1,{_LONGEST}}}$"))
-        .then(pl.lit(_UNPRINTABLE))
+    problem = pl.coalesce(
+        pl.when(plain.str.contains(pattern)).then(pl.lit(reason)) for pattern, reason in _PROBLEMS.items()
     )
     both = pl.concat_str(pl.col("given"), text.str.head(_LONGEST), separator=", contact ")
     is_accepted = pl.col("status") == "accepted"
