@@ -81,6 +81,8 @@ def test_an_assistant_reads_the_warehouse_and_nothing_else(desk, sandbox, tmp_pa
 def test_each_tool_answers_from_the_warehouse(desk):
     assistant = Assistant(desk.folders)
     answers = [assistant.query("FROM companies"), assistant.describe(), assistant.dictionary("financials")]
+    [view] = [one["name"] for one in json.loads(answers[1])["rows"] if one["name"].startswith("lists.")]
+    answers += [assistant.describe(view), assistant.describe(view.replace('"', ""))]  # with quotes and without
     answers += [assistant.company("BE 0200.000.043"), assistant.changes("2020-01-01")]
     assert all(json.loads(answer)["rows"] for answer in answers)
     with pytest.raises(UsageError, match="2026-01-31"):

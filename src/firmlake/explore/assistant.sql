@@ -10,5 +10,5 @@ ORDER BY ALL
 
 -- name: columns
 SELECT column_name AS name, data_type AS type, comment FROM duckdb_columns()
-WHERE NOT internal AND if(schema_name = 'lists', 'lists."' || table_name || '"', table_name) = ?
+WHERE NOT internal AND if(schema_name = 'lists', 'lists.' || table_name, table_name) = replace(?, '"', '')
 ORDER BY column_index

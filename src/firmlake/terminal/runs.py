@@ -33,6 +33,7 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
     if summary.is_unchanged:
         echo(f"Nothing to load: the list, its settings and rules are those of its last run. {_NEWEST.format(summary)}")
+        _suggest(summary)
         return
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
     echo(f"Rows written: {written}")
@@ -56,6 +57,11 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     for line in summary.doubts:
         echo(line)
     echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")
+    _suggest(summary)
+
+
+def _suggest(summary: RunSummary) -> None:
+    """Suggest a first query, as long as there is one generation."""
     if summary.generation == 1 and summary.outcome == "done" and not summary.is_held:
         echo(f"Next: {first_query(summary)}")
 
