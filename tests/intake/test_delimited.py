@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake import text
 from firmlake.intake.entries import read_entries
-from firmlake.intake.lines import read_company_list
 from firmlake.intake.table import cell
 from support import examples
 
@@ -159,25 +157,6 @@ def test_very_many_columns_are_no_trouble(read):
     names = ";".join(f"c{n}" for n in range(16_000))
     values = ";".join("1" for _ in range(16_000))
     assert found(read(f"{names};kbo\n{values};0403227515\n")) == [("BE", "0403227515", 2)]
-
-
-lines = st.sampled_from(
-    ['BE;0403227515;"a\nb"', "BE;0403091220;x", "", "BE;1", '"BE";"0403.053.608";""""', "FR;552032534;\u20ac"]
-)
-
-
-@examples(15)
-@given(st.lists(lines, max_size=10), st.integers(4, 60), st.sampled_from(["\n", "\r\n", "\r"]))
-def test_where_blocks_end_makes_no_difference(tmp_path_factory, drawn, size, end):
-    path = tmp_path_factory.mktemp("blocks") / "list.csv"
-    path.write_text("\n".join(["land;kbo;naam", "BE;0403227515;KBC", *drawn]).replace("\n", end), newline="")
-    whole = read_company_list(path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "_BLOCK_CHARACTERS", size)
-        in_blocks = read_company_list(path)
-    for name in ("companies", "repaired", "refused"):
-        assert getattr(in_blocks, name).equals(getattr(whole, name))
-    assert (in_blocks.line_count, in_blocks.blank_count) == (whole.line_count, whole.blank_count)
 
 
 def test_a_line_that_is_quoted_as_a_whole_is_refused_with_that_reason(read):

@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import re
+import sys
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
-from typing import BinaryIO, Final, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
 import polars as pl
@@ -37,7 +38,6 @@ _MAX_RECORD_LINES: Final = 1_000
 """Most lines of a record. More lines mean that a quotation mark was left open and swallowed them."""
 
 _BATCH_CHARACTERS: Final = 8 * 2**20
-_BLOCK_CHARACTERS: Final = 2 * 2**20
 _SAMPLE_BYTES: Final = 2**16
 _BOMS: Final = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _FALLBACK: Final = "cp1252"
@@ -65,38 +65,29 @@ _WRAPPED: Final = (
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_Item = TypeVar("_Item")
 
 
-class TextFile(NamedTuple):
-    """A text file and how to read it.
-
-    Attributes:
-        path: The file.
-        encoding: Its encoding.
-        max_lines: Most lines; a longer file is refused.
-        max_megabytes: Most millions of characters after decompression; a larger file is refused.
-    """
+class _File(NamedTuple):
+    """A text file and how to read it."""
 
     path: Path
     encoding: str
-    max_lines: int
-    max_megabytes: int
+    options: IntakeSettings
 
 
 class _Record(NamedTuple):
-    """The fields of one record, its raw lines as one text, and the number of its first line."""
+    """The number of the first line of a record, its fields, its lines as one text, and its defect, see `ROWS`."""
 
     line: int
-    fields: list[str]
+    fields: Sequence[Any]
     text: str
-    has_open_mark: bool = False
+    defect: str | None = None
 
 
 class _Layout(NamedTuple):
     """How to read the lines of a file; `start` is the first line with data."""
 
-    file: TextFile
+    file: _File
     delimiter: str
     start: int
     width: int
@@ -127,13 +118,10 @@ def open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
         CompanyListError: The encoding is unknown; the file is binary, HTML, a JSON array or blank; or, now or while its
             rows are read, it is truncated, damaged, in another encoding or larger than the settings allow.
     """
-    file = TextFile(path, "", options.max_rows, options.max_inflated_megabytes)
-    file = file._replace(encoding=_find_encoding(file, options.encoding))
-    start = next(("".join(block.split())[:2] for block in _blocks(file) if block.strip()), "")
-    if not start:
-        raise _blank(path)
+    file = _File(path, _find_encoding(path, options), options)
+    start = "".join(islice((mark for line in _read_lines(file) for mark in "".join(line.split())[:2]), 2))
     if start.startswith("{"):
-        return _open_ndjson(file, options)
+        return _open_ndjson(file)
     if start.startswith("<"):
         raise CompanyListError(
             f"{path} is an HTML or XML document, whatever its name says",
@@ -144,35 +132,41 @@ def open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
             f"{path} is a JSON array",
             f"Write one object on each line (NDJSON): jq -c '.[]' {quote(str(path))} > list.ndjson",
         )
-    return _open_delimited(file, options, synonyms)
+    return _open_delimited(file, synonyms)
 
 
-def read_lines(file: TextFile) -> Iterator[str]:
-    """Yield the lines of a text file with a line feed at the end; LF, CR LF and CR end a line, and the last need not.
+def _read_lines(file: _File) -> Iterator[str]:
+    """Yield the lines of a file with a line feed at the end; LF, CR LF and CR end a line, and the last need not."""
+    path, encoding, options = file
+    errors = "replace" if encoding == _FALLBACK else "strict"  # five bytes are undefined in Windows-1252
+    size = 0
+    try:
+        with _opened(path) as raw, io.TextIOWrapper(raw, encoding, errors) as stream:
+            max_size = options.max_inflated_megabytes << 20 if isinstance(raw, gzip.GzipFile) else sys.maxsize
+            for number, line in enumerate(iter(partial(stream.readline, _MAX_RECORD_CHARACTERS), ""), 1):
+                size += len(line)
+                if number > options.max_rows:
+                    raise too_large(path, options.max_rows, "lines", "intake.max_rows")
+                if size > max_size:
+                    raise too_large(path, max_size >> 20, "MB", "intake.max_inflated_megabytes")
+                if len(line) == _MAX_RECORD_CHARACTERS:
+                    raise CompanyListError(
+                        f"{path}: line {number} has more than {_MAX_RECORD_CHARACTERS:,} characters",
+                        "Check that this file is a list",
+                    )
+                yield line if line.endswith("\n") else f"{line}\n"
+    except UnicodeError as error:
+        raise CompanyListError(
+            f"{path} is not {encoding} throughout: it is truncated, or in another encoding",
+            "Export it again, or set intake.encoding",
+        ) from error
 
-    Raises:
-        CompanyListError: The file cannot be read, has more lines than the settings allow, or a line is too long.
-    """
-    count, begun = 0, ""
-    for block in chain(_blocks(file), [None]):
-        whole, end, rest = (begun, "\n", "") if block is None else (begun + block).rpartition("\n")
-        for line in io.StringIO(whole + end if whole or block is not None else "", newline="\n"):
-            count += 1
-            yield line
-        begun = rest
-        if count > file.max_lines:
-            raise too_large(file.path, file.max_lines, "lines", "intake.max_rows")
-        if len(begun) > _MAX_RECORD_CHARACTERS:
-            raise CompanyListError(
-                f"{file.path}: line {count + 1} has more than {_MAX_RECORD_CHARACTERS:,} characters",
-                "Check that this file is a list",
-            )
 
-
-def _open_ndjson(file: TextFile, options: IntakeSettings) -> Table:
+def _open_ndjson(file: _File) -> Table:
     """Open NDJSON; the columns are the keys of the first objects."""
-    path, keys = file.path, dict[str, None]()
-    objects = [_read_object(line) or {} for line in islice(read_lines(file), SAMPLE_ROWS)]
+    path, _, options = file
+    keys = dict[str, None]()
+    objects = [_read_object(line) or {} for line in islice(_read_lines(file), SAMPLE_ROWS)]
     for each in objects:
         keys.update(dict.fromkeys(each))
         if len(keys) > options.max_columns:
@@ -183,27 +177,19 @@ def _open_ndjson(file: TextFile, options: IntakeSettings) -> Table:
             "Write one object on each line (NDJSON)",
         )
     sample = pl.Series([[each.get(key) for key in keys] for each in objects], dtype=pl.List(pl.String))
-    rows = partial(_ndjson_rows, file, tuple(keys))
+    rows = partial(_rows, partial(_ndjson_records, file, tuple(keys)))
     return Table(names=tuple(keys), width=len(keys), sample=sample, rows=rows)
 
 
-def _ndjson_rows(
-    file: TextFile, keys: Sequence[str], _positions: Collection[int] | None = None
-) -> Iterator[pl.DataFrame]:
-    count = 0
-    last: tuple[str, str | None] = "}", None
-    for lines in _batches(read_lines(file), len):
-        texts = [line.removesuffix("\n") for line in lines]
-        objects = [_read_object(text) for text in texts]
-        defects = [
-            BLANK if not text.strip() else _NO_OBJECT if found is None else None
-            for text, found in zip(texts, objects, strict=True)
-        ]
-        cells = [[found.get(key) for key in keys] if found else [] for found in objects]
-        yield as_rows(range(count + 1, count + len(texts) + 1), cells, defects=defects, texts=texts)
-        count += len(texts)
-        last = next((pair for pair in zip(texts[::-1], defects[::-1], strict=True) if pair[1] != BLANK), last)
-    if last[1] == _NO_OBJECT and not last[0].rstrip().endswith("}"):
+def _ndjson_records(file: _File, keys: Sequence[str]) -> Iterator[_Record]:
+    is_cut = False
+    for number, line in enumerate(_read_lines(file), 1):
+        found = _read_object(line)
+        defect = None if found is not None else _NO_OBJECT if line.strip() else BLANK
+        if defect != BLANK:
+            is_cut = defect is not None and not line.rstrip().endswith("}")
+        yield _Record(number, [found.get(key) for key in keys] if found else [], line, defect)
+    if is_cut:
         raise CompanyListError(f"{file.path} is truncated: its last line is incomplete", "Copy or export it again")
 
 
@@ -222,11 +208,14 @@ def _as_text(value: msgspec.Raw) -> str | None:
     return msgspec.json.decode(written, type=str) if written.startswith(b'"') else written.decode()
 
 
-def _open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) -> Table:
-    path, wanted = file.path, options.delimiter
+def _open_delimited(file: _File, synonyms: Synonyms) -> Table:
+    path, _, options = file
+    wanted = options.delimiter
     if len(wanted) > 1 or wanted in _NO_DELIMITERS:
         raise CompanyListError(f"{wanted!r} cannot be the delimiter of {path}", "Use one of , ; | or a tab")
     lines = _sample_lines(file)
+    if not lines:
+        raise _blank(path)
     separator = _SEPARATOR_LINE.fullmatch(lines[0].strip())
     if separator:
         wanted, lines[0] = wanted or separator[1], "\n"
@@ -237,7 +226,7 @@ def _open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms)
         raise _blank(path)
     header = _header_of(path, filled, options, synonyms)
     names, guesses = header.names, header.guesses
-    data = [record.fields for record in filled[header.data :] if not record.has_open_mark]
+    data = [record.fields for record in filled[header.data :] if not record.defect]
     if names is not None and (surplus := _surplus_name(names, data)) is not None:
         names = names[:surplus] + names[surplus + 1 :]
         guesses += (f"The header has a separator too many: the empty name at position {surplus + 1} is left out",)
@@ -248,16 +237,16 @@ def _open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms)
         width=width,
         header_count=sum(record.line < header.line for record in records),
         sample=pl.Series(fitting, dtype=pl.List(pl.String)),
-        rows=partial(_delimited_rows, _Layout(file, delimiter, header.line, width)),
+        rows=partial(_rows, partial(_delimited_records, _Layout(file, delimiter, header.line, width))),
         guesses=guesses,
         delimiter=delimiter.replace(_NO_DELIMITER, ""),
     )
 
 
-def _sample_lines(file: TextFile) -> list[str]:
+def _sample_lines(file: _File) -> list[str]:
     """Return the first lines, blank ones included, until there are enough others."""
     lines, count = [], 0
-    for line in read_lines(file):
+    for line in _read_lines(file):
         lines.append(line)
         count += not line.isspace()
         if count == SAMPLE_ROWS:
@@ -317,7 +306,7 @@ def _split_records(source: Iterable[str], delimiter: str) -> Iterator[_Record]:
         else:
             lines.push(raw[1:])
             raw, first = [line], line.removesuffix("\n")
-            yield _Record(number, [text.strip('"') for text in first.split(delimiter)], line, has_open_mark=True)
+            yield _Record(number, [text.strip('"') for text in first.split(delimiter)], line, _OPEN_MARK)
         number += len(raw)
 
 
@@ -352,23 +341,17 @@ def _read_quoted(raw: list[str], lines: Iterator[str], delimiter: str) -> list[s
     return fields
 
 
-def _delimited_rows(layout: _Layout, _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
-    records = _split_records(read_lines(layout.file), layout.delimiter)
-    data = (record for record in records if record.line >= layout.start)
-    for batch in _batches(data, lambda record: len(record.text)):
-        yield as_rows(
-            [record.line for record in batch],
-            [record.fields for record in batch],
-            defects=[_find_defect(record, layout) for record in batch],
-            texts=[record.text.removesuffix("\n") for record in batch],
-        )
+def _delimited_records(layout: _Layout) -> Iterator[_Record]:
+    for record in _split_records(_read_lines(layout.file), layout.delimiter):
+        if record.line >= layout.start:
+            yield record._replace(defect=_find_defect(record, layout))
 
 
 def _find_defect(record: _Record, layout: _Layout) -> str | None:
     """Return why the fields of a record are not those of its columns; None if they are."""
     fields, width = record.fields, layout.width
-    if record.has_open_mark:
-        return _OPEN_MARK
+    if record.defect:
+        return record.defect
     if _is_blank(fields):
         return BLANK
     if not _is_blank(fields[width:]):
@@ -380,29 +363,28 @@ def _find_defect(record: _Record, layout: _Layout) -> str | None:
     return None
 
 
-def _batches(items: Iterable[_Item], size_of: Callable[[_Item], int]) -> Iterator[list[_Item]]:
-    """Yield items until they hold `_BATCH_CHARACTERS`, again and again."""
-    taken, size = list[_Item](), 0
-    for item in items:
-        taken.append(item)
-        size += size_of(item)
-        if size > _BATCH_CHARACTERS:
-            yield taken
+def _rows(read: Callable[[], Iterator[_Record]], _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
+    """Yield records as frames, each of about `_BATCH_CHARACTERS`."""
+    taken, size = list[_Record](), 0
+    for record in chain(read(), [None]):
+        if record is not None:
+            taken.append(record)
+            size += len(record.text)
+        if taken and (record is None or size > _BATCH_CHARACTERS):
+            lines, fields, texts, defects = zip(*taken, strict=True)
+            yield as_rows(lines, fields, defects=defects, texts=[text.removesuffix("\n") for text in texts])
             taken, size = [], 0
-    if taken:
-        yield taken
 
 
 def _blank(path: Path) -> CompanyListError:
     return CompanyListError(f"{path} is empty: it has only blank lines", "Export the list again")
 
 
-def _find_encoding(file: TextFile, wanted: str) -> str:
-    path = file.path
-    with _open(file) as stream:
+def _find_encoding(path: Path, options: IntakeSettings) -> str:
+    with _opened(path) as stream:
         sample = stream.read(_SAMPLE_BYTES)
     marked = next((name for mark, name in _BOMS.items() if sample.startswith(mark)), "")
-    encoding = marked or wanted or ("utf-8" if _is_utf8(file) else _FALLBACK)
+    encoding = marked or options.encoding or ("utf-8" if _is_utf8(path, options) else _FALLBACK)
     try:
         text = sample.decode(encoding, "replace")
     except LookupError as error:
@@ -416,9 +398,9 @@ def _find_encoding(file: TextFile, wanted: str) -> str:
     return encoding
 
 
-def _is_utf8(file: TextFile) -> bool:
+def _is_utf8(path: Path, options: IntakeSettings) -> bool:
     try:
-        deque(_blocks(file._replace(encoding="utf-8")), maxlen=0)
+        deque(_read_lines(_File(path, "utf-8", options)), maxlen=0)
     except CompanyListError as error:
         if isinstance(error.__cause__, UnicodeError):
             return False
@@ -426,28 +408,9 @@ def _is_utf8(file: TextFile) -> bool:
     return True
 
 
-def _blocks(file: TextFile) -> Iterator[str]:
-    errors = "replace" if file.encoding == _FALLBACK else "strict"  # five bytes are undefined in Windows-1252
-    count = 0
-    try:
-        with _open(file) as raw, io.TextIOWrapper(raw, file.encoding, errors) as stream:
-            is_compressed = isinstance(raw, gzip.GzipFile)
-            while block := stream.read(_BLOCK_CHARACTERS):
-                count += len(block)
-                if is_compressed and count > file.max_megabytes << 20:
-                    raise too_large(file.path, file.max_megabytes, "MB", "intake.max_inflated_megabytes")
-                yield block
-    except UnicodeError as error:
-        raise CompanyListError(
-            f"{file.path} is not {file.encoding} throughout: it is truncated, or in another encoding",
-            "Export it again, or set intake.encoding",
-        ) from error
-
-
 @contextmanager
-def _open(file: TextFile) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file that may be compressed, converting errors of reading and decompression."""
-    path = file.path
     try:
         with path.open("rb") as raw:
             is_compressed = raw.peek(len(GZIP)).startswith(GZIP)
