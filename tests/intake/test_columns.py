@@ -44,18 +44,6 @@ def test_a_prefix_of_a_number_goes_before_the_register_that_the_header_names(rea
     assert read("siren\nBE0403227515\n").companies.row(0)[:2] == ("BE", "0403227515")
 
 
-def test_a_country_that_only_the_header_names_is_stated_with_count_and_example(read):
-    """Numbers that are valid in another country without the repair that was made are counted, with an example."""
-    (said,) = read("Land;KBO nr\nBE;0403227515\n;0417497106\n;403091220\n;200005189\n").guesses
-    assert "as Belgian in column 'KBO nr' (3, such as 0417497106; 1 of them may be of another country" in said
-    assert "such as 200005189)" in said
-    assert "--map country=COLUMN" in said
-    assert read("kvk;kbo\n17085815;\n;0403227515\n").guesses == (
-        "Numbers without a country are read as Dutch in column 'kvk' (1, such as 17085815) and as Belgian in column "
-        "'kbo' (1, such as 0403227515), because of the column name; to give a country: --map country=COLUMN",
-    )
-
-
 @pytest.mark.parametrize("header", ["", "Code\n"])
 def test_numbers_known_by_their_check_digits_are_not_said_to_be_known_by_the_name_of_their_column(read, header):
     guesses = read(f"{header}0403227515\n0403091220\n").guesses
@@ -80,10 +68,6 @@ def test_a_mapping_goes_before_names(read):
     text = "country;company_number;land van de klant;Klantnr;KvK\nFR;404833048;BE;0403227515;17085815\n"
     found = read(text, number_column="klantnr", country_column="land van de klant")
     assert found.companies.row(0)[:2] == ("BE", "0403227515")
-
-
-def test_a_mapped_column_keeps_the_country_of_its_name(read):
-    assert read("KBO;KvK\n0403227515;17085815\n", number_column="kvk").companies.row(0)[:2] == ("NL", "17085815")
 
 
 @pytest.mark.parametrize(
@@ -165,13 +149,3 @@ def test_a_column_known_by_name_is_told_by_check_digits_too_where_nothing_names_
 def test_the_example_of_an_assumed_country_stays_on_one_line(read):
     [guess] = read('kbo,naam\n"0403227515\n",KBC\n').guesses
     assert "such as 0403227515)" in guess
-
-
-def test_columns_known_by_their_names_are_read_together_and_the_register_beside_fills_their_gaps(read):
-    """Also where check digits alone tell the country."""
-    found = read("Company number;Company No.\n0403.091.220;\n;0417.497.106\n0403227515;0403053608\n")
-    assert found.companies["company_number"].to_list() == ["0403091220", "0417497106"]
-    assert "two columns disagree" in found.refused["reason"].item()
-    found = read("Land;Company number;code_kbo\nBE;0403091220;\nBE;;0417497106\n")
-    assert found.companies["company_number"].to_list() == ["0403091220", "0417497106"]
-    assert any("also read from column 'code_kbo'" in guess for guess in found.guesses)

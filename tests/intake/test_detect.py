@@ -13,7 +13,8 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COMPANY_COLUMNS
 from firmlake.intake.lines import read_company_list
-from firmlake.intake.workbook import Limits, SheetDamagedError, open_workbook
+from firmlake.intake.table import Reading
+from firmlake.intake.workbook import SheetDamagedError, open_workbook
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
 
@@ -98,7 +99,7 @@ def test_a_password_that_only_the_reader_of_cells_meets_is_named(tmp_path):
         raise SheetDamagedError("calamine error: Xls error: Workbook is password protected")
 
     with pytest.raises(CompanyListError, match="is protected with a password"):
-        open_workbook(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS, list_sheets, Limits(1, 1))
+        open_workbook(Reading(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS), list_sheets)
 
 
 def test_what_is_no_file_is_refused(tmp_path):

@@ -17,7 +17,6 @@ import polars as pl
 
 from firmlake.core.company import ADJECTIVES, COUNTRIES
 from firmlake.core.errors import CompanyListError
-from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import (
     COUNTRY,
     ERROR,
@@ -35,7 +34,7 @@ from firmlake.intake.columns import (
     read_name,
 )
 from firmlake.intake.identifiers import identify_column
-from firmlake.intake.table import Table
+from firmlake.intake.table import Reading, Table
 
 Choice = dict[str, tuple[int, ...]]
 """Positions of columns from 0, by role; empty if the file has no such column."""
@@ -135,18 +134,14 @@ class Search:
         self.guesses.append(f"{what} are read from column {self.name(position)} ({examples}){because}; {way}")
 
 
-def choose_columns(
-    path: Path, table: Table, options: IntakeSettings, synonyms: Synonyms, mapping: Mapping[str, str]
-) -> tuple[Choice, tuple[str, ...]]:
+def choose_columns(reading: Reading, table: Table, mapping: Mapping[str, str]) -> tuple[Choice, tuple[str, ...]]:
     """Choose the columns for each role of `synonyms`.
 
     At least one number role and every other role must be found; only the country may be missing.
 
     Args:
-        path: The file, for messages.
-        table: The file as a table.
-        options: Mapped columns and the default country.
-        synonyms: Header names by role.
+        reading: How to read the list; its settings may map columns, and name a default country.
+        table: The list as a table.
         mapping: Columns mapped to further roles: header names, or positions from 1.
 
     Returns:
@@ -156,6 +151,7 @@ def choose_columns(
         CompanyListError: A column is not found, or several qualify (`UndecidedError`). Map the right one as the next
             step says.
     """
+    path, options, synonyms, *_ = reading
     wanted = {COUNTRY: options.country_column, _NUMBER: options.number_column, **mapping}
     wanted = {role: column for role, column in wanted.items() if column}
     known = find_columns(path, table.names, table.width, synonyms, wanted)

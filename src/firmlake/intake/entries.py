@@ -34,7 +34,7 @@ from firmlake.intake.identifiers import (
     take_rows,
 )
 from firmlake.intake.readers import open_table
-from firmlake.intake.table import BLANK, Table, cell
+from firmlake.intake.table import BLANK, Reading, Table, cell
 
 _ABROAD: Final = "another country, or not a country: the service knows only BE, NL and FR"
 _DISAGREEING: Final = "two columns disagree: they name different companies or countries; correct one of them"
@@ -76,8 +76,9 @@ def read_entries(
     Raises:
         CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
     """
-    table = open_table(path, options, synonyms)
-    choice, guesses = choose_columns(path, table, options, synonyms, mapping or {})
+    reading = Reading(path, options, synonyms)
+    table = open_table(reading)
+    choice, guesses = choose_columns(reading, table, mapping or {})
     resolve = partial(resolve_lines, width=table.width, choice=choice, default_country=options.default_country or None)
     return Entries(table, choice, map(resolve, table.rows(None)), (*table.guesses, *guesses))
 

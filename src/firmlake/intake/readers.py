@@ -30,10 +30,9 @@ from firmlake.core.child import limit_process, run_guarded, serve
 from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.sql import quote_name, quote_text
-from firmlake.intake.columns import Synonyms
-from firmlake.intake.table import ROWS, StoredRows, Table, TableInfo, TooLargeError, sample_of, too_large
+from firmlake.intake.table import ROWS, Reading, StoredRows, Table, TableInfo, TooLargeError, sample_of, too_large
 from firmlake.intake.text import GZIP, open_text
-from firmlake.intake.workbook import Limits, list_others, list_xlsx, open_workbook
+from firmlake.intake.workbook import list_others, list_xlsx, open_workbook
 
 _Format = Literal["text", "xlsx", "workbook", "parquet", "folder", "zip"]
 """`workbook` is any workbook but XLSX; `zip` is an archive with one file."""
@@ -121,29 +120,26 @@ class _Order(msgspec.Struct):
     lines: int
 
 
-def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def open_table(reading: Reading) -> Table:
     """Open a list of any format as a table.
 
-    Args:
-        path: CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, a
-            folder of Parquet files, or a ZIP archive with one of these.
-        options: How to read the file.
-        synonyms: Known header names by role.
+    It may be CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, a
+    folder of Parquet files, or a ZIP archive with one of these.
 
     Raises:
         CompanyListError: The file cannot be used; the message names the file and, if possible, the line. Follow the
             next step.
     """
+    path, options, *_ = reading
     kind = find_format(path, options)
     size = 0 if kind == "folder" else path.stat().st_size
     is_plain = kind == "text" and not _first_bytes(path).startswith(GZIP)
     if is_plain or kind == "folder" or (kind == "parquet" and size > _PLAIN_BYTES):
-        return _open(path, kind, options, synonyms, Limits(options.max_cells, sys.maxsize))
+        return _open(reading, kind)
     if size <= _SMALL_BYTES and kind not in ("workbook", "zip"):  # calamine may hang, abort or fill memory
         with suppress(TooLargeError):
-            limits = Limits(min(options.max_cells, _SMALL_CELLS), _SMALL_CHARACTERS)
-            return _open(path, kind, options, synonyms, limits)
-    return _open_guarded(path, options, synonyms)
+            return _open(reading._replace(max_cells=_SMALL_CELLS, max_characters=_SMALL_CHARACTERS), kind)
+    return _open_guarded(reading)
 
 
 def find_format(path: Path, options: IntakeSettings) -> _Format:
@@ -181,19 +177,15 @@ def find_format(path: Path, options: IntakeSettings) -> _Format:
     return _find_archive(path, options) if start.startswith(_ZIP) else "text"
 
 
-def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.maxsize) -> Table:
+def open_parquet(reading: Reading) -> Table:
     """Open a Parquet file, or the Parquet files below a folder as one list, in the order of their paths.
 
     Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
 
-    Args:
-        path: The file or folder.
-        options: Limits.
-        max_characters: Refuse files that might hold more, if each cell held the longest text possible.
-
     Raises:
         CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
     """
+    path = reading.path
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
     files = [file for file in files if file == path or not file.name.startswith((".", "_"))]
     if not files:
@@ -204,14 +196,12 @@ def open_parquet(path: Path, options: IntakeSettings, max_characters: int = sys.
         f"hive_partitioning = {bool(within)}, hive_types_autocast = false)"
     )
     with _database(path) as connection:
-        _check_size(connection, path, files, options, max_characters)
+        _check_size(connection, reading, files)
         described = connection.execute(f"DESCRIBE FROM {rows}").fetchall()
         in_milliseconds = connection.execute(_MILLISECONDS, [[str(file) for file in files]]).fetchall()
     above = {part.partition("=")[0] for part in path.parts if "=" in part} if within else set()
     types = {name: kind for name, kind, *_ in described if name not in above}
     types |= {name: "TIMESTAMP_MS" for (name,) in in_milliseconds if types.get(name) == "TIMESTAMP"}
-    if len(types) > options.max_columns:
-        raise too_large(path, options.max_columns, "columns", "intake.max_columns")
     batches = partial(_parquet_rows, path, rows, types)
     return Table(
         names=tuple(types),
@@ -305,40 +295,42 @@ def _unpack(path: Path, target: Path, archives: int, shown: str) -> tuple[Path, 
     return target, f"{shown} ({member.filename[:100]})"
 
 
-def _open(path: Path, kind: _Format, options: IntakeSettings, synonyms: Synonyms, limits: Limits) -> Table:
+def _open(reading: Reading, kind: _Format) -> Table:
     """Open a file that is no archive in this process."""
+    path, options, *_ = reading
     if kind in ("parquet", "folder"):
-        table = open_parquet(path, options, limits.characters)
+        table = open_parquet(reading)
     elif kind == "text":
-        table = open_text(path, options, synonyms)
+        table = open_text(reading)
     else:
         if _first_bytes(path).startswith(_ZIP):
             _check_archive(path)
-        read = _open_xlsx(path, options, synonyms, limits) if kind == "xlsx" else None
-        table = read or open_workbook(path, options, synonyms, list_others, limits)
+        read = _open_xlsx(reading) if kind == "xlsx" else None
+        table = read or open_workbook(reading, list_others)
     if table.width > options.max_columns:
         raise too_large(path, options.max_columns, "columns", "intake.max_columns")
     return table
 
 
-def _open_xlsx(path: Path, options: IntakeSettings, synonyms: Synonyms, limits: Limits) -> Table | None:
+def _open_xlsx(reading: Reading) -> Table | None:
     """Open XLSX; None if openpyxl does not understand it, so that calamine must, in a guarded process."""
     try:
-        return open_workbook(path, options, synonyms, list_xlsx, limits)
+        return open_workbook(reading, list_xlsx)
     except (CompanyListError, MemoryError):
         raise
     except Exception as error:
-        if limits.characters < sys.maxsize:
-            raise TooLargeError(f"{path} is read in a guarded process", "Report this as a bug") from error
+        if reading.max_characters < sys.maxsize:
+            raise TooLargeError(f"{reading.path} is read in a guarded process", "Report this as a bug") from error
         return None
 
 
-def _open_guarded(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def _open_guarded(reading: Reading) -> Table:
     """Read a file in a process with limits, and open the Parquet file that it leaves.
 
     Raises:
         CompanyListError: The file cannot be used, or takes too much memory or time.
     """
+    path, options, synonyms, *_ = reading
     share = max(1, -(-path.stat().st_size // _PLAIN_BYTES))
     stored = StoredRows()
     limits = (share * _MEMORY_BYTES, share * _SECONDS, share * _LINES)
@@ -376,7 +368,7 @@ def _read(content: bytes) -> bytes:
             archives += 1
             path, shown = _unpack(path, Path(f"{order.stored}.{archives}"), archives, shown)
             kind = find_format(path, order.options)
-        table = _open(path, kind, order.options, order.synonyms, Limits(order.options.max_cells, sys.maxsize))
+        table = _open(Reading(path, order.options, order.synonyms), kind)
         _store(Path(order.stored), table, order)
     except CompanyListError as error:
         message, next_step = (text.replace(str(path), shown) for text in (error.message, error.next_step))
@@ -419,13 +411,8 @@ def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ) from error
 
 
-def _check_size(
-    connection: duckdb.DuckDBPyConnection,
-    path: Path,
-    files: Sequence[Path],
-    options: IntakeSettings,
-    max_characters: int,
-) -> None:
+def _check_size(connection: duckdb.DuckDBPyConnection, reading: Reading, files: Sequence[Path]) -> None:
+    path, options, *_ = reading
     names = [str(file) for file in files]
     [rows] = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata(?)", [names]).fetchall()[0]
     measured = "SELECT sum(total_uncompressed_size) FROM parquet_metadata(?)"
@@ -433,7 +420,7 @@ def _check_size(
     limit = options.max_inflated_megabytes
     if (rows or 0) > options.max_rows:
         raise too_large(path, options.max_rows, "lines", "intake.max_rows")
-    if (size or 0) > limit << 20 or (rows or 0) * (size or 0) > max_characters:
+    if (size or 0) > limit << 20 or (rows or 0) * (size or 0) > reading.max_characters:
         raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -59,6 +60,24 @@ _BLANK_CELL: Final = rf"^\s*$|{ERROR}"
 
 Formats = dict[str, str | int]
 """Number formats of a column by kind of cell, `n` or `d`: a format code, or the number of a built-in format."""
+
+
+class Reading(NamedTuple):
+    """How to read a list.
+
+    Attributes:
+        path: The file.
+        options: Settings.
+        synonyms: Known header names by role.
+        max_cells: Most cells of a sheet, empty ones included, below the setting.
+        max_characters: Most characters of a sheet, and of Parquet if each cell held the longest text possible.
+    """
+
+    path: Path
+    options: IntakeSettings
+    synonyms: Synonyms
+    max_cells: int = sys.maxsize
+    max_characters: int = sys.maxsize
 
 
 class TableInfo(msgspec.Struct, kw_only=True):
@@ -196,24 +215,21 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def find_header(
-    path: Path, lines: Sequence[int], rows: Sequence[Sequence[str]], options: IntakeSettings, synonyms: Synonyms
-) -> Header:
+def find_header(reading: Reading, lines: Sequence[int], rows: Sequence[Sequence[str]]) -> Header:
     """Find the row that names the columns, among the first rows that are not blank.
 
     The header is the row with the most known names above the first company number. If no row has a known name, the
     header is the last row above the data that fills about as many columns as the data.
 
     Args:
-        path: The file, for messages.
+        reading: How to read the list.
         lines: Line numbers of the first rows that are not blank.
         rows: Cells of these rows.
-        options: `header_row`, or `header` (`yes`, `no`, or `auto` to detect).
-        synonyms: Known header names by role.
 
     Raises:
         CompanyListError: Line `intake.header_row` is blank or too far down. Correct the setting.
     """
+    path, options, synonyms, *_ = reading
     if options.header_row and options.header_row not in lines:
         raise CompanyListError(
             f"{path}: line {options.header_row} cannot be the header: it is blank, or below the first "

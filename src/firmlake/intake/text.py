@@ -26,9 +26,17 @@ import msgspec
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
-from firmlake.core.settings import IntakeSettings
-from firmlake.intake.columns import Synonyms
-from firmlake.intake.table import BLANK, SAMPLE_ROWS, Header, Table, as_rows, count_known, find_header, too_large
+from firmlake.intake.table import (
+    BLANK,
+    SAMPLE_ROWS,
+    Header,
+    Reading,
+    Table,
+    as_rows,
+    count_known,
+    find_header,
+    too_large,
+)
 
 GZIP: Final = b"\x1f\x8b"
 _MAX_RECORD_CHARACTERS: Final = 64 * 2**20
@@ -68,11 +76,10 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _File(NamedTuple):
-    """A text file and how to read it."""
+    """A text file and its encoding."""
 
-    path: Path
+    reading: Reading
     encoding: str
-    options: IntakeSettings
 
 
 class _Record(NamedTuple):
@@ -109,7 +116,7 @@ class _Lines:
         self._again.extendleft(reversed(lines))
 
 
-def open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def open_text(reading: Reading) -> Table:
     """Open a text file as a table: NDJSON if it begins with `{`, else delimited text.
 
     Its encoding is that of its byte order mark, else `intake.encoding`, else UTF-8 if it is valid, else cp1252.
@@ -118,7 +125,7 @@ def open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
         CompanyListError: The encoding is unknown; the file is binary, HTML, a JSON array or blank; or, now or while its
             rows are read, it is truncated, damaged, in another encoding or larger than the settings allow.
     """
-    file = _File(path, _find_encoding(path, options), options)
+    path, file = reading.path, _File(reading, _find_encoding(reading))
     start = "".join(islice((mark for line in _read_lines(file) for mark in "".join(line.split())[:2]), 2))
     if start.startswith("{"):
         return _open_ndjson(file)
@@ -132,12 +139,12 @@ def open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
             f"{path} is a JSON array",
             f"Write one object on each line (NDJSON): jq -c '.[]' {quote(str(path))} > list.ndjson",
         )
-    return _open_delimited(file, synonyms)
+    return _open_delimited(file)
 
 
 def _read_lines(file: _File) -> Iterator[str]:
     """Yield the lines of a file with a line feed at the end; LF, CR LF and CR end a line, and the last need not."""
-    path, encoding, options = file
+    (path, options, *_), encoding = file
     errors = "replace" if encoding == _FALLBACK else "strict"  # five bytes are undefined in Windows-1252
     size = 0
     try:
@@ -164,7 +171,7 @@ def _read_lines(file: _File) -> Iterator[str]:
 
 def _open_ndjson(file: _File) -> Table:
     """Open NDJSON; the columns are the keys of the first objects."""
-    path, _, options = file
+    path, options, *_ = file.reading
     keys = dict[str, None]()
     objects = [_read_object(line) or {} for line in islice(_read_lines(file), SAMPLE_ROWS)]
     for each in objects:
@@ -190,7 +197,9 @@ def _ndjson_records(file: _File, keys: Sequence[str]) -> Iterator[_Record]:
             is_cut = defect is not None and not line.rstrip().endswith("}")
         yield _Record(number, [found.get(key) for key in keys] if found else [], line, defect)
     if is_cut:
-        raise CompanyListError(f"{file.path} is truncated: its last line is incomplete", "Copy or export it again")
+        raise CompanyListError(
+            f"{file.reading.path} is truncated: its last line is incomplete", "Copy or export it again"
+        )
 
 
 def _read_object(line: str) -> dict[str, str | None] | None:
@@ -208,9 +217,8 @@ def _as_text(value: msgspec.Raw) -> str | None:
     return msgspec.json.decode(written, type=str) if written.startswith(b'"') else written.decode()
 
 
-def _open_delimited(file: _File, synonyms: Synonyms) -> Table:
-    path, _, options = file
-    wanted = options.delimiter
+def _open_delimited(file: _File) -> Table:
+    path, wanted = file.reading.path, file.reading.options.delimiter
     if len(wanted) > 1 or wanted in _NO_DELIMITERS:
         raise CompanyListError(f"{wanted!r} cannot be the delimiter of {path}", "Use one of , ; | or a tab")
     lines = _sample_lines(file)
@@ -219,12 +227,12 @@ def _open_delimited(file: _File, synonyms: Synonyms) -> Table:
     separator = _SEPARATOR_LINE.fullmatch(lines[0].strip())
     if separator:
         wanted, lines[0] = wanted or separator[1], "\n"
-    delimiter = wanted or _find_delimiter(path, lines, options, synonyms)
+    delimiter = wanted or _find_delimiter(file.reading, lines)
     records = list(_split_records(lines, delimiter))
     filled = [record for record in records if not _is_blank(record.fields)]
     if not filled:
         raise _blank(path)
-    header = _header_of(path, filled, options, synonyms)
+    header = _header_of(file.reading, filled)
     names, guesses = header.names, header.guesses
     data = [record.fields for record in filled[header.data :] if not record.defect]
     if names is not None and (surplus := _surplus_name(names, data)) is not None:
@@ -254,25 +262,24 @@ def _sample_lines(file: _File) -> list[str]:
     return lines
 
 
-def _find_delimiter(path: Path, lines: Sequence[str], options: IntakeSettings, synonyms: Synonyms) -> str:
+def _find_delimiter(reading: Reading, lines: Sequence[str]) -> str:
     """Return the delimiter that yields known header names or, failing that, the same number of fields on most lines."""
     best, best_rank = _NO_DELIMITER, (0, _MIN_SAME_WIDTH, 1)
     for delimiter in _DELIMITERS:
         records = [record for record in _split_records(lines, delimiter) if not _is_blank(record.fields)]
         if not records:
             continue
-        header = _header_of(path, records, options, synonyms)
+        header = _header_of(reading, records)
         first = header.names or records[min(header.data, len(records) - 1)].fields
         if len(first) > 1:
             same_width = sum(len(record.fields) == len(first) for record in records) / len(records)
-            rank = int(count_known(first, synonyms) > 0), same_width, len(first)
+            rank = int(count_known(first, reading.synonyms) > 0), same_width, len(first)
             best, best_rank = max((best, best_rank), (delimiter, rank), key=lambda pair: pair[1])
     return best
 
 
-def _header_of(path: Path, records: Sequence[_Record], options: IntakeSettings, synonyms: Synonyms) -> Header:
-    lines, rows = [record.line for record in records], [record.fields for record in records]
-    return find_header(path, lines, rows, options, synonyms)
+def _header_of(reading: Reading, records: Sequence[_Record]) -> Header:
+    return find_header(reading, [record.line for record in records], [record.fields for record in records])
 
 
 def _surplus_name(names: Sequence[str], data: Sequence[Sequence[str]]) -> int | None:
@@ -380,11 +387,12 @@ def _blank(path: Path) -> CompanyListError:
     return CompanyListError(f"{path} is empty: it has only blank lines", "Export the list again")
 
 
-def _find_encoding(path: Path, options: IntakeSettings) -> str:
+def _find_encoding(reading: Reading) -> str:
+    path, options, *_ = reading
     with _opened(path) as stream:
         sample = stream.read(_SAMPLE_BYTES)
     marked = next((name for mark, name in _BOMS.items() if sample.startswith(mark)), "")
-    encoding = marked or options.encoding or ("utf-8" if _is_utf8(path, options) else _FALLBACK)
+    encoding = marked or options.encoding or ("utf-8" if _is_utf8(reading) else _FALLBACK)
     try:
         text = sample.decode(encoding, "replace")
     except LookupError as error:
@@ -398,9 +406,9 @@ def _find_encoding(path: Path, options: IntakeSettings) -> str:
     return encoding
 
 
-def _is_utf8(path: Path, options: IntakeSettings) -> bool:
+def _is_utf8(reading: Reading) -> bool:
     try:
-        deque(_read_lines(_File(path, "utf-8", options)), maxlen=0)
+        deque(_read_lines(_File(reading, "utf-8")), maxlen=0)
     except CompanyListError as error:
         if isinstance(error.__cause__, UnicodeError):
             return False

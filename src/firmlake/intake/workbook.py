@@ -21,8 +21,18 @@ import polars as pl
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import UndecidedError, choose_columns
-from firmlake.intake.columns import Synonyms, quoted_names
-from firmlake.intake.table import SAMPLE_ROWS, Formats, Table, as_rows, cell, find_header, mark_blank, too_large
+from firmlake.intake.columns import quoted_names
+from firmlake.intake.table import (
+    SAMPLE_ROWS,
+    Formats,
+    Reading,
+    Table,
+    as_rows,
+    cell,
+    find_header,
+    mark_blank,
+    too_large,
+)
 
 _HEAD_ROWS: Final = SAMPLE_ROWS + 100
 """Rows that show whether a sheet is the list."""
@@ -58,13 +68,6 @@ class _SheetTooLargeError(Exception):
     """The sheet has more cells, or more text, than may be read."""
 
 
-class Limits(NamedTuple):
-    """Most cells of a sheet, empty ones included, and most characters of its texts."""
-
-    cells: int
-    characters: int
-
-
 class Cell(NamedTuple):
     """A cell of a worksheet: its position in the row, its text, the letter of its kind, and its number format."""
 
@@ -92,7 +95,7 @@ class Sheet:
         self._first = 2**20
         self._formulas, self._formats = set[tuple[int, int]](), Counter[tuple[int, str, str | int]]()
 
-    def read(self, limits: Limits, max_rows: int | None = None) -> None:
+    def read(self, reading: Reading, max_rows: int | None = None) -> None:
         """Read on to this row, or to the end.
 
         Raises:
@@ -101,9 +104,10 @@ class Sheet:
         """
         if max_rows is not None and self._height >= max_rows:
             return
+        max_cells = min(reading.max_cells, reading.options.max_cells)
         for row, cells in self._rows:
             self._add(row, cells)
-            if self._height * self._width > limits.cells or self._size > limits.characters:
+            if self._height * self._width > max_cells or self._size > reading.max_characters:
                 raise _SheetTooLargeError(self.name)
             if max_rows is not None and row >= max_rows:
                 return
@@ -158,36 +162,19 @@ class Sheet:
             self._texts, self._kinds = [], []
 
 
-class _Reading(NamedTuple):
-    """How to read the worksheets of one workbook."""
-
-    path: Path
-    options: IntakeSettings
-    synonyms: Synonyms
-    limits: Limits
-
-
-def open_workbook(
-    path: Path,
-    options: IntakeSettings,
-    synonyms: Synonyms,
-    list_sheets: Callable[[Path], Sequence[Sheet]],
-    limits: Limits,
-) -> Table:
+def open_workbook(reading: Reading, list_sheets: Callable[[Path], Sequence[Sheet]]) -> Table:
     """Open one worksheet; rows keep their numbers.
 
     Args:
-        path: The workbook.
-        options: `sheet` names the sheet; if empty, the first with company numbers is taken.
-        synonyms: Known header names by role.
+        reading: How to read it. The setting `sheet` names the sheet; if empty, the first with company numbers is taken.
         list_sheets: Lists the worksheets: `list_xlsx` or `list_others`.
-        limits: How large a sheet may be.
 
     Raises:
         CompanyListError: The workbook is damaged or too large, has no such sheet, or the sheet is empty.
     """
+    path = reading.path
     try:
-        return _choose(_Reading(path, options, synonyms, limits), list_sheets(path))
+        return _choose(reading, list_sheets(path))
     except SheetDamagedError as error:
         if "is password protected" in str(error):
             raise CompanyListError(f"{path} is protected with a password", "Save it without a password") from error
@@ -195,7 +182,7 @@ def open_workbook(
             f"{path} cannot be read as a workbook", "Open it in a spreadsheet and save it again as XLSX"
         ) from error
     except _SheetTooLargeError as error:
-        raise too_large(path, options.max_cells, "cells", "intake.max_cells") from error
+        raise too_large(path, reading.options.max_cells, "cells", "intake.max_cells") from error
 
 
 def list_xlsx(path: Path) -> list[Sheet]:
@@ -258,7 +245,7 @@ def show_number(number: float) -> str:
     return f"{rounded.normalize():f}" if is_plain else scientific
 
 
-def _choose(reading: _Reading, sheets: Sequence[Sheet]) -> Table:
+def _choose(reading: Reading, sheets: Sequence[Sheet]) -> Table:
     """Return the wanted sheet, or the first with the columns sought, or the first with any content.
 
     Raises:
@@ -287,7 +274,7 @@ def _choose(reading: _Reading, sheets: Sequence[Sheet]) -> Table:
     return _described(table, sheet.name, [name for name, _ in before], [heads[n][0].name for n in usable[1:]])
 
 
-def _read_heads(reading: _Reading, sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Table, CompanyListError | None]]:
+def _read_heads(reading: Reading, sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, Table, CompanyListError | None]]:
     """Yield each sheet with content, its first rows, and why it is not the list; None if it may be."""
     is_found = False
     for sheet in sheets:
@@ -303,9 +290,9 @@ def _read_heads(reading: _Reading, sheets: Sequence[Sheet]) -> Iterator[tuple[Sh
             yield sheet, head, refusal
 
 
-def _refusal(reading: _Reading, table: Table) -> CompanyListError | None:
+def _refusal(reading: Reading, table: Table) -> CompanyListError | None:
     try:
-        choose_columns(reading.path, table, reading.options, reading.synonyms, {})
+        choose_columns(reading, table, {})
     except CompanyListError as error:
         return error
     return None
@@ -337,16 +324,15 @@ def _empty(path: Path, options: IntakeSettings, hidden: Sequence[str]) -> Compan
     return CompanyListError(f"{path}: {empty}", hint)
 
 
-def _open(reading: _Reading, sheet: Sheet, max_rows: int | None = None) -> Table | None:
+def _open(reading: Reading, sheet: Sheet, max_rows: int | None = None) -> Table | None:
     """Return one sheet, or its first rows, as a table; None if it is empty."""
-    path, options, synonyms, limits = reading
-    sheet.read(limits, max_rows)
+    sheet.read(reading, max_rows)
     rows, width = sheet.rows()
     first = rows.filter(pl.col("defect").is_null()).head(SAMPLE_ROWS + 1)
     if not first.height:
         return None if sheet.is_whole else _open(reading, sheet)
     texts = [[text or "" for text in cells] + [""] * (width - len(cells)) for cells in first["cells"].to_list()]
-    header = find_header(path, first["line"].to_list(), texts, options, synonyms)
+    header = find_header(reading, first["line"].to_list(), texts)
     data = rows.filter(pl.col("line") >= header.line)
     table = Table(
         names=header.names,
@@ -357,7 +343,7 @@ def _open(reading: _Reading, sheet: Sheet, max_rows: int | None = None) -> Table
         sample=first["cells"][header.data :],
         rows=partial(_slices, data),
     )
-    _add_formulas(path, table, sheet, data)
+    _add_formulas(reading.path, table, sheet, data)
     return table
 
 

@@ -31,7 +31,7 @@ from firmlake.intake.columns import (
 )
 from firmlake.intake.identifiers import identify_column
 from firmlake.intake.readers import open_table
-from firmlake.intake.table import Table, cell, unique_names
+from firmlake.intake.table import Reading, Table, cell, unique_names
 from firmlake.match.register import ROLES, find_column, load_register
 
 _CANDIDATES: Final = 3
@@ -83,7 +83,8 @@ def match_names(
             f"--out {out}: matches cannot be written as {out.suffix or 'a file without an ending'}",
             f"Let its name end with {', '.join(_WRITERS)}",
         )
-    table = open_table(path, settings.intake, {**COMPANY_COLUMNS, "name": frozenset(ROLES["name"])})
+    synonyms = {**COMPANY_COLUMNS, "name": frozenset(ROLES["name"])}
+    table = open_table(Reading(path, settings.intake, synonyms))
     columns = _columns(path, table, mapping)
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
         config: dict[str, str | bool | int | float | list[str]] = {

@@ -18,7 +18,7 @@ from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, country_codes, fold
 from firmlake.intake.identifiers import EMPTY, identify_column
 from firmlake.intake.readers import open_table
-from firmlake.intake.table import Table, cell
+from firmlake.intake.table import Reading, Table, cell
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -101,11 +101,12 @@ def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
 
 
 def _load_file(connection: duckdb.DuckDBPyConnection, path: Path, options: IntakeSettings) -> str:
-    table = open_table(path, options, COMPANY_COLUMNS)
+    reading = Reading(path, options, COMPANY_COLUMNS)
+    table = open_table(reading)
     names = [fold(column) for column in table.columns]
     layout = next((layout for layout in _KNOWN.layouts if layout.marks <= set(names)), None)
     default_country = None if layout else options.default_country or None
-    layout = layout or _chosen_layout(path, table, names, options)
+    layout = layout or _chosen_layout(reading, table, names)
     counts, wrong, example = dict.fromkeys(_INSERTS, 0), 0, ""
     for batch in table.rows(_positions(names, layout)):
         rows = _identify(batch, names, layout, default_country)
@@ -120,9 +121,9 @@ def _load_file(connection: duckdb.DuckDBPyConnection, path: Path, options: Intak
     return f"{said}; {wrong:,} rows with a wrong number are left out ({example})" if wrong else said
 
 
-def _chosen_layout(path: Path, table: Table, names: Sequence[str], options: IntakeSettings) -> Layout:
+def _chosen_layout(reading: Reading, table: Table, names: Sequence[str]) -> Layout:
     """Return the layout of a list whose columns are found by name, such as an export of the KVK."""
-    choice, _ = choose_columns(path, table, options, COMPANY_COLUMNS, {})
+    choice, _ = choose_columns(reading, table, {})
     role, number = next((role, choice[role][0]) for role in NUMBER_ROLES if choice.get(role))
     country = [names[position] for position in choice.get(COUNTRY, ())[:1]]
     found = {role: find_column(table.names or (), words) for role, words in ROLES.items()}
