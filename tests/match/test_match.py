@@ -1,14 +1,15 @@
 """Names and VAT numbers to company numbers, by small files in the layouts of the public registers."""
 
 from functools import partial
-from importlib.resources import files
 
 import duckdb
 import polars as pl
 import pytest
 
+import firmlake.match.register
 from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.settings import Settings
+from firmlake.core.sql import read_queries
 from firmlake.intake.lines import read_company_list
 from firmlake.match.match import match_names
 
@@ -197,7 +198,7 @@ def test_what_cannot_be_used_is_refused_with_the_next_step(look_up):
 
 def normal(macro, text):
     with duckdb.connect() as connection:
-        connection.execute(files("firmlake.match").joinpath("names.sql").read_text("utf-8"))
+        connection.execute(read_queries(firmlake.match.register.__file__)["prepare"])
         return connection.execute(f"SELECT {macro}(?)", [text]).fetchall()[0][0]
 
 

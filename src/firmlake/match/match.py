@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +16,7 @@ from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.guard import guard
 from firmlake.core.settings import Settings
-from firmlake.core.sql import quote_name
+from firmlake.core.sql import quote_name, read_queries
 from firmlake.delivery.list_file import write_csv
 from firmlake.delivery.list_workbook import write_result
 from firmlake.intake.columns import (
@@ -37,6 +36,7 @@ from firmlake.match.register import ROLES, find_column, load_register
 _CANDIDATES: Final = 3
 """Most candidates for each line."""
 
+_SQL: Final = read_queries(__file__)
 _BATCH_ROWS: Final = 10_000
 _FIRST: Final = ("country", "company_number", "match", "score")
 
@@ -95,7 +95,7 @@ def match_names(
             said = load_register(connection, register, settings.intake)
             _load_list(connection, table, columns)
             connection.execute("SET VARIABLE accept = ?", [accept])
-            connection.execute(files("firmlake.match").joinpath("candidates.sql").read_text("utf-8"))
+            connection.execute(_SQL["results"])
             result = connection.sql(_result_query(table))
             write_file(out, lambda aside: _WRITERS[out.suffix](aside, result, table.delimiter or ","))
             counts = dict(connection.execute("SELECT match, count(*) FROM results GROUP BY ALL").fetchall())
@@ -128,10 +128,7 @@ def _load_list(connection: duckdb.DuckDBPyConnection, table: Table, columns: Map
     def text(role: str) -> pl.Expr:
         return cell(columns[role]) if role in columns else pl.lit(None, pl.String)
 
-    connection.execute(
-        "CREATE TABLE list_rows (line BIGINT, cells VARCHAR[], defect VARCHAR, country VARCHAR, own_country VARCHAR, "
-        "own_number VARCHAR, name VARCHAR, place VARCHAR, postcode VARCHAR, vat VARCHAR)"
-    )
+    connection.execute(_SQL["rows"])
     for batch in table.rows(None):
         codes = country_codes(batch.with_columns(code=text(COUNTRY))["code"])
         codes = codes.set(~codes.is_in(COUNTRIES), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
+from firmlake.core.sql import read_queries
 from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, country_codes, fold
 from firmlake.intake.identifiers import EMPTY, identify_column
@@ -42,30 +42,16 @@ class _Known(msgspec.Struct, frozen=True):
     layouts: tuple[Layout, ...]
 
 
-_KNOWN: Final = msgspec.toml.decode(files("firmlake.match").joinpath("register.toml").read_text("utf-8"), type=_Known)
+_KNOWN: Final = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_text("utf-8"), type=_Known)
 ROLES: Final = _KNOWN.words
 """The roles of columns in a list of names, with the folded header names of each."""
 
 _LEFT_OUT: Final = f"^({re.escape(EMPTY)}|a Belgian establishment unit)"
 """Problems of rows that are left out without a word: files of the KBO mix enterprises with their units."""
 
-_INSERTS: Final = {
-    "names": """
-        INSERT INTO names
-        SELECT country, number, name, normal_name(name) AS normal, replace(normal, ' ', '') AS tight,
-               replace(plain(name), ' ', '')
-        FROM (SELECT country, number, unnest(names) AS name FROM given)
-        WHERE trim(name) NOT IN ('', '[ND]') AND tight <> ''
-    """,
-    "places": """
-        INSERT INTO places
-        SELECT DISTINCT country, number, place, normal_place(place), postcode_of(postcode)
-        FROM (SELECT country, number, unnest(places) AS place, postcode FROM given)
-        WHERE trim(place) NOT IN ('', '[ND]') OR postcode IS NOT NULL
-    """,
-    "vats": "INSERT INTO vats SELECT country, number, vat_key(vat) AS key FROM given WHERE key IS NOT NULL",
-}
-"""Fill the tables of `names.sql`; undisclosed values ([ND]) are left out."""
+_SQL: Final = read_queries(__file__)
+_INSERTS: Final = {"names": _SQL["names"], "places": _SQL["places"], "vats": _SQL["vats"]}
+"""Fill the tables of a register."""
 
 
 def find_column(columns: Sequence[str], words: Sequence[str]) -> int | None:
@@ -89,7 +75,7 @@ def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
     Raises:
         CompanyListError: A file has no company numbers, or no file has names or VAT numbers.
     """
-    connection.execute(files("firmlake.match").joinpath("names.sql").read_text("utf-8"))
+    connection.execute(_SQL["prepare"])
     said = [_load_file(connection, path, options) for path in paths]
     counts = connection.execute("SELECT (SELECT count(*) FROM names), (SELECT count(*) FROM vats)").fetchall()[0]
     if not any(counts):

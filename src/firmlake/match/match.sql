@@ -1,7 +1,14 @@
--- Finds candidates for each line of a list in a register, and decides which of them is the company.
--- Tables: names, places and vats of the register (names.sql), and list_rows (firmlake.match.match).
--- Result: the view results, one row for each line of the list.
+-- Statements of firmlake.match.match.
 
+-- name: rows
+CREATE TABLE list_rows (
+    line BIGINT, cells VARCHAR[], defect VARCHAR, country VARCHAR, own_country VARCHAR, own_number VARCHAR, name VARCHAR,
+    place VARCHAR, postcode VARCHAR, vat VARCHAR
+);
+
+-- name: results
+-- Finds candidates for each line of a list in a register, and decides which of them is the company. The result is the view
+-- results, one row for each line of the list.
 CREATE TABLE wanted AS
 SELECT
     line, country, own_country, own_number, coalesce(normal_name(name), '') AS normal, replace(normal, ' ', '') AS tight,

@@ -1,5 +1,6 @@
--- Normal forms of what identifies companies, and the tables of a register (firmlake.match.register).
+-- Statements of firmlake.match.register: normal forms of what identifies companies, and the tables of a register.
 
+-- name: prepare
 -- Legal forms as people write them beside names: ISO 20275, lower case, without accents and dots; and joining words.
 SET VARIABLE forms = (SELECT '\b(?:' || string_agg(form, '|' ORDER BY length(form) DESC) || ')\b' FROM (SELECT unnest([
     -- Belgium: ISO 20275 (ELF codes), in Dutch and French, short and in full
@@ -60,3 +61,20 @@ CREATE MACRO vat_key(text) AS nullif(regexp_extract(
 CREATE TABLE names (country VARCHAR, number VARCHAR, name VARCHAR, normal VARCHAR, tight VARCHAR, whole VARCHAR);
 CREATE TABLE places (country VARCHAR, number VARCHAR, place VARCHAR, normal VARCHAR, postcode VARCHAR);
 CREATE TABLE vats (country VARCHAR, number VARCHAR, vat VARCHAR);
+
+-- name: names
+-- Undisclosed values ([ND]) are left out.
+INSERT INTO names
+SELECT country, number, name, normal_name(name) AS normal, replace(normal, ' ', '') AS tight,
+       replace(plain(name), ' ', '')
+FROM (SELECT country, number, unnest(names) AS name FROM given)
+WHERE trim(name) NOT IN ('', '[ND]') AND tight <> ''
+
+-- name: places
+INSERT INTO places
+SELECT DISTINCT country, number, place, normal_place(place), postcode_of(postcode)
+FROM (SELECT country, number, unnest(places) AS place, postcode FROM given)
+WHERE trim(place) NOT IN ('', '[ND]') OR postcode IS NOT NULL
+
+-- name: vats
+INSERT INTO vats SELECT country, number, vat_key(vat) AS key FROM given WHERE key IS NOT NULL
