@@ -161,15 +161,25 @@ def test_a_service_that_has_no_status_for_used_up_credits_shows_it_by_its_balanc
     assert len(landed) == 1
 
 
+@pytest.mark.parametrize("said", ["Monthly credits exhausted", "Not enough credits"])
+@pytest.mark.parametrize("status", [403, 429])
+def test_used_up_credits_are_recognised_by_the_words_of_the_service(make_client, landed, status, said):
+    """Without headers that tell the balance, a run would wait for a rate limit that never ends."""
+    with pytest.raises(errors.OutOfCreditsError, match=f"{status}: {said}"):
+        make_client(script(refusal(status, said), OK)).send(REQUEST)
+    assert len(landed) == 1
+
+
 @pytest.mark.parametrize(
     "refused",
     [
+        refusal(429, "Quota exceeded for quota metric 'requests per minute'"),
         refusal(429, **LEFT, **{"Retry-After": "2"}),
         refusal(429, **{"X-Credits-Remaining": "1"}),
         refusal(403, "Rate limit exceeded"),
         httpx.Response(200, json={"error": "rate_limit_exceeded"}),
     ],
-    ids=["with a wait", "with a credit left", "as 403", "as 200"],
+    ids=["of requests", "with a wait", "with a credit left", "as 403", "as 200"],
 )
 def test_a_rate_limit_is_waited_out_however_it_is_told(make_client, landed, refused):
     body = []

@@ -56,6 +56,10 @@ class Choices:
             `integers`, `nested-page` (paging parameters in `pagination`), or `none` where every POST is refused.
         gets: Companies can be asked for by GET too.
         bulk_has_zero: Bulk requests need the zero of Belgian numbers, which a path may have or not.
+        posts: There are bulk requests at all; otherwise each is answered by a bare 405, and an unknown company by a
+            bare 404.
+        needs_language: A request without the header that chooses the language is refused.
+        records_max: A gateway gives up on requests for more records, companies x page size, with a 504.
     """
 
     body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
@@ -77,6 +81,9 @@ class Choices:
     form: str = "flat"
     bulk_has_zero: bool = False
     gets: bool = True
+    posts: bool = True
+    needs_language: bool = False
+    records_max: int = 0
 
 
 @dataclass
@@ -189,6 +196,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(401, {"statusCode": 401, "message": ["Unauthorized"]})
         elif self.state.choices.forbidden and self.state.choices.forbidden in steps:
             self._forbid()
+        elif self.command == "POST" and not self.state.choices.posts:
+            self._answer(405, b"")
+        elif self.state.choices.needs_language and not self.headers.get(self.state.choices.language):
+            said = f"Required request header '{self.state.choices.language}' for method parameter type is not present"
+            self._answer(400, {"timestamp": "2026-11-24T10:00:00.000+00:00", "status": 400, "message": said})
         elif steps == ["lists"]:
             self._answer(200, {"data": [], "pagination": {"limit": 10, "offset": 0, "total": 0}})
         elif steps[0] == "companies" and len(steps) == 4 and self.command == "GET" and self.state.choices.gets:
@@ -210,7 +222,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         known = self._find(*company)
         if known is None:
-            self._answer(404, {"statusCode": 404, "message": ["No company of this number"]})
+            said = {"statusCode": 404, "message": ["No company of this number"]} if self.state.choices.posts else b""
+            self._answer(404, said)
             return
         element = self._element(dataset, company, known, page)
         element.pop("message", None)
@@ -238,6 +251,9 @@ class _Handler(BaseHTTPRequestHandler):
             wrong.append((key, f"must contain no more than {choices.bulk_max} elements"))
         if wrong:
             self._refuse(400, wrong[:4])
+            return
+        if dataset == "financials" and 0 < choices.records_max < len(sent[key]) * page[0]:
+            self._answer(504, {"message": "Endpoint request timed out"})
             return
         asked = [(entry[country], entry[number]) for entry in sent[key]]
         elements, charged = [], []

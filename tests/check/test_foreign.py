@@ -40,6 +40,9 @@ ODD: dict[str, dict[str, Any]] = {
     "pages in an object": {"form": "nested-page"},
     "GET alone": {"form": "none"},
     "a stricter POST": {"bulk_has_zero": True},
+    "no POST": {"posts": False, "has_zero": True, "paging": ("max", "start")},
+    "a header that is required": {"language": "X-Lang", "needs_language": True},
+    "a gateway that gives up": {"records_max": 120},
     "sparing with keys": {"omits_null": True, "children": "flat", "refusal": "pydantic", "has_zero": True},
 }  # fmt: skip
 
@@ -120,6 +123,23 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     assert "First contact" not in again.err
     assert (lake.data / "state/profile.toml").exists() == bool(choices)
     assert bool(choices) or asked <= len(DATASETS) + 3, "a service as assumed is asked three questions at most"
+
+
+@pytest.mark.parametrize("unknown", [("BE", "0999000129"), *slow(("FR", "099900102"))])
+def test_a_first_company_that_does_not_exist_hides_nothing_about_the_others(
+    unknown: tuple[str, str], tmp_path: Path
+) -> None:
+    """A list has such companies. What is learnt from one company of a country must not decide about all of them."""
+    with foreign(bulk_has_zero=True, body=("companies", "country", "companyNumber")) as service:
+        lake = new_lake(tmp_path, service)
+        lines = lake.list.read_text().splitlines()
+        lake.list.write_text("\n".join([lines[0], ",".join(unknown), *lines[1:]]))
+        run = lake.run()
+    assert run.code == 0, run.err
+    assert_true(lake)
+    assert lake.query(f"SELECT DISTINCT status FROM company_state WHERE company_number = '{unknown[1]}'") == [
+        ("not_found",)
+    ]
 
 
 @pytest.mark.parametrize("percent", [True, *slow(False)])

@@ -91,8 +91,8 @@ def test_where_only_get_fails_a_run_may_work_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("ours", "said", "setting"),
     [
-        ("Accept-Language", "header 'X-Language' must be one of NL, FR", "header as X-Language: {language}"),
-        ("Accept-Language", "the X-Lang header is required", "header as X-Lang: {language}"),
+        ("Accept-Language", "header 'X-Language' must be one of NL, FR", "accepts in X-Language, and"),
+        ("Accept-Language", "the X-Lang header is required", "accepts in X-Lang, and"),
         ("X-Language", "header 'X-Language' must be one of NL, FR", "api.language to a language"),
     ],
 )

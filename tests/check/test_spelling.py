@@ -12,7 +12,7 @@ from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.contact import choose_companies
 
-KBC, SOLVAY = Company("BE", "0403227515"), Company("BE", "0403091220")
+KBC, SOLVAY, UCB = Company("BE", "0403227515"), Company("BE", "0403091220"), Company("BE", "0403053608")
 HEINEKEN = Company("NL", "33011433")
 
 
@@ -36,10 +36,16 @@ def found(talk, *companies, known=HEINEKEN):
 
 
 def test_where_no_company_of_a_country_is_known_in_any_spelling_a_person_must_look():
-    finding = found(Talk("33011433", "0403.227.515"), HEINEKEN, KBC, SOLVAY)
+    finding = found(Talk("33011433", "0403.227.515"), HEINEKEN, KBC, SOLVAY, UCB)
     assert finding.verdict == "needs_you"
-    assert "but not BE 0403227515, BE 0403091220 with or without the leading zero" in finding.seen
+    assert "but not BE 0403227515, BE 0403091220, BE 0403053608 with or without the leading zero" in finding.seen
     assert "api.keep_leading_zero" in finding.next_step
+
+
+def test_one_company_of_a_country_that_is_unknown_needs_nobody():
+    finding = found(Talk("33011433"), HEINEKEN, KBC)
+    assert (finding.verdict, finding.settings) == ("not_observed", {})
+    assert finding.seen.endswith("BE 0403227515 unknown, too few to tell")
 
 
 def test_a_known_dutch_company_does_not_hide_that_belgian_ones_need_the_zero():

@@ -19,7 +19,8 @@ class Talk:
     """Stands for a service: a function gives the content of an answer for the companies asked for."""
 
     def __init__(self, answer: Any) -> None:
-        self.api, self._answer = ApiSettings(), answer
+        self.api = self.given = ApiSettings()
+        self._answer = answer
 
     def bulk(self, dataset: str, companies: list[Company]) -> Answer:
         body = json.dumps(self._answer(companies)).encode()

@@ -43,6 +43,11 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
 }
 _HURRIED = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
 """Words for requests that come too fast, in messages of any status."""
+_SPENT = {403: re.compile(r"credit|quota", re.IGNORECASE), 429: re.compile(r"credit", re.IGNORECASE)}
+"""Words for credits, by status; a quota told with 429 may be one of requests, which only takes a while."""
+_WANTING = re.compile(
+    r"exhaust|exceed|insufficient|not enough|\bno\b|used up|out of|run out|ran out|deplet|limit|reached", re.IGNORECASE
+)
 NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path that does not exist at the service."""
 REFUSALS = (400, 413, 422)
@@ -78,7 +83,7 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
         return _check(answer, check)
     message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
-    if _is_out_of_credits(answer, api):
+    if _is_out_of_credits(answer, message, api):
         status = 402
     elif answer.is_throttled or status in _PASSING or status >= 500:
         raise _passing(answer, f"status {said}", api.retry_wait_max_seconds)
@@ -103,11 +108,13 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     raise refused
 
 
-def _is_out_of_credits(answer: Answer, api: ApiSettings) -> bool:
-    """Return whether a service without status 402 refuses a request for want of credits, as its headers show."""
+def _is_out_of_credits(answer: Answer, message: str, api: ApiSettings) -> bool:
+    """Return whether a service without status 402 refuses a request for want of credits, as it or its headers say."""
+    if answer.status not in _SPENT or read_wait(answer.headers, answer.fetched_at) is not None:
+        return False
     left = read_credits(answer.headers.get(api.names.credits_remaining_header.lower(), ""))
-    says_when = read_wait(answer.headers, answer.fetched_at) is not None
-    return answer.status in (403, 429) and not says_when and left is not None and left < len(answer.request.companies)
+    is_told = _SPENT[answer.status].search(message) and _WANTING.search(message)
+    return bool(is_told) or (left is not None and left < len(answer.request.companies))
 
 
 def _broken(answer: Answer) -> Exception:
@@ -184,7 +191,16 @@ def read_lines(body: bytes) -> list[str]:
 
 
 def read_message(answer: Answer) -> str:
-    """Return the service's error message as one printable line; empty if there is none."""
+    """Return the service's error message as one printable line; empty if there is none.
+
+    A bare 404 to a GET for one company is about the company, which its path names.
+    """
+    request = answer.request
+    is_bare = answer.status == 404 and request.method == "GET" and bool(request.companies)
+    return _read_message(answer) or ("Not Found" if is_bare else "")
+
+
+def _read_message(answer: Answer) -> str:
     try:
         content = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

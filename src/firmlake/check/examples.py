@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
+from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
 from firmlake.check.finding import Finding
@@ -25,6 +27,7 @@ from firmlake.check.talk import (
     is_refusal,
     pagination,
     pagings,
+    places_of,
     read_json,
     renamed,
     roles_of,
@@ -32,6 +35,7 @@ from firmlake.check.talk import (
 )
 from firmlake.core.company import Company, normal_form
 from firmlake.core.example import Example
+from firmlake.core.settings_api import ApiSettings, RequestSettings
 from firmlake.core.text import shown
 
 BULK, PAGING = "bulk body", "paging parameters"
@@ -49,13 +53,13 @@ def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
         return elements_of(answer, [company]) is not None
 
     def goes_on(answer: Answer) -> bool:
-        return is_refusal(answer) or read_json(answer.body) in ([], None)
+        return is_refusal(answer) or (answer.is_success and read_json(answer.body) in ([], None))
 
     ours = example_of(talk.api, dataset)
-    found, answer = _hunt(ask, is_right, goes_on, [ours, *forms(ours)], ("companies", "country", "company_number"))
+    found, answer = _hunt(ask, is_right, goes_on, ours, forms, ("companies", "country", "company_number"))
     if found is None:
         return _describe_unknown_form(answer)
-    settings = {} if found == ours else _adopt(talk, dataset, found)
+    settings = {} if found == example_of(talk.given, dataset) else _adopt(talk, dataset, found)
     body = found.text.partition("\n\n")[2] or found.text.partition("\n")[0]
     return Finding(BULK, body, "covered" if settings else "as_assumed", settings)
 
@@ -70,9 +74,11 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     def ask(example: Example) -> Answer:
         tried = _with(talk, "financials", example)
         answer = talk.bulk("financials", [company], 1, 0, requests=tried)
-        if pagination(answer).get("limit") == 1 and pagination(answer).get("total", 0) > 1:
-            return talk.bulk("financials", [company], 1, 1, requests=tried)
-        return answer
+        page = pagination(answer)
+        if page.get("limit") != 1 or page.get("total", 2) < 2:
+            return answer
+        second = talk.bulk("financials", [company], 1, 1, requests=tried)
+        return second if second.is_success or "total" in page else answer  # past the end, some refuse an offset
 
     def is_right(answer: Answer) -> bool:
         page = pagination(answer)
@@ -82,7 +88,7 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     def goes_on(answer: Answer) -> bool:
         return answer.is_success or is_refusal(answer) or answer.status == 404
 
-    found, answer = _hunt(ask, is_right, goes_on, [ours, *pagings(ours)], ("limit", "offset"))
+    found, answer = _hunt(ask, is_right, goes_on, ours, pagings, ("limit", "offset"))
     if found is None:
         return Finding(
             PAGING, f"{{limit}} and {{offset}} are not understood: {describe_refusal(answer)}", "needs_you",
@@ -99,8 +105,15 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     return Finding(PAGING, seen, "covered" if settings else "as_assumed", settings)
 
 
-def suggest_paging(talk: Talk, refusal: Answer) -> bool:
-    """Take over the names of paging parameters that a refusal names; return whether it names any."""
+def follow_refusal(talk: Talk, refusal: Answer) -> bool:
+    """Take over a header for the language, or paging parameters, that a refusal names; return whether it names any."""
+    found = _LANGUAGE_HEADER.search(read_message(refusal))
+    header = found and (found[1] or found[2])
+    if header and header.casefold() != language_header(talk.api).casefold():
+        talk.api = msgspec.structs.replace(talk.api, requests=with_language_header(talk.api, header))
+        return True
+    if refusal.request.limit is None:
+        return False
     ours = example_of(talk.api, "financials")
     names = {role: name for role, name in roles_of(ours).items() if role in ("limit", "offset")}
     better = suggest_names(read_lines(refusal.body), names)
@@ -122,20 +135,21 @@ def use_get(talk: Talk, datasets: Iterable[str], refusal: Finding) -> Finding:
     )
 
 
-def with_language_header(talk: Talk, header: str) -> dict[str, str]:
+def with_language_header(api: ApiSettings, header: str) -> RequestSettings:
     """Return the examples of all companies' requests with another name of the header for the language."""
-    return {
-        f"api.requests.{dataset}": example._replace(
+    texts = {
+        dataset: example._replace(
             headers=(*(each for each in example.headers if "{language}" not in each[1]), (header, "{language}"))
         ).text
-        for dataset in ("financials", "lookalikes", "relationships")
-        for example in [example_of(talk.api, dataset)]
+        for dataset in DATASETS
+        for example in [example_of(api, dataset)]
     }
+    return msgspec.structs.replace(api.requests, **texts)
 
 
-def language_header(talk: Talk) -> str:
+def language_header(api: ApiSettings) -> str:
     """Return the name of the header for the language; empty if the examples have none."""
-    headers = example_of(talk.api, "financials").headers
+    headers = example_of(api, "financials").headers
     return next((name for name, value in headers if "{language}" in value), "")
 
 
@@ -170,28 +184,35 @@ def _hunt(
     ask: Callable[[Example], Answer],
     is_right: Callable[[Answer], bool],
     goes_on: Callable[[Answer], bool],
-    examples: Iterable[Example],
+    ours: Example,
+    variants: Callable[..., Iterator[Example]],
     roles: tuple[str, ...],
 ) -> tuple[Example | None, Answer]:
     """Try examples until an answer is right, first those that a refusal suggests.
+
+    A name that is unknown in one place may be right in another: what is unknown in the body may be known in an object
+    of the body.
 
     Args:
         ask: Sends a request by an example.
         is_right: Returns whether the service understood it.
         goes_on: Returns whether another example may help.
-        examples: The examples to try; there is at least one.
+        ours: The example to try first.
+        variants: Yields others like it, as most services have them, or those inside an object of some names.
         roles: What a refusal may give other names for.
 
     Returns:
         The example that works, with its answer. Without one, None and an answer that no other example would change, or
         the answer to the first.
     """
-    rest, suggested, tried = iter(examples), list[Example](), set[str]()
-    unknown = set[tuple[str, str]]()
+    rest: Iterator[Example] = chain([ours], variants(ours))
+    suggested, tried, objects = list[Example](), set[str](), list[str]()
+    unknown = set[tuple[str, tuple[str, ...]]]()
     first: Answer | None = None
     while len(tried) < _TRIES_MAX and (example := suggested.pop() if suggested else next(rest, None)):
-        names = {role: roles_of(example).get(role, "") for role in roles}
-        if example.text in tried or unknown & set(names.items()):
+        places = {role: keys for role, keys in places_of(example).items() if role in roles}
+        names = {role: keys[-1] for role, keys in places.items()}
+        if example.text in tried or unknown & set(places.items()):
             continue
         tried.add(example.text)
         answer = ask(example)
@@ -201,10 +222,14 @@ def _hunt(
             return None, answer
         first = first or answer
         said = read_lines(answer.body) if is_refusal(answer) else []
-        unknown |= {(role, names[role]) for role in find_unknown(said, names)}
-        unknown |= {(roles[0], names[roles[0]])} if is_crash(answer) and tried != {example.text} else set()
-        if better := suggest_names(said, {role: name for role, name in names.items() if name}):
+        unknown |= {(role, places[role]) for role in find_unknown(said, names)}
+        if is_crash(answer) and tried != {example.text} and roles[0] in places:
+            unknown.add((roles[0], places[roles[0]]))
+        if better := suggest_names(said, names):
             suggested.append(renamed(example, {names[role]: name for role, name in better.items()}))
+        if others := [name for name in find_objects(said, names) if name not in objects]:
+            objects += others
+            rest = chain(variants(ours, tuple(others)), rest)
     assert first is not None
     return None, first
 
@@ -274,8 +299,13 @@ _OBJECT = re.compile(
     r"(?:property|properties|field|parameter|key|attribute|expected|mean|missing|required:?)\s+([A-Za-z_]\w*)"
 )
 _BRACKETED = re.compile(r"\bno \[([A-Za-z_]\w*)\]")
+_LANGUAGE_HEADER = re.compile(
+    r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+(?:request )?header", re.IGNORECASE
+)
 _NAME_LENGTH_MAX = 64
 """Longest name that goes into requests and settings; those of services have a dozen characters."""
+_OBJECTS_MAX = 2
+"""Names of a refusal that are tried as an object around what we send; most are something else."""
 _NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
 
 _FRAGMENTS = {
@@ -326,6 +356,18 @@ def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
             if role is not None and word != names[role]:
                 found.setdefault(role, word)
     return found
+
+
+def find_objects(lines: list[str], names: Mapping[str, str]) -> list[str]:
+    """Find the names in a refusal that stand for nothing we send, as the name of an object around it would.
+
+    Example:
+        >>> find_objects(["param is missing or the value is empty: lookup"], {"companies": "companies"})
+        ['lookup']
+    """
+    words = dict.fromkeys(word for line in lines for word in _names_in(line) if len(word) <= _NAME_LENGTH_MAX)
+    strange = [word for word in words if word not in names.values() and word.lower() not in _NOT_NAMES]
+    return [word for word in strange if _role(word, names) is None][:_OBJECTS_MAX]
 
 
 def find_unknown(lines: list[str], names: Mapping[str, str]) -> set[str]:

@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 
 from firmlake.api.answers import read_answer
+from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
 from firmlake.check.examples import describe_refusal, find_bounds, language_header, with_language_header
-from firmlake.check.finding import Finding
-from firmlake.check.talk import Talk, bearing_loss, content_of, is_lost, is_refusal, pagination, read_json
+from firmlake.check.finding import Finding, Verdict
+from firmlake.check.talk import Talk, bearing_loss, content_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.text import shown
@@ -144,12 +145,12 @@ def _asking(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]
 def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
     """Find the largest accepted number from the text of the refusal, or by bisection.
 
-    If the answer was lost, the number is only halved, because each further try may last until the timeout.
+    If the answer was lost, or the service failed, the number is only halved: each try may last until the timeout.
 
     Returns:
         The number; None if the service does not seem to refuse because of the number.
     """
-    if is_lost(refusal):
+    if is_crash(refusal):
         return next((size for size in _halves(refused) if ask(size).is_success), None)
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
         if bound >= accepted and ask(bound).is_success:
@@ -213,22 +214,26 @@ _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Langu
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
     """Find the header that selects the language, which changes names and places."""
-    row, ours = "language header", language_header(talk)
+    ours = language_header(talk.api)
     for header in filter(None, dict.fromkeys((ours, *_LANGUAGE_HEADERS))):
-        changes = with_language_header(talk, header)
-        tried = msgspec.structs.replace(
-            talk.api.requests, **{key.rpartition(".")[2]: text for key, text in changes.items()}
-        )
+        tried = with_language_header(talk.api, header)
         told = [_names(talk.bulk(dataset, companies, requests=tried, language=language)) for language in ("NL", "FR")]
         dutch, french = told
         other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
         if other is None:
             continue
         talk.api = msgspec.structs.replace(talk.api, requests=tried)
-        example = f"{dutch[other]!r}, {french[other]!r}"
-        settings = {} if header == ours else changes
-        return Finding(row, f"{header}: {example}", "covered" if settings else "as_assumed", settings)
-    return Finding(row, "names are the same in every language, whichever header asks for it", "not_observed")
+        return _language(talk, f"{header}: {dutch[other]!r}, {french[other]!r}", "as_assumed")
+    return _language(talk, "names are the same in every language, whichever header asks for it", "not_observed")
+
+
+def _language(talk: Talk, seen: str, usual: Verdict) -> Finding:
+    """Describe the header for the language, which may have been taken over before."""
+    row, header = "language header", language_header(talk.api)
+    if header == language_header(talk.given):
+        return Finding(row, seen, usual)
+    settings = {f"api.requests.{dataset}": getattr(talk.api.requests, dataset) for dataset in DATASETS}
+    return Finding(row, seen if header in seen else f"{header}; {seen}", "covered", settings)
 
 
 def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company | None) -> Finding:

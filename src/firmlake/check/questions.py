@@ -13,15 +13,16 @@ from firmlake.api import requests
 from firmlake.api.answers import Element, read_answer
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
+from firmlake.api.judge import NO_SUCH_PLACE, read_message
 from firmlake.api.throttle.window import read_allowance
 from firmlake.api.unknown import says_unknown
 from firmlake.check.examples import (
     describe_refusal,
     find_bulk_example,
     find_paging,
+    follow_refusal,
     knows,
     language_header,
-    suggest_paging,
     use_get,
 )  # fmt: skip
 from firmlake.check.finding import Finding
@@ -42,17 +43,21 @@ from firmlake.service_lists.overview import read_list_page
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
 """The datasets to use for questions about companies; those without pages come first."""
 _FIRST_LIMIT = 2
+_FOLLOWED_MAX = 2
+"""Refusals whose names are taken over: the header for the language, then paging parameters."""
 _POST_UNTRIED = "This check tried only GET, but runs use POST: try that with `firmlake run LIST --sample 5`"
-_LANGUAGE_HEADER = re.compile(r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+header", re.IGNORECASE)
 
 
-def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
+def ask_questions(
+    talk: Talk, companies: Sequence[Company], stranger: Company | None, spare: Sequence[Company] = ()
+) -> Iterator[Finding]:
     """Compare a service with every assumption.
 
     Args:
         talk: The conversation, with a budget for all companies. Its `api` is changed to fit the service.
         companies: At least one company that the service should know.
         stranger: A company that does not exist; None leaves out the question about it.
+        spare: Companies to ask for where those of their country are unknown.
 
     Yields:
         One finding for each assumption, as soon as it is known.
@@ -76,7 +81,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     if named.verdict == "needs_you":
         yield from _describe_endpoints(talk, firsts, {}, {})
         return
-    yield find_spelling(talk, body, known, companies, usual)
+    yield find_spelling(talk, body, known, [*companies, *spare], usual)
     if "financials" in allowed:
         yield find_paging(talk, known)
         yield find_page_cap(talk, known)
@@ -107,8 +112,8 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
         companies: At least one company of its list.
 
     Returns:
-        False if another request may be understood better; None if the answer does not show that (the address is wrong,
-        or the token may not ask), so a run must deal with it.
+        False if another request may be understood better, such as a GET where there is no POST; None if the answer does
+        not show that (the token may not ask), so a run must deal with it.
 
     Raises:
         FirmlakeError: A question that followed a usable answer had none.
@@ -118,7 +123,8 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
     try:
         first = talk.bulk(dataset, [*companies], *((1, 0) if is_paged else ()))
         if not first.is_success:
-            return False if is_refusal(first) or is_crash(first) else None
+            is_misplaced = first.status in NO_SUCH_PLACE and not read_message(first)
+            return False if is_refusal(first) or is_crash(first) or is_misplaced else None
         elements = read_answer(dataset, first.body)
     except (RequestFailedError, UnavailableError):
         return False if talk.answers and is_crash(talk.answers[-1]) else None
@@ -128,7 +134,8 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
     if not about or any(_is_unclear(talk, element) for element in about):
         return False
     known = [element for element in about if element.records is not None]
-    if _is_other_spelling(talk, dataset, companies, [element.company for element in known]):
+    belgian = {company for company in companies if has_two_spellings(company)}
+    if belgian and belgian.isdisjoint(element.company for element in known):
         return False
     return not is_paged or _knows_pages(talk, known)
 
@@ -145,20 +152,11 @@ def _is_unclear(talk: Talk, element: Element) -> bool:
     return element.records is None and not (is_success or says_unknown(names, element.company, said))
 
 
-def _is_other_spelling(talk: Talk, dataset: str, companies: Sequence[Company], known: Sequence[Company | None]) -> bool:
-    """Return whether the service knows a Belgian company only by the other spelling of its number."""
-    belgian = [company for company in companies if has_two_spellings(company)]
-    if not belgian or not {*belgian}.isdisjoint(known):
-        return False
-    other = talk.bulk(dataset, [belgian[0]], keep_leading_zero=not talk.api.keep_leading_zero)
-    return knows(other, belgian[0])
-
-
 def _knows_pages(talk: Talk, elements: Sequence[Element]) -> bool:
     """Return whether the service has read a limit of 1, and reads an offset of 1 too."""
     if any(element.count > 1 or element.limit not in (None, 1) for element in elements):
         return False
-    longer = next((element.company for element in elements if (element.total or 0) > 1), None)
+    longer = next((one.company for one in elements if one.count and (one.total is None or one.total > 1)), None)
     if longer is None:
         return True
     second = talk.bulk("financials", [longer], 1, 1)
@@ -205,16 +203,17 @@ def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | Non
 
 
 def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
-    """Ask with a limit, as runs do; if that is refused, under the names that the refusal gives, and then without."""
-    if DATASETS[dataset].is_paged:
-        usual = talk.api.requests
-        answer = talk.single(dataset, company, _FIRST_LIMIT, 0)
-        if is_refusal(answer) and suggest_paging(talk, answer):
-            answer = talk.single(dataset, company, _FIRST_LIMIT, 0)
-        if not is_refusal(answer):
-            return answer
+    """Ask with a limit, as runs do; if that is refused, under the names that refusals give, and then without."""
+    page = (_FIRST_LIMIT, 0) if DATASETS[dataset].is_paged else ()
+    usual = talk.api.requests
+    answer = talk.single(dataset, company, *page)
+    for _ in range(_FOLLOWED_MAX):
+        if is_refusal(answer) and follow_refusal(talk, answer):
+            answer = talk.single(dataset, company, *page)
+    if is_refusal(answer) and page:
         talk.api = msgspec.structs.replace(talk.api, requests=usual)
-    return talk.single(dataset, company)
+        return talk.single(dataset, company)
+    return answer
 
 
 def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
@@ -281,12 +280,9 @@ def _describe_endpoints(
 
 def _advise(talk: Talk, dataset: str, said: str) -> str:
     """Return the next step for an endpoint that is not answered, based on the message of the service."""
-    found, ours = _LANGUAGE_HEADER.search(said), language_header(talk)
-    header = found and (found[1] or found[2])
-    if header and header.casefold() != ours.casefold():
-        return f"Write the header as {header}: {{language}} in api.requests.{dataset}, and check again"
-    if header:
-        return f"Set api.language to a language that the service accepts in {ours}, and check again"
+    header = language_header(talk.api)
+    if header and header.casefold() in said.casefold():
+        return f"Set api.language to a language that the service accepts in {header}, and check again"
     return f"Ask the service to allow or repair {dataset}, or leave it out of run.datasets; else runs end with exit 3"
 
 
@@ -371,6 +367,8 @@ def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | No
 
 SPELLING = "spelling of company numbers"
 """The row in docs/service_gaps.md."""
+_UNKNOWN_MIN = 3
+"""So many companies of a country, all unknown, are no accident."""
 
 
 def has_two_spellings(company: Company) -> bool:
@@ -391,16 +389,18 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
         talk: The conversation. It takes over the spelling by which the service knows Belgian companies.
         dataset: A dataset that the service answers for.
         known: A company that it knows, at least by GET.
-        companies: All that may be asked for.
+        companies: All that may be asked for; of a country, the first few are.
         usual: Whether the settings keep the leading zero.
     """
     known_by: dict[str, Company] = {}
-    unknown: list[Company] = []
+    unknown, too_few = list[Company](), list[Company]()
     for country in dict.fromkeys(company.country for company in (known, *companies)):
         of_country = [company for company in dict.fromkeys((known, *companies)) if company.country == country]
+        of_country = of_country[:_UNKNOWN_MIN]
         found, is_forbidden = _find_known(talk, dataset, of_country)
         known_by |= {country: found} if found else {}
-        unknown += [] if found or is_forbidden else of_country  # the finding about endpoints covers what is forbidden
+        if not (found or is_forbidden):  # the finding about endpoints covers what is forbidden
+            (unknown if known in of_country or len(of_country) == _UNKNOWN_MIN else too_few).extend(of_country)
     keep = talk.api.keep_leading_zero
     settings = {"api.keep_leading_zero": keep} if keep != usual else {}
     if unknown:
@@ -415,7 +415,11 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
             "zero of Belgian numbers; no setting covers other forms. If it has none of them, name others with "
             "--company",
         )  # fmt: skip
-    return _describe(talk, dataset, known_by.get("BE"), settings)
+    finding = _describe(talk, dataset, known_by.get("BE"), settings)
+    if not too_few:
+        return finding
+    seen = f"{finding.seen}; {', '.join(map(str, too_few))} unknown, too few to tell"
+    return msgspec.structs.replace(finding, seen=seen)
 
 
 def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> tuple[Company | None, bool]:

@@ -292,18 +292,18 @@ _ELEMENTS: tuple[Any, ...] = (
     {"country": "{country}", "id": "{number}"},
     {"countryCode": "{country}", "companyNumber": "\0number"},
     {"country": "{country}", "companyNumber": "\0number"},
+    {"country": "{country}", "company_number": "{number}"},
+    {"country_code": "{country}", "company_number": "{number}"},
 )
 _ARRAYS = ("companies", "", "identifiers", "companyIds", "items")
 """Names of the array of companies; "" for an array that is the whole body."""
-_WRAPPERS = ("", "request")
 _PAGES = (
     ("limit", "offset"), ("pageSize", "skip"), ("size", "offset"), ("take", "skip"), ("limit", "skip"),
     ("page_size", "page_offset"), ("perPage", "offset"), ("per_page", "offset"), ("size", "from"), ("rows", "start"),
-    ("maxResults", "startIndex"), ("maxResults", "firstResult"), ("count", "offset"), ("top", "skip"),
+    ("maxResults", "startIndex"), ("maxResults", "firstResult"), ("max", "first"), ("max", "start"),
+    ("count", "offset"), ("top", "skip"),
     ("$top", "$skip"),
 )  # fmt: skip
-_PLACES = ("body", "query", "pagination", "paging", "page")
-"""Where the paging parameters may be: in the body, in the query, or in an object of the body."""
 
 
 def example_of(api: ApiSettings, dataset: str) -> Example:
@@ -323,18 +323,23 @@ def get_example(api: ApiSettings, dataset: str) -> Example:
 
 def roles_of(example: Example) -> dict[str, str]:
     """Return the names in an example by what they stand for."""
-    found: dict[str, str] = {}
+    return {role: keys[-1] for role, keys in places_of(example).items()}
 
-    def look(part: Any) -> None:
+
+def places_of(example: Example) -> dict[str, tuple[str, ...]]:
+    """Return the keys that lead to what an example stands for; those in the array of companies from its elements on."""
+    found: dict[str, tuple[str, ...]] = {}
+
+    def look(part: Any, above: tuple[str, ...]) -> None:
         for key, value in part.items() if isinstance(part, dict) else ():
             if role := _role_of(value):
-                found.setdefault(role, key)
-            look(value)
+                found.setdefault(role, (*above, key))
+            look(value, (*above, key))
         for each in part if isinstance(part, list) else ():
-            look(each)
+            look(each, ())
 
-    look(dict(example.query))
-    look(example.body)
+    look(dict(example.query), ())
+    look(example.body, ())
     return found
 
 
@@ -354,39 +359,55 @@ def with_page(example: Example, limit: str, offset: str) -> Example:
     """Add the paging parameters to the object that holds the array of companies, or to the query if none does."""
     if not isinstance(example.body, dict):
         return example._replace(query=(*example.query, (limit, "{limit}"), (offset, "{offset}")))
-    page = {limit: "\0limit", offset: "\0offset"}
-    (key, inner), *others = example.body.items()
-    is_wrapper = not others and isinstance(inner, dict)
-    return example._replace(body={key: {**inner, **page}} if is_wrapper else {**example.body, **page})
+    return example._replace(body=_beside_companies(example.body, {limit: "\0limit", offset: "\0offset"}))
 
 
-def forms(ours: Example) -> Iterator[Example]:
-    """Yield bulk requests for the same dataset as other services write them, the likeliest first."""
+def forms(ours: Example, wrappers: tuple[str, ...] = ("", "request")) -> Iterator[Example]:
+    """Yield bulk requests for the same dataset as other services write them, the likeliest first.
+
+    Args:
+        ours: A request for the dataset.
+        wrappers: Names of an object around the body; "" for none.
+    """
+    unlikeliness = _unlikeliness(wrappers)
     page = {name: f"\0{role}" for role, name in roles_of(ours).items() if role in ("limit", "offset")}
-    for wrapper, array, element in sorted(product(_WRAPPERS, _ARRAYS, _ELEMENTS), key=_unlikeliness):
+    for wrapper, array, element in sorted(product(wrappers, _ARRAYS, _ELEMENTS), key=unlikeliness):
         body: Any = {array: [element], **page} if array else [element]
         query = ours.query if array else tuple((name, f"{{{value[1:]}}}") for name, value in page.items())
         yield ours._replace(method="POST", query=query, body={wrapper: body} if wrapper else body)
 
 
-def pagings(ours: Example) -> Iterator[Example]:
-    """Yield the same request with its paging parameters in other places and under other names."""
+def pagings(
+    ours: Example, places: tuple[str, ...] = ("body", "query", "pagination", "paging", "page")
+) -> Iterator[Example]:
+    """Yield the same request with its paging parameters in other places and under other names.
+
+    Args:
+        ours: A request for pages.
+        places: `body`, `query`, or names of an object of the body.
+    """
     names = roles_of(ours)
     usual = (names.get("limit", "limit"), names.get("offset", "offset"))
     pairs = list(dict.fromkeys([usual, *_PAGES]))
-    for place, pair in sorted(product(_PLACES, pairs), key=lambda each: _PLACES.index(each[0]) + pairs.index(each[1])):
+    for place, pair in sorted(product(places, pairs), key=lambda each: places.index(each[0]) + pairs.index(each[1])):
         bare = ours._replace(body=_without_paging(ours.body), query=tuple(_other_parameters(ours)))
         if place == "query" or not isinstance(bare.body, dict):
             query = ((pair[0], "{limit}"), (pair[1], "{offset}"))
             yield bare._replace(query=(*bare.query, *query))
         else:
             page = {pair[0]: "\0limit", pair[1]: "\0offset"}
-            yield bare._replace(body={**bare.body, **(page if place == "body" else {place: page})})
+            yield bare._replace(body=_beside_companies(bare.body, page if place == "body" else {place: page}))
 
 
-def _unlikeliness(form: tuple[str, str, Any]) -> int:
-    wrapper, array, element = form
-    return 3 * _WRAPPERS.index(wrapper) + 2 * _ARRAYS.index(array) + _ELEMENTS.index(element)
+def _unlikeliness(wrappers: tuple[str, ...]) -> Callable[[tuple[str, str, Any]], int]:
+    return lambda form: 3 * wrappers.index(form[0]) + 2 * _ARRAYS.index(form[1]) + _ELEMENTS.index(form[2])
+
+
+def _beside_companies(body: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Add keys to the object that holds the array of companies, which may be the only one in the body."""
+    (key, inner), *others = body.items()
+    is_wrapper = not others and isinstance(inner, dict)
+    return {key: {**inner, **more}} if is_wrapper else {**body, **more}
 
 
 def _without_paging(body: Any) -> Any:

@@ -62,6 +62,8 @@ _OWN = ("answer", "no_answer")
 """Kinds of records of the requests of a run itself."""
 _FIRST = 3
 """Companies of its list that a first run asks about."""
+_SPARE = 100
+"""Companies of its list among which it looks for others where those of a country are unknown."""
 
 
 class Asking(NamedTuple):
@@ -211,7 +213,7 @@ def meet(
         is_as_set = is_as_expected(talk, settings.run.datasets, asked)  # the run says in its own way what failed
     count = len(talk.answers)
     if is_as_set is False:
-        return look_closer(settings, run, asked, observer, now, count)
+        return look_closer(settings, run, companies, observer, now, count)
     if is_as_set:
         observer.advised(f"{_contact(settings, count)}: it answers as the settings say")
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
@@ -238,11 +240,12 @@ def look_closer(
     Raises:
         ServiceError: The service differs in a way that no setting covers, or in which a person must decide.
     """
-    asked = _mix(companies)[:_FIRST]
+    asked, spare = _mix(companies)[:_FIRST], companies[:_SPARE]
     stranger = STRANGER if settings.run.max_credits < 0 else None
     findings: list[Finding] = []
-    with _questions(settings, run, len(asked) + 1, now) as talk, suppress(RequestFailedError, UnavailableError):
-        findings = list(ask_questions(talk, asked, stranger))
+    credits_max = len({*asked, *spare}) + (stranger is not None)
+    with _questions(settings, run, credits_max, now) as talk, suppress(RequestFailedError, UnavailableError):
+        findings = list(ask_questions(talk, asked, stranger, spare))
     landed = [each.header for shard in run.shards() for each in read_landed(run, shard)]
     sent += len(talk.answers) + sum(header.kind in _OWN for header in landed)
     if open_points := [one for one in needs_you(findings) if not one.assumption.startswith("endpoints")]:
