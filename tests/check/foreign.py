@@ -46,7 +46,7 @@ class Choices:
         omits_null: A key without a value is left out.
         children: `entity` (an object of that name), `flat`, or `` for the shape of parents.
         percent: Shares are given of 100.
-        unknown: `message` in the element, or `omitted` without an element.
+        unknown: `message` in the element, or `omitted` without an element; `204` as the status of a GET.
         language: The header that chooses it.
         closes: Each connection ends with its answer, whose length is not announced.
         forbidden: An endpoint that answers 403.
@@ -222,8 +222,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         known = self._find(*company)
         if known is None:
-            said = {"statusCode": 404, "message": ["No company of this number"]} if self.state.choices.posts else b""
-            self._answer(404, said)
+            if self.state.choices.unknown == "204":
+                self._answer(204, b"")
+            elif self.state.choices.posts:
+                self._answer(404, {"statusCode": 404, "message": ["No company of this number"]})
+            else:
+                self._answer(404, b"")
             return
         element = self._element(dataset, company, known, page)
         element.pop("message", None)

@@ -65,6 +65,31 @@ def test_rejected_records_are_asked_for_again_only_where_that_can_help(record, s
 
 
 @pytest.mark.parametrize(
+    ("unknown", "settings", "kind"),
+    [
+        (11, {}, "some_failed"),
+        (10, {}, "done"),
+        (11, {"values": {"relationships.related_company_number": "discard_value"}}, "done"),
+    ],
+)
+def test_a_run_that_cannot_tell_who_a_tenth_of_the_parents_are_is_not_done_unless_that_was_chosen(
+    unknown, settings, kind, folders
+):
+    run = make_run(folders, [ACME], ["relationships"]).read_by(ContractSettings(**settings))
+    person = {"identifier": None, "function": "SHAREHOLDER", "percentage": 0.1, "name": "Jan"}
+    parents = [{"entity": n, "function": "SHAREHOLDER"} if n < unknown else person for n in range(unknown + 90)]
+    land(run, answer("relationships", found(ACME, "relationships", *parents)))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert outcome.outcome == kind
+    if kind == "some_failed":
+        assert outcome.reason == (
+            "relationships: 11 of 101 parents do not say in a documented way who they are, and have parents[].entity "
+            "instead"
+        )
+        assert 'contract.values = {"relationships.related_company_number" = "discard_value"}' in outcome.next_step
+
+
+@pytest.mark.parametrize(
     ("lost", "settings", "kind"),
     [
         (11, {}, "some_failed"),

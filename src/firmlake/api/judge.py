@@ -12,6 +12,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.retry import FailureKind, TryAgainError
 from firmlake.api.throttle.window import read_wait
+from firmlake.api.unknown import NOT_FOUND
 from firmlake.core.errors import (
     AuthorizationError,
     EndpointPausedError,
@@ -79,7 +80,8 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     status = answer.status
     if status is None or (answer.error and status < 300):
         raise _broken(answer)
-    if status == 200 or (check and answer.is_success):
+    is_nothing = status == 204 and _names_one(answer)
+    if status == 200 or (check and answer.is_success and not is_nothing):
         return _check(answer, check)
     message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
@@ -97,9 +99,9 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
         if isinstance(ended, ForbiddenError):
             ended.said = said
         raise ended
-    if status < 300:
+    if status < 300 and not is_nothing:
         raise TryAgainError("unusable", answer, f"status {said}")
-    if status < 400:
+    if 300 <= status < 400:
         raise _redirected(answer)
     if status in NO_SUCH_PLACE and not message:
         raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", _NO_SUCH_PLACE)
@@ -193,11 +195,15 @@ def read_lines(body: bytes) -> list[str]:
 def read_message(answer: Answer) -> str:
     """Return the service's error message as one printable line; empty if there is none.
 
-    A bare 404 to a GET for one company is about the company, which its path names.
+    A bare 404, or a 204, to a GET for one company is about the company, which its path names.
     """
-    request = answer.request
-    is_bare = answer.status == 404 and request.method == "GET" and bool(request.companies)
-    return _read_message(answer) or ("Not Found" if is_bare else "")
+    is_about_company = answer.status in NOT_FOUND and _names_one(answer)
+    return _read_message(answer) or ("Not Found" if is_about_company else "")
+
+
+def _names_one(answer: Answer) -> bool:
+    """Return whether a request asks by GET for one company."""
+    return answer.request.method == "GET" and bool(answer.request.companies)
 
 
 def _read_message(answer: Answer) -> str:

@@ -7,7 +7,8 @@ import re
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, NameSettings
 
-NOT_FOUND = 404
+NOT_FOUND = (204, 404)
+"""Statuses of an answer about a company that the service does not know; 204 only where a GET names it alone."""
 
 
 def is_about(api: ApiSettings, company: Company, said: str) -> bool:

@@ -311,13 +311,13 @@ def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
     seen = f"a request that names one is answered for no company ({said})"
-    if answer.status == NOT_FOUND and is_about(talk.api, stranger, read_message(answer)):
+    if answer.status in NOT_FOUND and is_about(talk.api, stranger, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
-    if answer.status == NOT_FOUND and answer.request.method == "GET" and (message := read_message(answer)):
+    if answer.status in NOT_FOUND and answer.request.method == "GET" and (message := read_message(answer)):
         message = wording(stranger, message)
         names = msgspec.structs.replace(talk.api.names, not_found_message=message)
         talk.api = msgspec.structs.replace(talk.api, names=names)
-        return Finding(row, f"404: {message!r}", "covered", {"api.names.not_found_message": message})
+        return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
     step = "Runs give such companies up, and ask for them again each time"
     if not answer.is_success:
         step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"

@@ -65,6 +65,7 @@ def decide_outcome(
     causes = [*find_causes(settings, run.plan, states, letters, rejects), *find_cut(drift)]
     causes += find_lost(settings, run)
     causes += find_unread(settings, run.plan, lambda table: scan_staged(run, manifest.files, table))
+    causes += find_unknown(settings, run.plan, scan_staged(run, manifest.files, "relationships"), drift)
     causes += find_absent(run, lambda table: scan_staged(run, manifest.files, table))
     kind = "some_failed" if causes else "done"
     if stopped:
@@ -436,6 +437,37 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
         Cause(texts[0] + (f", and many values of {len(texts) - 1} more fields" if texts[1:] else ""), (step,))
         for step, texts in by_step.items()
     ]
+
+
+def find_unknown(settings: Settings, plan: RunPlan, parties: pl.LazyFrame, drift: pl.LazyFrame) -> list[Cause]:
+    """Find out whether it cannot be read which company more than a tenth of the parents, or of the children, are.
+
+    Args:
+        settings: `run.vanished_records_min` sets how many parties may always be unknown.
+        plan: The plan of the run. Nothing is found if `contract.values` names `relationships.related_company_number`.
+        parties: The staged rows of relationships.
+        drift: The staged differences from the contract; they name the fields that the parties have instead.
+    """
+    column = "related_company_number"
+    if setting_of(plan.contract.values, "relationships", column) is not None:
+        return []
+    is_unknown = pl.col("related_kind") == "unknown"
+    counted = parties.group_by("direction").agg(is_unknown.sum().alias("unknown"), pl.len().alias("count"))
+    is_much = pl.col("unknown") > _UNREAD_SHARE_MAX * pl.col("count")
+    found = counted.filter(is_much & (pl.col("unknown") >= settings.run.vanished_records_min)).sort("direction")
+    causes = []
+    for direction, unknown, count in found.collect().iter_rows():
+        group = {"parent": "parents", "child": "children"}[direction]
+        fields = drift.filter(kind="new_field", dataset="relationships").select("path").unique().sort("path").collect()
+        names = [path for path in fields["path"] if path.startswith(f"{group}[].")]
+        instead = f", and have {_listed(names)} instead" if names else ""
+        text = f"relationships: {unknown:,} of {count:,} {group} do not say in a documented way who they are{instead}"
+        keep = f'contract.values = {{"relationships.{column}" = "discard_value"}}'
+        step = (
+            "`firmlake query \"FROM relationships WHERE related_kind = 'unknown'\"` shows them, with all they have in "
+        )
+        causes.append(Cause(text, (f"{step}extra_json; if that is enough, {keep} says so",)))
+    return causes
 
 
 def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:

@@ -104,7 +104,7 @@ class Sent(NamedTuple):
         A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company.
         """
         error, companies = self.error, self.ask.page.companies
-        if not isinstance(error, RequestRefusedError) or self.landed[-1][0].status != NOT_FOUND:
+        if not isinstance(error, RequestRefusedError) or self.landed[-1][0].status not in NOT_FOUND:
             return False
         return len(companies) == 1 and is_about(api, companies[0], error.said)
 
