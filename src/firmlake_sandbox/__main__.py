@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -124,39 +125,6 @@ company number (BE, NL, FR) always has the same answer. The command prints its a
 until SIGTERM or Ctrl-C.
 """
 
-_EPILOG = """\
-token:
-  Every request needs the header `Authorization: Bearer TOKEN`. The environment variable FIRMLAKE_SANDBOX_TOKEN sets the
-  token (default: sandbox), or several tokens separated by commas, each with its own rate limit. A valid token followed
-  by -forbidden is answered 403, any other token 401.
-
-dialects:
-  --dialect NAME makes the service differ from the defaults at one place that the specification leaves open; repeatable.
-  `--dialect help` lists the dialects, `--dialect seed:7` combines several. /openapi.json describes the service without
-  dialects, and scripted faults use its names.
-
-try it:
-  curl -H 'Authorization: Bearer sandbox' BASE_URL/v1/companies/BE/403227515/financials?limit=2
-  curl -H 'Authorization: Bearer sandbox' BASE_URL/v1/companies/lookalikes \\
-       -d '{"companies": [{"countryCode": "FR", "companyNumber": "542051180"}]}'
-  curl -H 'Authorization: Bearer sandbox' BASE_URL/v1/lists?type=STATIC
-
-control (same token, no rate limit; the real service has no such endpoints):
-  GET  /_sandbox/ledger    every request with its time and charge; ?summary=1 for the totals only
-  POST /_sandbox/clock     {"seconds": 86400}: moves the clock of credits and rate limit forward
-  POST /_sandbox/world     {"week": 1}: moves the companies on to a later week
-  POST /_sandbox/options   {"credits": 10, "requests_per_minute": 0}: any of the options of the service
-  POST /_sandbox/faults    [{"kind": "status", "status": 503, "probability": 0.1}]: scripted faults, see below
-  POST /_sandbox/reset     clears all requests, charges, added contacts and scripted faults
-
-faults (fields of each kind: firmlake_sandbox/twists.py):
-  before the answer status redirect hang reset delay expire_token exhaust_credits change_lists
-  to the answer     elements totals small_pages drift wrong_body gzip_bomb
-  in sending it     lose reset_body truncate trickle
-  Conditions limit a rule: endpoint ("financials", "lists.contacts"), companies (["BE0403227515"]), nth ([1, 5]),
-  seen ([1]: the first time that a request is sent), probability and times.
-"""
-
 
 def main() -> int:
     """Start the service; return the exit code where it could not."""
@@ -204,7 +172,8 @@ def _refuse(message: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     """Make the parser: how to serve from here, what to serve from `Options`."""
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("firmlake sandbox", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=form)
+    epilog = files(__package__).joinpath("help.txt").read_text("utf-8")
+    parser = argparse.ArgumentParser("firmlake sandbox", description=_DESCRIPTION, epilog=epilog, formatter_class=form)
     parser.add_argument("--host", default="127.0.0.1", help="loopback address to serve on [127.0.0.1]")
     parser.add_argument("--port", type=int, default=0, help="port to serve on; 0 takes a free one [0]")
     parser.add_argument("--access-log", action="store_true", help="log every request on standard error")
