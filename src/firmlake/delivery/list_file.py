@@ -27,9 +27,9 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.guard import RISKY
-from firmlake.core.sql import quote_name, quote_text
+from firmlake.core.sql import quote_name, quote_text, read_queries
 from firmlake.delivery.files import guarded
-from firmlake.delivery.list_workbook import EXACT_DIGITS, SHEET_ROWS, write_workbook
+from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
 from firmlake.intake.lines import ListColumns, read_columns
 from firmlake.landing.run import open_run
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
@@ -45,6 +45,8 @@ from firmlake.warehouse.incomplete import (
 from firmlake.warehouse.list_names import NamedList, find_named_list
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import create_views, definitions, describe_columns, is_of_companies
+
+_SQL = read_queries(__file__)
 
 DEFAULT: Final = "company_figures"
 """The view whose columns are added by default."""
@@ -294,19 +296,13 @@ def _gather(
         stored = open_run(folders, listed.run_id).checked("list")
     read = read_columns(stored) if stored else ListColumns()
     kinds = f"read_parquet({quote_text(stored)})" if stored else "(SELECT NULL::BIGINT AS line, NULL::VARCHAR AS kinds)"
-    connection.execute(
-        f"CREATE TEMP TABLE back_lines AS SELECT * FROM list_lines LEFT JOIN (SELECT line, kinds FROM {kinds}) "
-        f"USING (line) WHERE list_name = {quote_text(listed.name)}"
-    )
+    connection.execute(_SQL["lines"].format(kinds=kinds, name=quote_text(listed.name)))
     # Paths are JSON pointers, so that names may hold any character.
     paths = {each: "/" + each.replace("~", "~0").replace("/", "~1") for each in json.loads(listed.column_names)}
     earlier = _find_earlier(connection, paths)
     own = tuple(each for each in paths if each not in earlier)
-    ((has_kinds, has_unread, refused_count),) = connection.execute(
-        "SELECT bool_or(kinds <> ''), bool_or(kinds = '' AND given IS NOT NULL), count(*) FILTER (status = 'refused') "
-        "FROM back_lines"
-    ).fetchall()
-    added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
+    ((has_kinds, has_unread, refused_count),) = connection.execute(_SQL["found"]).fetchall()
+    added = _name_added((*line_columns(), *([_UNREAD] * has_unread), *chosen), own)
     cell = _UNGUARDED if earlier and read.delimiter else "cells[{}]"
     values = [cell.format(n) for n in range(1, len(own) + 1)] + [_source(each) for each in added.values()]
     letters = ", ".join(f"kinds[{n}]" for n, each in enumerate(paths, 1) if each in own)
@@ -315,7 +311,7 @@ def _gather(
     lines = f"SELECT *, concat({letters or 'NULL'}) AS letters, {cells if own else '[]'} AS cells FROM back_lines"
     _fill_rows(connection, lines, dict.fromkeys(each.relation for each in chosen), values)
     completeness = Completeness(read_incomplete(connection, listed.name), describe_service(connection))
-    return _Back(connection, listed.name, own, earlier, added, read, bool(has_kinds), refused_count, completeness)
+    return _Back(connection, listed.name, own, earlier, added, read, has_kinds, refused_count, completeness)
 
 
 _UNGUARDED: Final = "regexp_replace(cells[{}], " + quote_text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
@@ -335,12 +331,13 @@ def _find_earlier(connection: duckdb.DuckDBPyConnection, paths: Mapping[str, str
     names = {name: added.name for added in (*line_columns(), *list_added()) for name in added.names}
     found: list[int] = []
     for ours, values in _EARLIER_VALUES.items():
-        fits = (
-            "SELECT coalesce(bool_and(regexp_full_match(cell, $1)), false) "
-            "FROM (SELECT json_extract_string(columns, $2) AS cell FROM back_lines) WHERE cell <> ''"
-        )
-        places = [place for place, column in enumerate(paths) if names.get(column) == ours]
-        found += [n for n in places if connection.execute(fits, [values, [*paths.values()][n]]).fetchall()[0][0]][-1:]
+        named = [column for column in paths if names.get(column) == ours]
+        fits = [
+            column
+            for column in named
+            if connection.execute(_SQL["has_values"], [values, paths[column]]).fetchall() == [(True,)]
+        ]
+        found += map([*paths].index, fits[-1:])
     if len(found) < len(_EARLIER_VALUES):
         return ()
     return tuple(column for column in [*paths][min(found) :] if column in names)
@@ -366,16 +363,6 @@ def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, A
     return named
 
 
-_RANGES: Final = """
-    SELECT portion, country, min(company_number), max(company_number)
-    FROM (
-        SELECT *, (row_number() OVER (ORDER BY country, company_number) - 1) // ? AS portion
-        FROM (SELECT DISTINCT country, company_number FROM back_lines WHERE company_number IS NOT NULL)
-    )
-    GROUP BY portion, country ORDER BY portion, country
-"""
-
-
 def _fill_rows(
     connection: duckdb.DuckDBPyConnection, lines: str, relations: Iterable[str], values: Sequence[str]
 ) -> None:
@@ -385,10 +372,9 @@ def _fill_rows(
     """
     named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
     with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
-        # Replaces the view, which each portion would otherwise compute for all companies.
-        connection.execute("CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners")
+        connection.execute(_SQL["owners"])
     ranges: dict[int, list[str]] = {0: ["company_number IS NULL"]}
-    for portion, country, first, last in connection.execute(_RANGES, [_PORTION]).fetchall():
+    for portion, country, first, last in connection.execute(_SQL["ranges"], [_PORTION]).fetchall():
         numbers = f"company_number BETWEEN {quote_text(first)} AND {quote_text(last)}"
         ranges.setdefault(portion, []).append(f"country = {quote_text(country)} AND {numbers}")
     make = "CREATE TEMP TABLE back_rows AS"
@@ -440,12 +426,9 @@ def _write_parquet(back: _Back, path: Path) -> int:
     return 0
 
 
-_REFUSED: Final = "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line"
-
-
 def _write_xlsx(back: _Back, path: Path) -> int:
     values, letters = ({}, "letters") if back.has_kinds else _guess_kinds(back)
-    refused = back.connection.execute(_REFUSED).fetchall()
+    refused = back.connection.execute(_SQL["refused"]).fetchall()
     meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
     rows = back.rows(_BATCH_ROWS, values, f"{letters} AS letters")
     return write_workbook(path, back.name, rows, meanings, back.read.formats, refused, back.completeness)
@@ -463,37 +446,29 @@ _IDENTIFIER: Final = re.compile(
     re.IGNORECASE,
 )
 """Names of columns whose digits are not amounts."""
-_POINT: Final = "-?(0|[1-9][0-9]{0,10})([.][0-9]{1,15}(E-[0-9]{1,3})?)?"
-_COMMA: Final = "-?([0-9]{1,3}([.][0-9]{3}){0,3}|[0-9]{1,11})(,[0-9]{1,15})?"
-_DATE: Final = "([0-9]{4}-[0-9]{2}-[0-9]{2})?[ T]?([0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
+_LETTERS: Final = {
+    "point": "if(has_point({0}) AND is_exact({0}), 'n', 's')",
+    "comma": "if(has_comma({0}) AND is_exact({0}), 'n', 's')",
+    "date": "'d'",
+    "": "'s'",
+}
+_POINTS_FOR_COMMAS: Final = "if(has_comma({0}) AND is_exact({0}), replace(replace({0}, '.', ''), ',', '.'), {0})"
 
 
 def _guess_kinds(back: _Back) -> tuple[dict[str, str], str]:
-    """Find the own columns that hold amounts in a form that spreadsheets write, or ISO dates, if no kinds are known.
-
-    Values without a digit, such as `n/a`, may be among amounts and stay text. One value such as `007` or `A10` makes
-    all of them codes. Without any comma, `1.234` has a decimal point. It is enough if most values are dates.
+    """Guess which own columns hold amounts or ISO dates, if no kinds are known; see list_file.sql.
 
     Returns:
         Values of own columns with a decimal comma, in SQL; and the letters of a line, in SQL.
     """
-    tests = ", ".join(
-        f"bool_and(regexp_full_match({cell}, '{_POINT}|[^0-9]*')) AND bool_or(regexp_matches({cell}, '[0-9]')), "
-        f"bool_and(regexp_full_match({cell}, '{_COMMA}|[^0-9]*')) AND bool_or(regexp_matches({cell}, '[0-9],[0-9]')), "
-        f"avg(regexp_full_match({cell}, '{_DATE}')::INT) > 0.5"
-        for cell in (f"nullif(v{n}, '')" for n in range(len(back.own)))
-    )
-    fits = iter(back.connection.execute(f"SELECT {tests or 'NULL'} FROM back_rows").fetchall()[0])
-    values, letters = dict[str, str](), list[str]()
-    for n, (name, has_points, has_commas, has_dates) in enumerate(zip(back.own, fits, fits, fits, strict=False)):
-        digits = f"ltrim(regexp_replace(v{n}, 'E.*|[^0-9]', '', 'g'), '0')"
-        is_number = (
-            f"regexp_full_match(v{n}, '{_COMMA if has_commas else _POINT}') AND length({digits}) <= {EXACT_DIGITS}"
-        )
-        if (has_points or has_commas) and not _IDENTIFIER.search(name):
-            letters.append(f"if({is_number}, 'n', 's')")
-            if has_commas:
-                values[name] = f"if({is_number}, replace(replace(v{n}, '.', ''), ',', '.'), v{n})"
-        else:
-            letters.append("'d'" if has_dates else "'s'")
-    return values, f"concat({', '.join(letters) or 'NULL'})"
+    back.connection.execute(_SQL["guesses"])
+    columns = {name: f"v{n}" for n, name in enumerate(back.own)}
+    guesses = ", ".join(f"guess(nullif({column}, ''))" for column in columns.values())
+    found = back.connection.execute(f"SELECT {guesses or 'NULL'} FROM back_rows").fetchall()[0]
+    kinds = {
+        name: "" if kind in ("point", "comma") and _IDENTIFIER.search(name) else kind
+        for name, kind in zip(columns, found, strict=False)
+    }
+    values = {name: _POINTS_FOR_COMMAS.format(columns[name]) for name, kind in kinds.items() if kind == "comma"}
+    letters = ", ".join(_LETTERS[kind].format(columns[name]) for name, kind in kinds.items())
+    return values, f"concat({letters or 'NULL'})"

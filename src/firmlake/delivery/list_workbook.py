@@ -23,7 +23,7 @@ from firmlake.warehouse.incomplete import Completeness
 
 SHEET_ROWS: Final = 1_048_575
 """Lines that a sheet holds below its header."""
-EXACT_DIGITS: Final = 15
+_EXACT_DIGITS: Final = 15
 """Digits of a number that a spreadsheet keeps."""
 
 _CELL_MAX: Final = 32_767
@@ -239,7 +239,7 @@ class _Sheet:
             number_format = number_format or _MOMENTS[type(value)]
             self._sheet.write_datetime(*at, value, self._format(number_format))
             return len(str(number_format))
-        if not isinstance(value, float) and len(Decimal(value).as_tuple().digits) > EXACT_DIGITS:
+        if not isinstance(value, float) and len(Decimal(value).as_tuple().digits) > _EXACT_DIGITS:
             return self._write_text(place, str(value), "@")
         self._sheet.write_number(*at, value, self._format(number_format))
         return len(f"{value:,.0f}") + min(len(str(number_format)), _SIGNS) if number_format else len(str(value))
@@ -280,7 +280,7 @@ def _number(text: str) -> float | None:
     """Read a number that a spreadsheet can hold; it rounds decimals to 15 digits, but would change a longer integer."""
     with suppress(InvalidOperation):
         number = Decimal(text)
-        if number.is_finite() and (abs(number) < 10**EXACT_DIGITS or len(number.as_tuple().digits) <= EXACT_DIGITS):
+        if number.is_finite() and (abs(number) < 10**_EXACT_DIGITS or len(number.as_tuple().digits) <= _EXACT_DIGITS):
             return float(number)
     return None
 
