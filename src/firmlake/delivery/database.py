@@ -129,15 +129,13 @@ class Dialect(NamedTuple):
 
         Readers with an open transaction keep what they saw, and views on the table stay valid.
         """
-        rest = [column.name for column in table.columns if column.name not in table.key]
-        same, columns = self._same_key(name, staged, table), self.names(table)
-        yield f"DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} WHERE {same})"
-        if rest:
-            differs = " OR ".join(self._compared(name, staged, column, "IS DISTINCT FROM") for column in rest)
-            yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {same} AND ({differs}))"
+        rest = (column.name for column in table.columns if column.name not in table.key)
+        same_key, columns = self._same_key(name, staged, table), self.names(table)
+        same_row = [same_key, *(self._compared(name, staged, column, "IS NOT DISTINCT FROM") for column in rest)]
+        yield f"DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} WHERE {' AND '.join(same_row)})"
         yield (
             f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} "
-            f"WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {same})"
+            f"WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {same_key})"
         )
 
     def apply_changes(self, name: str, staged: str, table: DeliveredTable) -> Iterator[str]:

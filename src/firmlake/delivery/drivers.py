@@ -8,8 +8,6 @@ bigquery://PROJECT/DATASET?location=EU       GOOGLE_APPLICATION_CREDENTIALS, gcl
 Snowflake and BigQuery were tested without an account: local endpoints answered the requests of the real libraries.
 """
 
-# ruff: noqa: S608 - statements are put together from our own table names, never from data
-
 from __future__ import annotations
 
 import io
@@ -32,12 +30,13 @@ import pyarrow.parquet as pq
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, LockHeldError, Translation, UsageError, first_line, needed, translated
 from firmlake.core.files import sync_folder
-from firmlake.core.sql import quote_name, quote_text
+from firmlake.core.sql import quote_name, quote_text, read_queries
 from firmlake.delivery.database import BIGQUERY, DUCKDB, POSTGRES, ROWS_AT_ONCE, SNOWFLAKE, Database
 from firmlake.delivery.files import row_groups
 from firmlake.delivery.selection import arrow_schema
 from firmlake.tables.schemas import Table
 
+_SQL = read_queries(__file__)
 _UNCHANGED = "The tables are unchanged. Fix this in the database, then load again"
 
 
@@ -72,19 +71,11 @@ def open_database(
         yield database
 
 
-_LOAD_LOCK = 0x6669_726D_6C61 & 0x7FFFFFFF  # "firmla"
-
-
 class _Postgres(Database):
     """Rows are sent by COPY."""
 
     dialect = POSTGRES
-    columns_query = """
-        SELECT relname, attname, format_type(atttypid, atttypmod)
-        FROM pg_attribute JOIN pg_class c ON c.oid = attrelid JOIN pg_namespace n ON n.oid = relnamespace
-        WHERE nspname = {text} AND attnum > 0 AND NOT attisdropped AND relkind IN ('r', 'p', 'v', 'm', 'f')
-        ORDER BY attnum
-    """
+    columns_query = _SQL["postgres_columns"]
     remnants = "The backups and the WAL archive of {name}, if there are any, hold earlier rows until they expire"
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
@@ -136,12 +127,12 @@ def _open_postgres(address: str, schema: str) -> Iterator[Database]:
         connection = psycopg.connect(address, autocommit=True, application_name="firmlake load")
     with connection:
         opened = _Postgres(connection.cursor(), name, schema, *translations)
-        ((is_free,),) = opened.run(f"SELECT pg_try_advisory_lock({_LOAD_LOCK}, hashtext({quote_text(schema)}))")
+        ((is_free,),) = opened.run(_SQL["postgres_lock"].format(text=quote_text(schema)))
         if not is_free:
             raise LockHeldError(f"Another load into schema {schema} of {name} is running", "Wait until it ends")
         opened.run("SET client_min_messages = warning")
         # Looked up first, because the login may not be allowed to create it.
-        if not opened.run(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {quote_text(schema)}"):
+        if not opened.run(_SQL["postgres_schema"].format(text=quote_text(schema))):
             opened.run(f"CREATE SCHEMA {quote_name(schema)}")
         try:
             yield opened
@@ -184,10 +175,6 @@ def _as_csv(batch: pa.RecordBatch) -> bytes:
     return written.getvalue()
 
 
-_FILES = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL AND type = 'duckdb'"
-"""There is none for `:memory:`, for a CSV, JSON or Parquet file, which DuckDB reads through a database in memory, and
-for a database of another kind, such as SQLite, which it opens by an extension."""
-_VERSION = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'held'"
 _DUCKDB_TRANSLATIONS = (
     Translation((duckdb.OperationalError, duckdb.InterruptException), "The tables are unchanged. Load again to resume"),
     Translation(duckdb.Error, _UNCHANGED),
@@ -198,10 +185,7 @@ class _Duckdb(Database):
     """Rows are read from Arrow; a memory limit applies."""
 
     dialect = DUCKDB
-    columns_query = (
-        "SELECT table_name, column_name, replace(data_type, 'TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ') "
-        "FROM duckdb_columns() WHERE schema_name = {text} ORDER BY column_index"
-    )
+    columns_query = _SQL["duckdb_columns"]
     memory_limit = ""
     is_to_rewrite = False
 
@@ -245,7 +229,7 @@ def _open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[Databas
                 raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
             raise FirmlakeError(f"{path} cannot be opened: {first_line(error)}", "Name another file") from None
         with connection:
-            if not connection.execute(_FILES).fetchall():
+            if not connection.execute(_SQL["duckdb_files"]).fetchall():
                 raise FirmlakeError(f"{path} is not a DuckDB database", "Name another file")
             opened = _Duckdb(connection, f"duckdb:{path}", schema, *_DUCKDB_TRANSLATIONS)
             opened.memory_limit = memory_limit
@@ -264,9 +248,8 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     opening = duckdb.connect(config={"memory_limit": memory_limit})
     with translated(f"duckdb:{path}", *_DUCKDB_TRANSLATIONS), opening as connection:
         connection.execute(f"ATTACH {quote_text(path)} AS held (READ_ONLY)")
-        ((version,),) = connection.execute(_VERSION).fetchall()
-        version = quote_text(version.rstrip("+"))
-        connection.execute(f"ATTACH {quote_text(aside)} AS rewritten (STORAGE_VERSION {version})")
+        ((version,),) = connection.execute(_SQL["duckdb_version"]).fetchall()
+        connection.execute(f"ATTACH {quote_text(aside)} AS rewritten (STORAGE_VERSION {quote_text(version)})")
         connection.execute("COPY FROM DATABASE held TO rewritten")
     aside.replace(path)
     sync_folder(path.parent)
@@ -280,12 +263,7 @@ class _Snowflake(Database):
     """Parquet files are put on a table's own stage, then copied into it."""
 
     dialect = SNOWFLAKE
-    columns_query = (
-        "SELECT LOWER(table_name), LOWER(column_name), "
-        "data_type || COALESCE('(' || numeric_precision || ',' || numeric_scale || ')', '') "
-        "FROM information_schema.columns WHERE LOWER(table_schema) = LOWER({text}) "
-        "ORDER BY table_name, ordinal_position"
-    )
+    columns_query = _SQL["snowflake_columns"]
     remnants = "{name} keeps deleted rows for its Time Travel (DATA_RETENTION_TIME_IN_DAYS), then for Fail-safe"
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:  # noqa: ARG002
@@ -364,10 +342,7 @@ class _Bigquery(Database):
     """
 
     dialect = BIGQUERY
-    columns_query = (
-        "SELECT table_name, column_name, data_type FROM {schema}.INFORMATION_SCHEMA.COLUMNS "
-        "ORDER BY table_name, ordinal_position"
-    )
+    columns_query = _SQL["bigquery_columns"]
     remnants = "{name} keeps deleted rows for its time travel (7 days, or as the dataset says) and 7 days more"
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
