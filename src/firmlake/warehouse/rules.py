@@ -24,7 +24,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from datetime import date
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -120,7 +120,7 @@ def column_kinds(view: str) -> dict[str, str]:
 def _column_types(view: str) -> dict[str, str]:
     made, connection = {each.name: each for each in definitions()}, _empty_warehouse()
     for definition in _below(view, made) if view in made else ():
-        create_view(connection, definition)
+        _create_once(definition.name)
     example = made[view].example if view in made else view
     columns = connection.execute(f"DESCRIBE SELECT * FROM {example}").fetchall()  # noqa: S608 - our own
     return {name: type_ for name, type_, *_ in columns}
@@ -128,13 +128,19 @@ def _column_types(view: str) -> dict[str, str]:
 
 @cache
 def _empty_warehouse() -> duckdb.DuckDBPyConnection:
-    """Create the tables once: that takes a third of a second, more than all views that rules read."""
+    """Create the tables once."""
     connection = duckdb.connect()
-    create_tables(connection)
+    create_tables(connection, with_comments=False)
     atexit.register(
         _empty_warehouse.cache_clear
     )  # DuckDB complains aloud of a connection that outlives the interpreter
     return connection
+
+
+@cache
+def _create_once(name: str) -> None:
+    """Create a definition in the empty warehouse, where those that it reads are."""
+    create_view(_empty_warehouse(), next(each for each in definitions() if each.name == name))
 
 
 _NAME = re.compile(r"\w[\w -]{0,59}")
@@ -156,9 +162,19 @@ def _read_file(file: str, setting: str, read: Callable[[str, Any, str], R]) -> t
     if not file:
         return None
     try:
-        content = tomllib.loads(Path(file).read_text("utf-8"))
+        text = Path(file).read_text("utf-8")
     except OSError as error:
         raise SettingsError(f"{file}: {error.strerror}", f"Correct {setting}, which names the file of rules") from None
+    except ValueError as error:
+        raise SettingsError(f"{file} is not TOML: {error}", "Correct that line") from None
+    return _read_text(text, file, read)
+
+
+@lru_cache(maxsize=4)
+def _read_text(text: str, file: str, read: Callable[[str, Any, str], R]) -> tuple[R, ...]:
+    """Read rules once for a plan and the run that follows it: checking them takes a third of a second."""
+    try:
+        content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"{file} is not TOML: {error}", "Correct that line") from None
     return tuple(read(name, given, f"{file}, rule {name}") for name, given in content.items())
@@ -257,7 +273,7 @@ def _check(column: str, comparison: object, view: str, where: str) -> None:
 def _compile(rule: Rule, where: str) -> None:
     """Have DuckDB compile a condition: one that fails after the requests would block publishing what they bought."""
     columns = ", ".join(f'NULL::{type_} AS "{name}"' for name, type_ in _column_types(rule.view).items())
-    with duckdb.connect() as connection:
+    with _empty_warehouse().cursor() as connection:
         try:
             connection.execute(f"EXPLAIN SELECT * FROM (SELECT {columns}) WHERE {to_sql(rule)}")  # noqa: S608 - checked
         except duckdb.Error as error:

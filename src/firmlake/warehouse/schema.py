@@ -15,8 +15,12 @@ from firmlake.warehouse.loads import check_version
 from firmlake.warehouse.versions import VALIDITY, queries_of, versions_of
 
 
-def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+def create_tables(connection: duckdb.DuckDBPyConnection, *, with_comments: bool = True) -> None:
     """Create the tables, with comments on tables and columns, unless they exist.
+
+    Args:
+        connection: An unpublished generation, or an empty database.
+        with_comments: Comments take nine tenths of the time; a database that nobody sees needs none.
 
     Raises:
         FirmlakeError: The tables have the shape of another version of firmlake; the message says what to do.
@@ -25,10 +29,9 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
         return
     for table in TABLES.values():
         stored = table if table.volatile is None else _versions(table)
-        for statement in (_create(stored), *_comments("TABLE", stored)):
-            connection.execute(statement)
+        connection.execute(";".join([_create(stored), *(_comments("TABLE", stored) if with_comments else ())]))
     for table in TABLES.values():
-        _create_views(connection, table)
+        _create_views(connection, table, with_comments=with_comments)
 
 
 def widen(connection: duckdb.DuckDBPyConnection, run: Run) -> bool:
@@ -59,13 +62,12 @@ def _versions(table: Table) -> Table:
     return Table(versions_of(table.name), meaning, (*table.key, "valid_to"), (*table.columns, *VALIDITY))
 
 
-def _create_views(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+def _create_views(connection: duckdb.DuckDBPyConnection, table: Table, *, with_comments: bool = True) -> None:
     """Create or replace the views of the current and superseded rows of a table with history."""
     if table.volatile is not None:
         for shown, query in zip((table.name, f"{table.name}_history"), queries_of(table), strict=True):
-            connection.execute(f"CREATE OR REPLACE VIEW {shown} AS {query}")
-            for statement in _comments("VIEW", WAREHOUSE_TABLES[shown]):
-                connection.execute(statement)
+            comments = _comments("VIEW", WAREHOUSE_TABLES[shown]) if with_comments else ()
+            connection.execute(";".join([f"CREATE OR REPLACE VIEW {shown} AS {query}", *comments]))
 
 
 def _create(table: Table) -> str:
