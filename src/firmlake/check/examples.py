@@ -135,15 +135,13 @@ def use_get(talk: Talk, datasets: Iterable[str], refusal: Finding) -> Finding:
     )
 
 
-def with_language_header(api: ApiSettings, header: str) -> RequestSettings:
-    """Return the examples of all companies' requests with another name of the header for the language."""
-    texts = {
-        dataset: example._replace(
-            headers=(*(each for each in example.headers if "{language}" not in each[1]), (header, "{language}"))
-        ).text
-        for dataset in DATASETS
-        for example in [example_of(api, dataset)]
-    }
+def with_language_header(api: ApiSettings, *headers: str) -> RequestSettings:
+    """Return the examples of all companies' requests with other headers for the language."""
+    texts = {}
+    for dataset in DATASETS:
+        example = example_of(api, dataset)
+        others = (each for each in example.headers if "{language}" not in each[1])
+        texts[dataset] = example._replace(headers=(*others, *((name, "{language}") for name in headers))).text
     return msgspec.structs.replace(api.requests, **texts)
 
 
@@ -191,7 +189,7 @@ def _hunt(
     """Try examples until an answer is right, first those that a refusal suggests.
 
     A name that is unknown in one place may be right in another: what is unknown in the body may be known in an object
-    of the body.
+    of the body. A name that a refusal gives is taken for that of such an object if the next refusal is another.
 
     Args:
         ask: Sends a request by an example.
@@ -206,13 +204,14 @@ def _hunt(
         the answer to the first.
     """
     rest: Iterator[Example] = chain([ours], variants(ours))
-    suggested, tried, objects = list[Example](), set[str](), list[str]()
-    unknown = set[tuple[str, tuple[str, ...]]]()
+    suggested, tried, objects = list[Example](), set[str](), dict[str, tuple[str, list[str]]]()
+    unknown, unknown_keys = set[tuple[str, tuple[str, ...]]](), set[str]()
     first: Answer | None = None
     while len(tried) < _TRIES_MAX and (example := suggested.pop() if suggested else next(rest, None)):
         places = {role: keys for role, keys in places_of(example).items() if role in roles}
         names = {role: keys[-1] for role, keys in places.items()}
-        if example.text in tried or unknown & set(places.items()):
+        keys = example.body.keys() if isinstance(example.body, dict) else ()
+        if example.text in tried or unknown & set(places.items()) or not unknown_keys.isdisjoint(keys):
             continue
         tried.add(example.text)
         answer = ask(example)
@@ -227,9 +226,14 @@ def _hunt(
             unknown.add((roles[0], places[roles[0]]))
         if better := suggest_names(said, names):
             suggested.append(renamed(example, {names[role]: name for role, name in better.items()}))
-        if others := [name for name in find_objects(said, names) if name not in objects]:
-            objects += others
-            rest = chain(variants(ours, tuple(others)), rest)
+        unknown_keys |= unknown_words(said) & set(keys)
+        word, before = objects.get(example.text, ("", said))
+        if said != before and word not in unknown_keys:
+            rest = chain(variants(ours, (word,)), rest)
+        for name in find_objects(said, roles_of(example)):
+            if first_inside := next(variants(ours, (name,)), None):
+                objects.setdefault(first_inside.text, (name, said))
+                suggested.insert(0, first_inside)
     assert first is not None
     return None, first
 
@@ -296,7 +300,7 @@ _SUBJECT = re.compile(  # tried once a word: from each letter of a word of a meg
     r"(?:should|must|is (?:required|missing|not|unknown|invalid|mandatory)|cannot|may not|Field required|not allowed)"
 )
 _OBJECT = re.compile(
-    r"(?:property|properties|field|parameter|key|attribute|expected|mean|missing|required:?)\s+([A-Za-z_]\w*)"
+    r"(?:property|properties|field|parameter|key|attribute|expected|mean|missing|required:?|empty:|invalid:)\s+([A-Za-z_]\w*)"
 )
 _BRACKETED = re.compile(r"\bno \[([A-Za-z_]\w*)\]")
 _LANGUAGE_HEADER = re.compile(
@@ -304,7 +308,7 @@ _LANGUAGE_HEADER = re.compile(
 )
 _NAME_LENGTH_MAX = 64
 """Longest name that goes into requests and settings; those of services have a dozen characters."""
-_OBJECTS_MAX = 2
+_OBJECTS_MAX = 4
 """Names of a refusal that are tried as an object around what we send; most are something else."""
 _NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
 
@@ -323,12 +327,15 @@ _UNKNOWN = re.compile(
     r"should not exist|unknown|unrecogni[sz]ed|unexpected|not (?:allowed|permitted|recogni[sz]ed|expected)|additional",
     re.IGNORECASE,
 )
+_INSTEAD = re.compile(r"\bknown\b|\bexpected\b|\bvalid\b|one of|did you mean", re.IGNORECASE)
 _NOT_NAMES = {
     "a", "an", "and", "array", "bad", "body", "data", "error", "expected", "field", "fields", "input", "integer", "is",
-    "it", "json", "key", "list", "message", "missing", "must", "not", "null", "object", "of", "one", "or", "parameter",
-    "properties", "property", "query", "request", "required", "should", "string", "the", "this", "to", "type",
-    "unknown", "value", "values", "you", "your",
+    "it", "json", "key", "list", "message", "missing", "must", "not", "null", "object", "of", "one", "or", "param",
+    "parameter", "properties", "property", "query", "request", "required", "should", "string", "the", "this", "to",
+    "type", "unknown", "value", "values", "you", "your",
 }  # fmt: skip
+_OBJECTS = {"data", "input", "query", "request"}
+"""Those that may be names of an object."""
 
 
 def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
@@ -366,7 +373,7 @@ def find_objects(lines: list[str], names: Mapping[str, str]) -> list[str]:
         ['lookup']
     """
     words = dict.fromkeys(word for line in lines for word in _names_in(line) if len(word) <= _NAME_LENGTH_MAX)
-    strange = [word for word in words if word not in names.values() and word.lower() not in _NOT_NAMES]
+    strange = [word for word in words if word not in names.values() and word.lower() not in _NOT_NAMES - _OBJECTS]
     return [word for word in strange if _role(word, names) is None][:_OBJECTS_MAX]
 
 
@@ -377,8 +384,14 @@ def find_unknown(lines: list[str], names: Mapping[str, str]) -> set[str]:
         >>> find_unknown(["companies should not exist"], {"companies": "companies", "country": "country"})
         {'companies'}
     """
-    words = {word for line in lines if _UNKNOWN.search(line) for word in _names_in(line)}
+    words = unknown_words(lines)
     return {role for role, name in names.items() if name in words}
+
+
+def unknown_words(lines: list[str]) -> set[str]:
+    """Find the names that the service does not know, among those that it expects instead."""
+    told = (_INSTEAD.split(line)[0] for line in lines if _UNKNOWN.search(line))
+    return {word for line in told for word in _names_in(line)}
 
 
 def find_bounds(lines: list[str], asked: int) -> list[int]:

@@ -213,18 +213,25 @@ _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Langu
 
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
-    """Find the header that selects the language, which changes names and places."""
+    """Find the header that selects the language, which changes names and places: ours, or one of others."""
     ours = language_header(talk.api)
-    for header in filter(None, dict.fromkeys((ours, *_LANGUAGE_HEADERS))):
-        tried = with_language_header(talk.api, header)
-        told = [_names(talk.bulk(dataset, companies, requests=tried, language=language)) for language in ("NL", "FR")]
-        dutch, french = told
-        other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
-        if other is None:
-            continue
-        talk.api = msgspec.structs.replace(talk.api, requests=tried)
-        return _language(talk, f"{header}: {dutch[other]!r}, {french[other]!r}", "as_assumed")
-    return _language(talk, "names are the same in every language, whichever header asks for it", "not_observed")
+    others = [header for header in _LANGUAGE_HEADERS if header != ours]
+    found = _tell_language(talk, dataset, companies, ours) if ours else ""
+    for header in others if not found and _tell_language(talk, dataset, companies, *others) else ():
+        if found := _tell_language(talk, dataset, companies, header):
+            talk.api = msgspec.structs.replace(talk.api, requests=with_language_header(talk.api, header))
+            break
+    same = "names are the same in every language, whichever header asks for it"
+    return _language(talk, found or same, "as_assumed" if found else "not_observed")
+
+
+def _tell_language(talk: Talk, dataset: str, companies: list[Company], *headers: str) -> str:
+    """Return the header, and a name in two languages that these headers ask for; empty if all names are the same."""
+    tried = with_language_header(talk.api, *headers)
+    told = [_names(talk.bulk(dataset, companies, requests=tried, language=language)) for language in ("NL", "FR")]
+    dutch, french = told
+    other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
+    return f"{headers[0]}: {dutch[other]!r}, {french[other]!r}" if other else ""
 
 
 def _language(talk: Talk, seen: str, usual: Verdict) -> Finding:

@@ -287,22 +287,21 @@ _ELEMENTS: tuple[Any, ...] = (
     _FLAT,
     {"companyId": _FLAT},
     {"identifier": _FLAT},
+    {"country": "{country}", "company_number": "{number}"},
+    {"country_code": "{country}", "company_number": "{number}"},
     "{country}{number}",
     {"country": "{country}", "number": "{number}"},
     {"country": "{country}", "id": "{number}"},
     {"countryCode": "{country}", "companyNumber": "\0number"},
     {"country": "{country}", "companyNumber": "\0number"},
-    {"country": "{country}", "company_number": "{number}"},
-    {"country_code": "{country}", "company_number": "{number}"},
 )
 _ARRAYS = ("companies", "", "identifiers", "companyIds", "items")
 """Names of the array of companies; "" for an array that is the whole body."""
 _PAGES = (
     ("limit", "offset"), ("pageSize", "skip"), ("size", "offset"), ("take", "skip"), ("limit", "skip"),
-    ("page_size", "page_offset"), ("perPage", "offset"), ("per_page", "offset"), ("size", "from"), ("rows", "start"),
-    ("maxResults", "startIndex"), ("maxResults", "firstResult"), ("max", "first"), ("max", "start"),
-    ("count", "offset"), ("top", "skip"),
-    ("$top", "$skip"),
+    ("page_size", "offset"), ("page_size", "page_offset"), ("perPage", "offset"), ("per_page", "offset"),
+    ("size", "from"), ("rows", "start"), ("maxResults", "startIndex"), ("maxResults", "firstResult"), ("max", "first"),
+    ("max", "start"), ("count", "offset"), ("top", "skip"), ("$top", "$skip"),
 )  # fmt: skip
 
 
