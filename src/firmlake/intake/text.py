@@ -350,15 +350,15 @@ def _read_quoted(raw: list[str], lines: Iterator[str], delimiter: str) -> list[s
 
 def _delimited_records(layout: _Layout) -> Iterator[_Record]:
     for record in _split_records(_read_lines(layout.file), layout.delimiter):
-        if record.line >= layout.start:
+        if record.line >= layout.start and record.defect:
+            yield record._replace(fields=record.fields[: layout.width])  # nobody knows where the others belong
+        elif record.line >= layout.start:
             yield record._replace(defect=_find_defect(record, layout))
 
 
 def _find_defect(record: _Record, layout: _Layout) -> str | None:
     """Return why the fields of a record are not those of its columns; None if they are."""
     fields, width = record.fields, layout.width
-    if record.defect:
-        return record.defect
     if _is_blank(fields):
         return BLANK
     if not _is_blank(fields[width:]):
