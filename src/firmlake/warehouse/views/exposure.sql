@@ -1,9 +1,9 @@
 -- macro exposure(of_list, of_column)
 -- example: exposure('customers', 'limit')
--- One row per group of companies on a list, the largest first: the sum of an own numeric column of the list over the
+-- One row per group of companies on a list, the largest first: the sum of a numeric column of the list over the
 -- lines of the group's members, and its share of the total. A group has the ultimate parent of ultimate_owners as its head
 -- (stakes of at least a half); a company without one is its own head. A company with several heads counts once, under the
--- first by name. Lines without a company are one row without a head, except totals (Totaal, Subtotal), which do not count.
+-- first by name. Lines without a company are one row without a head; totals (Totaal) do not count.
 -- Cells are read as in amount.
 --
 -- exposure_rank: 1 for the largest sum
