@@ -141,8 +141,7 @@ def _prove(call: Call) -> int:
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.copies import Copies
-    from firmlake.forget.forget import find_places
-    from firmlake.forget.proof import prove
+    from firmlake.forget.proof import find_places, prove
     from firmlake.privacy.forgotten import open_forgotten
     from firmlake.terminal.forget import show_receipt
 

@@ -6,11 +6,11 @@ and loads are replaced by whole new ones; what they held before goes after that.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -150,7 +150,7 @@ class Copies:
 
     def _find(self, copy: _Copy) -> list[Place]:
         if copy.last is None:
-            return _clean_archive(open_destination(copy.address), self._forgotten, write=False)
+            return list(_find_in_archive(open_destination(copy.address), self._forgotten))
         if copy.kind == "load":
             return list(_find_in_database(self._database(copy.last), self._forgotten))
         return list(_find_in_export(open_destination(copy.address), self._forgotten))
@@ -159,7 +159,7 @@ class Copies:
         is_unfinished = not self._forgotten.register.is_done
         if copy.last is None:
             destination = open_destination(copy.address)
-            places = _clean_archive(destination, self._forgotten, write=True)
+            places = _clean_archive(destination, self._forgotten)
             if places or is_unfinished:
                 self._remark(_remove_rests(destination))
             return places
@@ -260,41 +260,50 @@ def _archives_record(folders: Folders) -> Path:
     return folders.state / "archives.json"
 
 
-def _clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool) -> list[Place]:
-    """Clean an archive: download it, clean it like a data folder, and upload what changed, logs and plans last.
-
-    Returns:
-        One place for each object that was changed or removed.
+@contextmanager
+def _downloaded(destination: Destination) -> Iterator[Folders]:
+    """Download an archive into a data folder of its own.
 
     Raises:
         FirmlakeError: There is no archive at the address.
     """
     with tempfile.TemporaryDirectory(prefix="firmlake-") as name:
         folders = Folders(Path(name))
-        before: dict[str, bytes] = {}
         for path in (path for folder in _ARCHIVED for path in destination.sizes(folder)):
             found = destination.read(path)
             assert found, "it was listed"
-            before[path] = hashlib.sha256(found.content).digest()
             write_file(folders.data / path, lambda aside, content=found.content: aside.write_bytes(content))  # type: ignore[misc]
-        if not before:
+        if not any(folders.data.iterdir()):
             raise FirmlakeError(f"{destination.url} holds no archive", "Make it available again")
-        for _ in clean_sources(folders, forgotten, write=True):
-            pass
-        after = {
-            path.relative_to(folders.data).as_posix(): hashlib.sha256(path.read_bytes()).digest()
-            for folder in _ARCHIVED
-            for path in sorted((folders.data / folder).rglob("*"))
-            if path.is_file()
-        }
-        changed = [path for path, digest in after.items() if digest != before.get(path)]
-        gone = [path for path in before if path not in after]
-        if write and (changed or gone):
-            destination.clear("staged")  # these tables hold the old values; the next replay makes them again
-            for path in sorted(changed, key=lambda path: "/log/" in path or path.endswith("/plan.json")):
-                destination.put(path, io.BytesIO((folders.data / path).read_bytes()))
-            for path in gone:
-                destination.remove(path)
+        yield folders
+
+
+def _contents(folders: Folders) -> dict[str, bytes]:
+    paths = [path for path in sorted(folders.data.rglob("*")) if path.is_file()]
+    return {path.relative_to(folders.data).as_posix(): path.read_bytes() for path in paths}
+
+
+def _find_in_archive(destination: Destination, forgotten: Forgotten) -> Iterator[Place]:
+    with _downloaded(destination) as folders:
+        for path, content in _contents(folders).items():
+            for place in search(folders.data / path, content, forgotten)[0]:
+                yield place._replace(path=f"{destination.url}/{path}")
+
+
+def _clean_archive(destination: Destination, forgotten: Forgotten) -> list[Place]:
+    """Clean an archive like a data folder, and upload what changed, logs and plans last."""
+    with _downloaded(destination) as folders:
+        before = _contents(folders)
+        clean_sources(folders, forgotten)
+        after = _contents(folders)
+    changed = [path for path, content in after.items() if content != before.get(path)]
+    gone = before.keys() - after.keys()
+    if changed or gone:
+        destination.clear("staged")  # these tables hold the old values; the next replay makes them again
+    for path in sorted(changed, key=lambda path: "/log/" in path or path.endswith("/plan.json")):
+        destination.put(path, io.BytesIO(after[path]))
+    for path in gone:
+        destination.remove(path)
     return [Place(f"{destination.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
 
 

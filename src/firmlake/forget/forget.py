@@ -13,14 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-import msgspec
-
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.forget.copies import Copies
-from firmlake.forget.proof import Place, search_format, search_generation
+from firmlake.forget.proof import Place, find_places, search_generation
 from firmlake.forget.sources import check_sources, clean_sources, remove_parts
 from firmlake.intake.identifiers import read_company
 from firmlake.landing.run import list_runs
@@ -94,16 +92,15 @@ def forget(
     copies = Copies(folders, forgotten, settings, now, tell)
     if not register.tombstones:
         return Forgetting([], 0, 0, copies.out_of_reach())
-    tell("Reading the newest generation" if not is_dry else "Reading sources, staged tables and generations")
     if is_dry:
+        tell("Reading sources, staged tables and generations")
         places = [*find_places(folders, forgotten), *copies.find()]
         return Forgetting(places, len(subjects), 0, copies.out_of_reach(), tuple(forgotten.names.values()))
+    tell("Checking lists, plans, landed answers and generations")
     current = [path for path in (newest(folders), find_held(folders)) if path]
     places = [place for path in current for place in search_generation(path, forgotten)]
-    given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
-    if agree and given and forgotten.names.keys() - given:
+    if agree and _has_other_names(forgotten, subjects):
         agree(tuple(forgotten.names.values()))
-    tell("Checking lists, plans, landed answers and generations")
     check_sources(folders)
     check_derivable(folders)
     write_register(folders, register)
@@ -111,7 +108,7 @@ def forget(
     drop_index(folders)
     remove_parts(folders.data)
     tell("Cleaning lists, plans and landed answers")
-    places = [*clean_sources(folders, forgotten, write=True), *places]
+    places = [*clean_sources(folders, forgotten), *places]
     is_due = bool(places) or was_killed
     if is_due and current:
         tell("Deriving staged tables and the newest generation again")
@@ -119,24 +116,14 @@ def forget(
     else:
         places += _remove_earlier(folders, forgotten)
     places += copies.clean(is_due=is_due)
-    _render_report(folders, settings, now, tell)
+    if (report := folders.data / "report.html").exists() and current:
+        tell("Rendering report.html again")
+        write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)
     if not copies.failed:
-        done = (msgspec.structs.replace(one, is_done=True) for one in register.tombstones)
-        write_register(folders, msgspec.structs.replace(register, tombstones=tuple(done)))
+        write_register(folders, register.done)
     end_cleaning(folders)
     names = tuple(forgotten.names.values())
     return Forgetting(places, len(subjects), finished_count, copies.out_of_reach(), names, copies.failed)
-
-
-def find_places(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
-    """Yield every place in a data folder that `forget` would clean or derive again, without changing it."""
-    yield from clean_sources(folders, forgotten, write=False)
-    for run in list_runs(folders):
-        for path in sorted(folders.staged(run.run_id).rglob("*.parquet")) if not run.is_pruned else ():
-            for place in search_format(path, path.read_bytes(), forgotten):
-                yield place._replace(what="staged")
-    for path in (*list_generations(folders), *filter(None, [find_held(folders)])):
-        yield from search_generation(path, forgotten)
 
 
 def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
@@ -145,7 +132,7 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
     Returns:
         The number of changed files; 0 if there are no tombstones.
     """
-    changed = list(_clean_sources(folders, settings))
+    changed = clean_merged(folders, settings)
     if changed:
         drop_index(folders)
         for run in list_runs(folders):
@@ -154,10 +141,10 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
     return len(changed)
 
 
-def clean_merged(folders: Folders, settings: PrivacySettings) -> None:
+def clean_merged(folders: Folders, settings: PrivacySettings) -> list[Place]:
     """Clean files fetched and staged from an archive, using the tombstones of the data folder that receives them."""
-    for _ in _clean_sources(folders, settings):
-        pass
+    forgotten = open_forgotten(settings, folders)
+    return clean_sources(folders, forgotten) if forgotten else []
 
 
 def read_subject(parts: Sequence[str]) -> Subject:
@@ -205,9 +192,10 @@ def _read_company(country: str, number: str) -> Company:
         raise UsageError("The company number is not valid for this country", f"Give {_FORMS}") from None
 
 
-def _clean_sources(folders: Folders, settings: PrivacySettings) -> Iterator[Place]:
-    if forgotten := open_forgotten(settings, folders):
-        yield from clean_sources(folders, forgotten, write=True)
+def _has_other_names(forgotten: Forgotten, subjects: Sequence[Subject]) -> bool:
+    """Tell whether a name that would go has more words than that of a person to forget."""
+    given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
+    return bool(given and forgotten.names.keys() - given)
 
 
 def _remove_earlier(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
@@ -217,12 +205,3 @@ def _remove_earlier(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
         if published and path.name != published.name and (found := list(search_generation(path, forgotten))):
             yield from found
             path.unlink()
-
-
-def _render_report(
-    folders: Folders, settings: Settings, now: Callable[[], datetime], tell: Callable[[str], object]
-) -> None:
-    report = folders.data / "report.html"
-    if report.exists() and newest(folders) is not None:
-        tell("Rendering report.html again")
-        write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)

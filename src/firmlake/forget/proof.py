@@ -6,7 +6,7 @@ import gzip
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _GZIP, _ZSTD, _ZIP, _PARQUET = b"\x1f\x8b", (b"\x28\xb5\x2f\xfd", b"\x57\x2a\x4d\x18"), b"PK\x03\x04", b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 UNREADABLE = (FirmlakeError, pl.exceptions.PolarsError, ZstdError, OSError, zipfile.BadZipFile)
+_OURS = (
+    "landing/**/*", "lists/*", "logs/**/*", "plans/*", "staged/**/*", "state/**/*", "warehouse/*.duckdb", "*.log",
+    "*.jsonl", "*.prom",
+)  # fmt: skip
 _CELL = re.compile(r"[^<>\r\n\t;,|\"]+")
 _COUNTRY = re.compile(r"\bcountry=([A-Z]{2})/")
 _READABLE_START, _READABLE_END = re.compile(rb"\A[\t -~\x80-\xff]*"), re.compile(rb"[\t -~\x80-\xff]*\Z")
@@ -106,7 +110,7 @@ def prove(
     unread: list[tuple[str, str]] = []
     files = byte_count = content_count = 0
     addresses = list_addresses(folders)
-    for path in sorted(path for path in folders.data.rglob("*") if path.is_file() and not path.is_symlink()):
+    for path in _list_files(folders, ("**/*",)):
         content = path.read_bytes()
         files, byte_count = files + 1, byte_count + len(content)
         try:
@@ -144,6 +148,13 @@ def prove(
 def list_addresses(folders: Folders) -> set[Path]:
     """List the files with the addresses of copies. They are not cleaned: a cleaned address would lead nowhere."""
     return {path for pattern in ("archives.json", "exports/*.json") for path in folders.state.glob(pattern)}
+
+
+def find_places(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
+    """Yield every place that `firmlake forget` would clean or derive again: what firmlake wrote, by its formats."""
+    for path in _list_files(folders, _OURS):
+        if path not in list_addresses(folders):
+            yield from search_format(path, path.read_bytes(), forgotten)
 
 
 def search(path: Path | str, content: bytes, forgotten: Forgotten) -> tuple[list[Place], int]:
@@ -184,7 +195,9 @@ def search_format(path: Path | str, content: bytes, forgotten: Forgotten) -> Ite
         kind, count = "rows", count_changed(frame, clean_frame(frame, forgotten))
     elif name.suffix == ".json" and "_delta_log" not in name.parts:
         kind, count = "values", int(clean_json(content, forgotten) != content)
-    elif b"\0" not in content:
+    elif b"\0" in content:
+        kind, count = "list", int("inputs" in name.parts and may_name(content, forgotten))
+    else:
         is_list = name.parent.name == "lists" or "inputs" in name.parts
         lines = [decode_line(line)[0] for line in content.splitlines()]
         count = sum(forgotten.clean(line, has_contacts=is_list) != line for line in lines)
@@ -209,12 +222,11 @@ def search_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
 
 
 def pieces(content: bytes) -> Iterator[bytes]:
-    """Yield the bytes of a file, and the unpacked bytes of its compressed parts.
+    """Yield everything that the bytes of a file say, unpacked.
 
     Raises:
         OSError, zipfile.BadZipFile, ZstdError, pl.exceptions.PolarsError: The bytes are damaged.
     """
-    yield content
     if content[:4] in _ZSTD:
         yield decompress_frames(content)
     elif content[:2] == _GZIP:
@@ -222,15 +234,18 @@ def pieces(content: bytes) -> Iterator[bytes]:
     elif content[:4] == _ZIP:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             for name in packed.namelist():
+                yield name.encode()
                 yield from pieces(packed.read(name))
     elif content[:4] == _PARQUET:
+        yield content[-8 - int.from_bytes(content[-8:-4], "little") :]  # the metadata
         for column in pl.read_parquet(io.BytesIO(content)).iter_columns():
             if column.dtype == pl.String or column.dtype.is_integer():
                 yield "\n".join(column.drop_nulls().unique().cast(pl.String)).encode()
     elif content[:2] in _UTF16:
         yield content.decode("utf-16", "replace").encode()
-    elif b"\0" not in content:
-        decoded = [decode_line(line) for line in content.splitlines(keepends=True)]
+    else:
+        yield content
+        decoded = [] if b"\0" in content else [decode_line(line) for line in content.splitlines(keepends=True)]
         if any(encoding != "utf-8" for _, encoding in decoded):
             yield "".join(text for text, _ in decoded).encode("utf-8", "replace")
 
@@ -254,11 +269,16 @@ def may_name(content: bytes, forgotten: Forgotten) -> bool:
     """
     if content[:4] not in (_ZIP, _PARQUET, *_ZSTD) and content[:2] not in (_GZIP, *_UTF16):
         return True
-    found = list(pieces(content))[1:]
+    found = list(pieces(content))
     if forgotten.spelled_in(b"\n".join(found), shortest=2):
         return True
     cells = {cell.strip() for piece in found for cell in _CELL.findall(piece.decode("utf-8", "replace"))}
     return any(forgotten.clean(cell, has_contacts=True) != cell for cell in cells)
+
+
+def _list_files(folders: Folders, patterns: Iterable[str]) -> list[Path]:
+    found = {path for pattern in patterns for path in folders.data.glob(pattern)}
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
 def _count_answers(path: Path, forgotten: Forgotten) -> int:

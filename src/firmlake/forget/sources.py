@@ -49,22 +49,14 @@ def check_sources(folders: Folders) -> None:
             pass
 
 
-def clean_sources(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean all sources.
-
-    Args:
-        folders: The data folder.
-        forgotten: The forgotten subjects.
-        write: False only finds the places, and changes nothing.
-
-    Yields:
-        A place for each file that names a forgotten subject.
+def clean_sources(folders: Folders, forgotten: Forgotten) -> list[Place]:
+    """Clean all sources, and return a place for each file that named a forgotten subject.
 
     Raises:
         DamagedError: The contents of a file do not match its checksum. Restore the file.
     """
-    for clean in (_clean_texts, _clean_documents, _clean_runs, _clean_answers, _clean_pruned):
-        yield from clean(folders, forgotten, write=write)
+    cleaners = (_clean_texts, _clean_documents, _clean_runs, _clean_answers, _clean_pruned)
+    return [place for clean in cleaners for place in clean(folders, forgotten)]
 
 
 def replace_staged(run: Run, manifest: Manifest, frames: Mapping[str, pl.DataFrame]) -> None:
@@ -94,7 +86,7 @@ def remove_parts(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _clean_texts(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+def _clean_texts(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
     """Clean log files, metrics, and kept copies of lists; lines of forgotten companies are removed.
 
     A list that is not text, such as a workbook, is removed if it may name a forgotten subject; the user can supply it
@@ -104,15 +96,13 @@ def _clean_texts(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
         content = path.read_bytes()
         if b"\0" in content:
             if may_name(content, forgotten):
-                if write:
-                    path.unlink()
+                path.unlink()
                 yield Place(path, "list, removed because it is not a text file", 1)
             continue
         lines = content.splitlines(keepends=True)
         cleaned = [_clean_line(line, forgotten) for line in lines]
         if cleaned != lines:
-            if write:
-                _write(path, b"".join(cleaned))
+            _write(path, b"".join(cleaned))
             yield Place(path, "list", sum(new != old for new, old in zip(cleaned, lines, strict=True)))
 
 
@@ -134,46 +124,44 @@ def _documents(folders: Folders) -> list[Path]:
     return [path for path in found if path != folders.tombstones]
 
 
-def _clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+def _clean_documents(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
     addresses = list_addresses(folders)
     for path in (path for path in _documents(folders) if path not in addresses):
         content = bytes(read_json(path, msgspec.Raw))
         cleaned = clean_record(content, forgotten)
         if cleaned != content:
-            if write:
-                write_json(path, msgspec.Raw(cleaned))
+            write_json(path, msgspec.Raw(cleaned))
             yield Place(path, "plan" if path.name == "plan.json" or "plans" in path.parts else "record", 1)
 
 
-def _clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+def _clean_runs(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
     """Clean log, list and targets of each run. After a crash, either all old or all new files are in use."""
     cleaned: dict[Path, Path | None] = {}
     for run in list_runs(folders):
         stored = run.checked("list")
         if stored not in cleaned:
-            cleaned[stored], count = _clean_list(stored, forgotten, write=write)
+            cleaned[stored], count = _clean_list(stored, forgotten)
             if count:
                 yield Place(stored, "list", count)
         targets = pl.read_parquet(run.checked("targets"), glob=False)
         after = clean_frame(targets, forgotten)
         if after is not targets:
             yield Place(run.checked("targets"), "targets", count_changed(targets, after))
-        if write and (cleaned[stored] or after is not targets):
+        if cleaned[stored] or after is not targets:
             run = begin(_recount(run, cleaned[stored] or stored, targets, after), after)
-        elif write:
+        else:
             remove_rests(run)
-        yield from _clean_segments(list_segments(folders.log(run.run_id)), forgotten, "record", write=write)
-    if write:
-        remove_unused_lists(folders)
+        yield from _clean_segments(list_segments(folders.log(run.run_id)), forgotten, "record")
+    remove_unused_lists(folders)
 
 
-def _clean_list(stored: Path, forgotten: Forgotten, *, write: bool) -> tuple[Path | None, int]:
-    """Return the file of a cleaned list, None if nothing was written; and how many lines, or its names, changed."""
+def _clean_list(stored: Path, forgotten: Forgotten) -> tuple[Path | None, int]:
+    """Return the file of a cleaned list, None if nothing changed; and how many lines, or its names, changed."""
     lines, columns = pl.read_parquet(stored, glob=False), msgspec.json.encode(read_columns(stored))
     after, named = clean_frame(lines, forgotten), clean_record(columns, forgotten)
     count = count_changed(lines, after) + (named != columns)
-    if not (write and count):
-        return None, count
+    if not count:
+        return None, 0
     return store_lines(stored.parent, msgspec.json.decode(named, type=ListColumns), [after]), count
 
 
@@ -200,20 +188,19 @@ def _segments(folders: Folders) -> list[Path]:
     return sorted(path for path in folders.landed.rglob("*.zst") if path.stem.isdecimal())
 
 
-def _clean_answers(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+def _clean_answers(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
     """Clean answers of runs, overviews of service lists, and answers about contacts."""
     answers = (path for path in _segments(folders) if path.parent.name != "log")
-    yield from _clean_segments(answers, forgotten, "answers", write=write)
+    yield from _clean_segments(answers, forgotten, "answers")
 
 
-def _clean_segments(paths: Iterable[Path], forgotten: Forgotten, what: str, *, write: bool) -> Iterator[Place]:
+def _clean_segments(paths: Iterable[Path], forgotten: Forgotten, what: str) -> Iterator[Place]:
     for path in paths:
         renamed: dict[str, str] = {}
         before = [(one.header, one.body) for one in read_segment(path)]
         after = [_clean_answer(header, body, forgotten, renamed) for header, body in before]
         if count := sum(new != old for new, old in zip(after, before, strict=True)):
-            if write:
-                rewrite_segment(path, after)
+            rewrite_segment(path, after)
             yield Place(path, what, count)
 
 
@@ -241,7 +228,7 @@ def _clean_answer(header: Header, body: bytes, forgotten: Forgotten, renamed: di
     ), content
 
 
-def _clean_pruned(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+def _clean_pruned(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
     """Clean the staged tables of runs whose landed answers were pruned."""
     for run in list_runs(folders):
         folder, manifest = folders.staged(run.run_id), read_manifest(run)
@@ -251,7 +238,7 @@ def _clean_pruned(folders: Folders, forgotten: Forgotten, *, write: bool) -> Ite
         before = {path: pl.read_parquet(folder / path, glob=False) for path in paths}
         after = {path: clean_frame(frame, forgotten) for path, frame in before.items()}
         changed = [path for path in paths if after[path] is not before[path]]
-        if write and changed:
+        if changed:
             tables = {file.path: file.table for file in manifest.files}
             replace_staged(run, manifest, _without_traces(before, after, tables, forgotten))
         for path in changed:

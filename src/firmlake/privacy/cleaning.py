@@ -38,8 +38,6 @@ _OURS = {
     "dataset", "status", "direction", "related_kind", "kind", "effect", "path",
 }  # fmt: skip
 """Columns that hold words of firmlake, or are handled row by row."""
-_OF_NO_COMPANY_COLUMNS = {"list_name", "rule", "says", "condition"}
-"""Columns that hold the same text for all companies of a list or an alert rule. It is not data about any of them."""
 _OF_NO_COMPANY = {"list_name", "rule", "says", "condition"}
 """Columns that hold the same text for all companies of a list or an alert rule. It is not data about any of them."""
 _NULLABLE = {
@@ -66,11 +64,10 @@ def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None
     if not forgotten.may_be_in(body):
         return body
     cleaner = _Cleaner(forgotten, company, whole)
-    elements = _elements(body)
-    if elements:
-        kept = [part for each in elements for part in _clean_element(each, cleaner)]
-        return body if kept == elements else b"[%b]" % b",".join(kept)
     try:
+        if elements := _elements(body):
+            kept = [part for each in elements for part in _clean_element(each, cleaner)]
+            return body if kept == elements else b"[%b]" % b",".join(kept)
         document = read(body)
     except ValueError:
         return b""

@@ -15,8 +15,6 @@ from firmlake.privacy.key import HASH_DIGITS, keyed_hash
 from firmlake.privacy.tombstones import Register, company_hash, contact_hash, person_hash, read_register, word_hash
 from firmlake.privacy.words import Word, known_words_in, numbers_in, spellings
 
-__all__ = ["FORGOTTEN", "Forgotten", "is_mark", "open_forgotten"]
-
 FORGOTTEN = "[forgotten]"
 """Replaces a name in a longer text. A text that is only the name becomes null."""
 
@@ -25,7 +23,8 @@ Span = tuple[int, int]
 _TOKEN_BYTES = {*b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%&#;\\", *range(0x80, 0x100)}
 """Letters, digits, and what encodes others in UTF-8, JSON, URLs and HTML."""
 _TO_TOKENS = bytes(byte if byte in _TOKEN_BYTES else 0x20 for byte in range(0x100))
-_ASCII = re.compile(rb"[A-Za-z0-9]+")
+_UNKNOWN = "\ufffd"
+"""Stands for bytes that are not UTF-8."""
 _NUMBERS = re.compile(rb"(?<![\w.])[0-9]{1,14}(?![\w.])")
 _KNOWN_TOKENS_MAX = 500_000
 _MASKED = re.compile(r"person-([0-9a-f]{32})")
@@ -64,6 +63,7 @@ class Forgotten:
         self._names = {frozenset(words) for words in names}
         self._words = frozenset(word for words in names for word in words)
         self._word_mark = lru_cache(maxsize=262_144)(self._find_word)
+        self._marks_of_text = lru_cache(maxsize=262_144)(self._find_marks)
         self._other_tokens: set[bytes] = set()
         self._has_number = lru_cache(maxsize=262_144)(self._find_number)
         self.is_scoped = any(one.scope for one in register.tombstones)
@@ -179,13 +179,15 @@ class Forgotten:
 
     def _marks_of(self, token: bytes) -> set[str]:
         """Return the keyed hashes of the words of forgotten names in some bytes, and a masked name of a person."""
-        marks = {self._word_mark(word.decode().lower()) for word in _ASCII.findall(token)}
-        if not token.isalnum():
-            text = token.decode("utf-8", "ignore")
-            marks |= {self._word_mark(word.text) for each in spellings(text) for word in self.words_in(each)}
-        elif len(token) == HASH_DIGITS and token.decode() in self._persons:
-            marks.add(token.decode())
-        return marks - {""}
+        if token.isalnum():
+            text = token.decode()
+            marks = {self._word_mark(text.lower())}
+            return marks - {""} | ({text} if len(text) == HASH_DIGITS and text in self._persons else set())
+        return {mark for part in token.decode("utf-8", "replace").split(_UNKNOWN) for mark in self._marks_of_text(part)}
+
+    def _find_marks(self, text: str) -> frozenset[str]:
+        words = (word for each in spellings(text) for word in self.words_in(each))
+        return frozenset(filter(None, (self._word_mark(word.text) for word in words)))
 
     def _find_number(self, token: bytes) -> bool:
         """Tell whether a part of a JSON document names a forgotten contact or company."""
@@ -240,9 +242,6 @@ def open_forgotten(settings: PrivacySettings, folders: Folders) -> Forgotten | N
     """
     held = read_register(settings, folders)
     return Forgotten(*held) if held and held[0].tombstones else None
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _read(digits: str) -> list[Company]:

@@ -92,9 +92,6 @@ def words_of(key: str) -> set[str]:
     return words | {word.removesuffix("s") for word in words}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _mask_persons(body: bytes, masked: Mask, renamed: frozenset[str]) -> bytes:
     """Mask the names of persons in an answer; one that was cut off and may hold some is emptied."""
     keys = {_read_key(key) for key in set(_KEYS.findall(body))}

@@ -23,21 +23,6 @@ from firmlake.core.settings import PrivacySettings
 from firmlake.privacy.key import KEY_BYTES, keyed_hash, read_key
 from firmlake.privacy.words import name_words
 
-__all__ = [
-    "Register",
-    "Subject",
-    "add_tombstones",
-    "company_hash",
-    "contact_hash",
-    "is_forget_open",
-    "key_path",
-    "lift",
-    "person_hash",
-    "read_register",
-    "word_hash",
-    "write_register",
-]
-
 _SETTING = "privacy.key_file"
 _RESTORE = "Restore it from a copy; without it, the next answers bring forgotten names back"
 
@@ -86,6 +71,11 @@ class Register(msgspec.Struct, frozen=True):
     def is_done(self) -> bool:
         """Whether nothing is left to clean."""
         return all(one.is_done for one in self.tombstones)
+
+    @property
+    def done(self) -> Register:
+        """The same tombstones, of which nothing is left to clean."""
+        return Register(self.check, tuple(msgspec.structs.replace(one, is_done=True) for one in self.tombstones))
 
 
 def read_register(settings: PrivacySettings, folders: Folders) -> tuple[Register, bytes] | None:
@@ -191,9 +181,6 @@ def word_hash(key: bytes, word: str) -> str:
 def person_hash(key: bytes, words: Iterable[str]) -> str:
     """Return the keyed hash of a name, from its words in normal form: the same for all spellings."""
     return keyed_hash(key, "person", *sorted(words))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def key_path(settings: PrivacySettings, folders: Folders) -> Path:

@@ -16,8 +16,6 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["Word", "known_words_in", "name_words", "numbers_in", "spellings", "words_in"]
-
 _HIDDEN = (
     r"\u00ad\u034f\u061c\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
 )
@@ -98,9 +96,6 @@ def spellings(text: str) -> list[str]:
     if "<" in found[-1] and (bare := _TAG.sub(" ", found[-1])) != found[-1]:
         found.append(bare)
     return found
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _split(text: str, word: Word, is_known: Callable[[str], object]) -> Iterator[Word]:
