@@ -481,22 +481,20 @@ def _record_of(row: tuple[Any, ...]) -> Record:
     """Read a row of `_firmlake_loads`. Times are in UTC, without a zone; some drivers return decimals for integers."""
     values = dict(zip((column.name for column in LOADS.columns), row, strict=True))
     row_counts = msgspec.json.decode(values["row_counts"], type=dict[str, int])
+    tables = tuple(
+        DeliveredTable(name, "", (), tuple(ColumnShape(*each, True, "") for each in shape), row_counts.get(name, 0))
+        for name, shape in msgspec.json.decode(values["tables"], type=dict[str, Shape]).items()
+    )
     base = values["base_generation"]
     return Record(
         delivery_id=values["load_id"],
-        mode=values["mode"],
         format="",
-        run_id=values["run_id"],
         generation=int(values["generation"]),
         published_at=_without_zone(values["published_at"]),
-        made_at=values["made_at"],
         schema_version=int(values["schema_version"]),
-        firmlake_version=values["firmlake_version"],
         base_generation=None if base is None else int(base),
-        tables=tuple(
-            DeliveredTable(name, "", (), tuple(ColumnShape(*each, True, "") for each in shape), row_counts.get(name, 0))
-            for name, shape in msgspec.json.decode(values["tables"], type=dict[str, Shape]).items()
-        ),
+        tables=tables,
+        **{name: values[name] for name in ("mode", "run_id", "made_at", "firmlake_version")},
     )
 
 

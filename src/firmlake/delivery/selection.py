@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from firmlake.core.errors import SettingsError, UsageError
-from firmlake.core.sql import quote_text
+from firmlake.core.sql import quote_text, read_queries
 from firmlake.privacy.key import keyed_hash
 from firmlake.tables.schemas import (
     COMPANY_TABLES,
@@ -32,6 +32,8 @@ from firmlake.tables.schemas import (
 )
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.versions import as_of_columns
+
+_SQL = read_queries(__file__)
 
 BASE = "base"
 """Name under which the earlier generation is attached."""
@@ -139,24 +141,14 @@ def _as_of(table: Table, run_id: str) -> Selected:
     names = {*as_of_columns(TABLES[table.name]), "valid_from_run"} if keeps else {c.name for c in table.columns}
     key = table.key if names.issuperset(table.key) else ()
     shape = table._replace(columns=tuple(c for c in table.columns if c.name in names), key=key)
-    moment = quote_text(run_id)
-    source = (
-        f"{table.name}_as_of({moment})"
-        if keeps
-        else f"{table.name} WHERE run_id IN (SELECT run_id FROM runs_as_of({moment}))"
-    )
-    return Selected(shape, f"SELECT {_columns(shape)} FROM {source}")
+    query = _SQL["as_of"] if keeps else _SQL["as_of_run"]
+    return Selected(shape, query.format(columns=_columns(shape), table=table.name, run_id=quote_text(run_id)))
 
 
 def _changes(table: Table) -> Selected:
     same_key = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in table.key)
-    old = f"{BASE}.{table.name}"
-    query = f"""
-        SELECT if(o.{table.key[0]} IS NULL, 'insert', 'update') AS {CHANGE.name}, {_columns(table, "n.")}
-        FROM {table.name} n LEFT JOIN {old} o ON {same_key} WHERE n IS DISTINCT FROM o
-        UNION ALL
-        SELECT 'delete' AS {CHANGE.name}, {_columns(table, "o.")} FROM {old} o ANTI JOIN {table.name} n ON {same_key}
-    """
+    columns = {"new_columns": _columns(table, "n."), "old_columns": _columns(table, "o.")}
+    query = _SQL["changes"].format(table=table.name, first_key=table.key[0], same_key=same_key, **columns)
     return Selected(table._replace(columns=(CHANGE, *table.columns)), query)
 
 
