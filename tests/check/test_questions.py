@@ -81,6 +81,14 @@ def test_where_nothing_is_found_the_words_of_the_service_are_quoted() -> None:
     assert "api.base_url" in found.next_step
 
 
+def test_where_every_request_is_refused_a_person_must_write_what_the_service_asks_for() -> None:
+    """A run over the list would only be refused too."""
+    found = finding("bulk body", Talk(lambda dataset, limit: (400, "header X-Client is required")))
+    assert found.verdict == "needs_you"
+    assert found.seen.endswith("is refused (400: header X-Client is required)")
+    assert "api.requests" in found.next_step
+
+
 def test_where_only_get_fails_a_run_may_work_all_the_same() -> None:
     """Runs ask by POST, which a check does not try before it knows a company."""
     found = finding("endpoints of lookalikes", Talk(lambda dataset, limit: (405, "")))

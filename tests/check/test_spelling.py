@@ -28,7 +28,8 @@ class Talk:
         number = number if keep_leading_zero else number.removeprefix("0")
         data = [] if number in self._known else None
         element = {"identifier": {"country": company.country, "companyNumber": number}, "data": data}
-        return SimpleNamespace(is_success=True, status=200, body=json.dumps([element]).encode())
+        request = SimpleNamespace(endpoint=dataset)
+        return SimpleNamespace(is_success=True, status=200, body=json.dumps([element]).encode(), request=request)
 
 
 def found(talk, *companies, known=HEINEKEN):

@@ -19,7 +19,7 @@ from firmlake.check.finding import Finding
 from firmlake.check.talk import (
     Talk,
     bearing_loss,
-    content_of,
+    elements_of,
     example_of,
     forms,
     get_example,
@@ -50,7 +50,7 @@ def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
         return bearing_loss(talk, lambda: talk.bulk(dataset, [company], requests=_with(talk, dataset, example)))
 
     def is_right(answer: Answer) -> bool:
-        return elements_of(answer, [company]) is not None
+        return any(element.company == company for element in elements_of(answer))
 
     def goes_on(answer: Answer) -> bool:
         return is_refusal(answer) or (answer.is_success and read_json(answer.body) in ([], None))
@@ -153,17 +153,7 @@ def language_header(api: ApiSettings) -> str:
 
 def knows(answer: Answer, company: Company) -> bool:
     """Return whether an answer has data about a company."""
-    elements = elements_of(answer, [company]) or []
-    return any(_company_of(element) == company and element.get("data") is not None for element in elements)
-
-
-def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
-    """Read the elements about companies; None if the answer has no element about any of them."""
-    content = content_of(answer)
-    if not isinstance(content, list):
-        return None
-    elements = [element for element in content if isinstance(element, dict)]
-    return elements if any(_company_of(element) in companies for element in elements) else None
+    return any(element.company == company and element.records is not None for element in elements_of(answer))
 
 
 def describe_refusal(answer: Answer) -> str:
@@ -272,22 +262,16 @@ def _describe_unknown_form(answer: Answer) -> Finding:
     )  # fmt: skip
 
 
-def _company_of(element: dict[str, Any]) -> Company | None:
-    identifier = element.get("identifier")
-    if not isinstance(identifier, dict):
-        return None
-    return normal_form(str(identifier.get("country")), str(identifier.get("companyNumber")))
-
-
 def _other_form(answer: Answer) -> str:
     """Return the first identifier in an array of elements if it is not a company number in our form; else ""."""
-    content = content_of(answer)
+    content = read_json(answer.body) if answer.is_success else None
     first = content[0] if isinstance(content, list) and content else None
     identifier = first.get("identifier") if isinstance(first, dict) else None
-    if not isinstance(identifier, dict) or _company_of({"identifier": identifier}) is not None:
+    if not isinstance(identifier, dict):
         return ""
     country, number = identifier.get("country"), identifier.get("companyNumber")
-    return shown(f"{country} {number}")[:60] if isinstance(country, str) and isinstance(number, str | int) else ""
+    is_named = isinstance(country, str) and isinstance(number, str | int)
+    return shown(f"{country} {number}")[:60] if is_named and normal_form(str(country), str(number)) is None else ""
 
 
 def _glimpse(body: bytes) -> str:

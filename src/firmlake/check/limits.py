@@ -8,21 +8,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from typing import Any
 
 import msgspec
 
-from firmlake.api.answers import read_answer
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
 from firmlake.check.examples import describe_refusal, find_bounds, language_header, with_language_header
 from firmlake.check.finding import Finding, Verdict
-from firmlake.check.talk import Talk, bearing_loss, content_of, is_crash, is_lost, is_refusal, pagination, read_json
+from firmlake.check.talk import Talk, bearing_loss, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
-from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.text import shown
 
 _HALVINGS_MAX = 12
@@ -60,10 +56,10 @@ def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Compan
     """
     charged = talk.charged
     if talk.tells_credits:
-        is_free = _count(talk.bulk(dataset, [company], size=2)) == 2 and talk.charged == charged
+        is_free = len(elements_of(talk.bulk(dataset, [company], size=2))) == 2 and talk.charged == charged
         return [company] if is_free else []
     named = [company, stranger] if stranger else []
-    return named if named and _count(talk.bulk(dataset, named, size=3)) == 3 else []
+    return named if named and len(elements_of(talk.bulk(dataset, named, size=3))) == 3 else []
 
 
 def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Finding:
@@ -177,18 +173,12 @@ def _refused(answer: Answer) -> bool:
     return not answer.is_success
 
 
-def _count(answer: Answer) -> int:
-    content = read_json(answer.body)
-    return len(content) if isinstance(content, list) else 0
-
-
 def _cut_to(answer: Answer) -> int:
     """Return the number of records in an answer that gives one company different numbers of them; 0 if none does."""
-    counts: defaultdict[str, list[int]] = defaultdict(list)
-    content = content_of(answer)
-    for element in content if isinstance(content, list) else []:
-        if isinstance(element, dict) and isinstance(element.get("data"), list):
-            counts[str(element.get("identifier"))].append(len(element["data"]))
+    counts: defaultdict[Company | None, list[int]] = defaultdict(list)
+    for element in elements_of(answer):
+        if element.records is not None:
+            counts[element.company].append(element.count)
     return sum(map(sum, counts.values())) if any(len(set(of)) > 1 for of in counts.values()) else 0
 
 
@@ -251,20 +241,17 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     alone, beside = talk.bulk(dataset, [stranger]), talk.bulk(dataset, [known, stranger])
     if stranger not in beside.request.companies:
         beside = alone
-    both = read_json(beside.body)
-    elements: list[Any] = both if isinstance(both, list) else []
-    if not (beside.is_success and elements):
+    elements = elements_of(beside)
+    if not elements:
         return _refused_whole(talk, beside, stranger)
-    said = [
-        element.get("message") for element in elements if isinstance(element, dict) and element.get("data") is None
-    ]  # fmt: skip
+    said = [element.message for element in elements if element.records is None]
     also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
     if not said:
         if len(elements) > 1:
             return Finding(row, f"the service knows {stranger} too", "not_observed")
         seen = f"no element about {stranger}, which does not exist{also}"
         return Finding(row, f"{seen}; a run asks two more times, beside a known company", "covered")
-    message = next((text for text in said if isinstance(text, str) and text), None)
+    message = next(filter(None, said), None)
     if message is None:
         return Finding(
             row, f"an element without data or message{also}", "needs_you",
@@ -297,7 +284,8 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
     ]  # fmt: skip
     said = {str(element["message"]) for element in elements if element.get("data") and element.get("message")}
     absent = sum(element.get("data") is None and not element.get("message") for element in elements)
-    if unsaid := _count_unsaid(answers):
+    problems = [element.problem for answer in answers.values() for element in elements_of(answer)]
+    if unsaid := sum(problem is not None and problem.code == "nothing_said" for problem in problems):
         step = "A run gives such companies up: ask the service what an element without data, message and name means"
         return Finding(row, f"{unsaid} of {len(elements)} have no data, message or name", "needs_you", next_step=step)
     seen = [f"{message!r} beside records" for message in sorted(said)[:2]]
@@ -336,25 +324,6 @@ def _is_passing(message: str) -> bool:
     return bool(_PASSING.search(message)) or len(message) > _MESSAGE_MAX
 
 
-def _count_unsaid(answers: Mapping[str, Answer]) -> int:
-    """Count the elements that say nothing about their company."""
-    count = 0
-    for dataset, answer in answers.items():
-        if answer.is_success:
-            with suppress(UnusableAnswerError):
-                count += sum(
-                    element.problem is not None and element.problem.code == "nothing_said"
-                    for element in read_answer(dataset, answer.body)
-                )
-    return count
-
-
-def _names(answer: Answer) -> dict[str, str]:
+def _names(answer: Answer) -> dict[Company | None, str]:
     """Return the name and place of each company; elements may come in any order."""
-    content = content_of(answer)
-    elements = [element for element in content if isinstance(element, dict)] if isinstance(content, list) else []
-    identifiers = [one for element in elements if isinstance(one := element.get("identifier"), dict)]
-    return {
-        f"{one.get('country')} {one.get('companyNumber')}": f"{one.get('name')}, {one.get('place')}"
-        for one in identifiers
-    }
+    return {element.company: f"{element.name}, {element.place}" for element in elements_of(answer)}

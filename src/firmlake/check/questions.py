@@ -17,6 +17,7 @@ from firmlake.api.judge import NO_SUCH_PLACE, read_message
 from firmlake.api.throttle.window import read_allowance
 from firmlake.api.unknown import says_unknown
 from firmlake.check.examples import (
+    BULK,
     describe_refusal,
     find_bulk_example,
     find_paging,
@@ -223,6 +224,10 @@ def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer])
         step = "If that is about the path, correct api.base_url. Otherwise name companies that the service certainly "
         step += "knows, with --company or a list"
         return Finding(SPELLING, f"the service knows none of {asked} ({said})", "needs_you", next_step=step)
+    if all(map(is_refusal, firsts.values())):
+        said = "; ".join(dict.fromkeys(describe_refusal(answer) for answer in firsts.values()))
+        step = "Copy what the service asks for from its documentation into api.requests, such as a header with a value"
+        return Finding(BULK, f"each request about {asked} is refused ({said})", "needs_you", next_step=step)
     return Finding(SPELLING, f"no answer about {asked}", "not_observed")
 
 

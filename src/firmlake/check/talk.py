@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 
 from firmlake.api import requests
-from firmlake.api.answers import repaired
+from firmlake.api.answers import Element, Paging, read_answer, repaired
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
 from firmlake.api.exchange import Answer, read_credits
@@ -23,7 +23,7 @@ from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import Timing
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, RequestFailedError, Stopped, UnavailableError
+from firmlake.core.errors import FirmlakeError, RequestFailedError, Stopped, UnavailableError, UnusableAnswerError
 from firmlake.core.example import Example, read_example
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
@@ -36,7 +36,6 @@ EXPOSED_MAX = 100
 """How many companies a service that reports no credits may answer, summed over all answers."""
 _CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
 _REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
-_COUNT = re.compile(r"[0-9]{1,15}")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
@@ -49,14 +48,11 @@ def read_json(body: bytes) -> Any:
     return None
 
 
-def content_of(answer: Answer) -> Any:
-    """Read the body of a successful answer as JSON; None if there is no such answer or it is not JSON.
-
-    The answer to a GET is one element, which is returned as an array as in the answer to a bulk request.
-    """
-    content = read_json(answer.body) if answer.is_success else None
-    is_element = isinstance(content, dict) and "identifier" in content
-    return [content] if is_element else content
+def elements_of(answer: Answer) -> list[Element]:
+    """Read the elements of an answer as runs do; none if it is no answer about companies or cannot be read."""
+    with contextlib.suppress(UnusableAnswerError):
+        return read_answer(answer.request.endpoint, answer.body) if answer.is_success else []
+    return []
 
 
 def is_refusal(answer: Answer) -> bool:
@@ -96,13 +92,8 @@ def is_remainder(header: str) -> bool:
 
 def pagination(answer: Answer) -> dict[str, int]:
     """Read the pagination of the first element of an answer; empty if there is none."""
-    content = content_of(answer)
-    element = content[0] if isinstance(content, list) and content else content
-    page = element.get("pagination") if isinstance(element, dict) else None
-    counts = page.items() if isinstance(page, dict) else ()
-    return {
-        key: int(n) for key, n in counts if (type(n) is int and n >= 0) or (isinstance(n, str) and _COUNT.fullmatch(n))
-    }
+    first = next(iter(elements_of(answer)), None)
+    return {key: count for key in Paging._fields if (count := getattr(first, key, None)) is not None}
 
 
 class Talk:
