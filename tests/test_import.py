@@ -15,3 +15,16 @@ def test_polars_has_one_thread_unless_the_environment_says_otherwise(given, thre
     command = [sys.executable, "-c", "import firmlake, polars; print(polars.thread_pool_size())"]
     asked = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     assert asked.stdout.strip() == threads
+
+
+def test_a_plan_imports_no_library_that_it_does_not_need(tmp_path):
+    """Libraries import pandas unasked where it is installed, which takes as long as all else that a small run does."""
+    company_list = tmp_path / "list.csv"
+    company_list.write_text("country,number\nBE,0403091220\n")
+    arguments = ["plan", str(company_list), "--set", "api.base_url=sandbox", "--data", str(tmp_path / "data")]
+    command = [sys.executable, "-X", "importtime", "-m", "firmlake", *arguments]
+    planned = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "To fetch: 1 compan" in planned.stdout
+    assert not {"pandas", "altair", "prefect", "jinja2"} & {
+        line.rpartition("|")[2].strip() for line in planned.stderr.splitlines()
+    }
