@@ -129,10 +129,11 @@ def describe_assumed(lines: pl.DataFrame, columns: Sequence[str]) -> tuple[str, 
     recognised by its check digits is left out: the sentence about that guess says so.
 
     Args:
-        lines: The accepted lines of a list, from `resolve_lines`.
+        lines: The lines of a list, from `resolve_lines`.
         columns: The names of its columns.
     """
-    assumed = lines.filter(pl.col("header").is_not_null()).with_columns(pl.col("given").str.strip_chars())
+    named = lines.lazy().filter(pl.col("header").is_not_null(), status="accepted")
+    assumed = named.select("header", "country", pl.col("given").str.strip_chars(), "reason").collect()
     said = []
     for (position, country), group in assumed.group_by("header", "country", maintain_order=True):
         column = columns[position]

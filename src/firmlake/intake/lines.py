@@ -140,7 +140,8 @@ class CompanyList:
     @cached_property
     def repeated_count(self) -> int:
         """Lines that repeat the company of an earlier line."""
-        return self.found.filter(status="accepted").height - _first_lines(self.found).height
+        accepted = self.found.lazy().filter(status="accepted")
+        return int(accepted.select(pl.len() - company_key().n_unique()).collect().item())
 
 
 def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings()) -> CompanyList:  # noqa: B008 - frozen
@@ -170,11 +171,11 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
 
     _write(lines.file, lines.columns, batches())
     found = pl.concat(resolved) if resolved else LINES.to_frame()
-    named = found.filter(status="accepted")
-    if not named.height:
+    companies = _first_lines(found)
+    if not companies.height:
         raise _no_company(path, found.filter(status="refused"), table.header_count, options)
-    guesses = (*entries.guesses, *describe_assumed(named, table.columns))
-    return CompanyList(path, _first_lines(found), found.drop("header"), table.header_count, guesses, lines)
+    guesses = (*entries.guesses, *describe_assumed(found, table.columns))
+    return CompanyList(path, companies, found.drop("header"), table.header_count, guesses, lines)
 
 
 def refuse_companies(companies: CompanyList, refused: pl.DataFrame, reason: str) -> CompanyList:
@@ -310,8 +311,8 @@ def _given(options: IntakeSettings) -> pl.Expr:
 
 def _first_lines(found: pl.DataFrame) -> pl.DataFrame:
     """Return the first line of each company."""
-    named = found.filter(status="accepted")
-    return named.filter(company_key().is_first_distinct()).select(*_KEY, "line", "given")
+    named = found.lazy().filter(status="accepted").select(*_KEY, "line", "given")
+    return named.filter(company_key().is_first_distinct()).collect()
 
 
 def _no_company(path: Path, refused: pl.DataFrame, header_count: int, options: IntakeSettings) -> CompanyListError:

@@ -45,7 +45,7 @@ _MAX_RECORD_CHARACTERS: Final = 64 * 2**20
 _MAX_RECORD_LINES: Final = 1_000
 """Most lines of a record. More lines mean that a quotation mark was left open and swallowed them."""
 
-_BATCH_CHARACTERS: Final = 8 * 2**20
+_BATCH_CHARACTERS: Final = 4 * 2**20
 _SAMPLE_BYTES: Final = 2**16
 _BOMS: Final = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _FALLBACK: Final = "cp1252"
