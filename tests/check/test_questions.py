@@ -89,6 +89,17 @@ def test_where_every_request_is_refused_a_person_must_write_what_the_service_ask
     assert "api.requests" in found.next_step
 
 
+def test_where_answers_name_no_company_a_person_must_look_before_the_list_is_bought() -> None:
+    class Nameless(Talk):
+        def _answer(self, request: Any, status: int, message: str) -> Answer:
+            body = [{"identifier": {"companyNumber": ACME.company_number}, "data": []}]
+            return Answer(request, 1, status, "", {}, json.dumps(body).encode(), NOON, 1, 0)
+
+    found = finding("spelling of company numbers", Nameless(lambda dataset, limit: (200, "")))
+    assert found.verdict == "needs_you"
+    assert "is no company number of the specification" in found.seen
+
+
 def test_where_only_get_fails_a_run_may_work_all_the_same() -> None:
     """Runs ask by POST, which a check does not try before it knows a company."""
     found = finding("endpoints of lookalikes", Talk(lambda dataset, limit: (405, "")))

@@ -36,7 +36,17 @@ from firmlake.check.limits import (
     find_page_cap,
     find_records_cap,
 )
-from firmlake.check.talk import FORBIDDEN, Talk, is_charge, is_crash, is_refusal, is_remainder, pagination, read_json
+from firmlake.check.talk import (
+    FORBIDDEN,
+    Talk,
+    elements_of,
+    is_charge,
+    is_crash,
+    is_refusal,
+    is_remainder,
+    pagination,
+    read_json,
+)
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, UnavailableError, UnusableAnswerError
 from firmlake.service_lists.overview import read_list_page
@@ -71,7 +81,7 @@ def ask_questions(
     known, firsts = _find_first(talk, companies)
     allowed = [dataset for dataset, answer in firsts.items() if known and knows(answer, known)]
     if known is None or not allowed:
-        yield _describe_nobody(companies, firsts)
+        yield _describe_nobody(talk, companies, firsts)
         yield from _describe_endpoints(talk, firsts, {}, {})
         return
     body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
@@ -217,7 +227,7 @@ def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
     return answer
 
 
-def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
+def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
     asked = ", ".join(map(str, companies))
     if all(answer.status == 404 for answer in firsts.values()):
         said = "; ".join(dict.fromkeys(describe_refusal(answer) for answer in firsts.values()))
@@ -228,6 +238,14 @@ def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer])
         said = "; ".join(dict.fromkeys(describe_refusal(answer) for answer in firsts.values()))
         step = "Copy what the service asks for from its documentation into api.requests, such as a header with a value"
         return Finding(BULK, f"each request about {asked} is refused ({said})", "needs_you", next_step=step)
+    told = [(dataset, answer) for dataset, answer in firsts.items() if answer.is_success and answer.body.strip()]
+    for dataset, answer in told:
+        if problem := next((each.problem for each in elements_of(answer) if each.problem), None):
+            bulk = elements_of(talk.bulk(dataset, [*companies]))  # as runs ask
+            if any(element.company in companies and element.problem is None for element in bulk):
+                break
+            step = "Ask the service to answer as its specification says: the structure of answers cannot be set"
+            return Finding(SPELLING, f"the answer about {asked}: {problem.text}", "needs_you", next_step=step)
     return Finding(SPELLING, f"no answer about {asked}", "not_observed")
 
 
