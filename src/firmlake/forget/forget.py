@@ -29,7 +29,7 @@ from firmlake.rebuild.replay import begin_cleaning, check_derivable, derive_agai
 from firmlake.report.page import write_report
 from firmlake.tables.index import drop_index
 from firmlake.tables.stage import clear_stage
-from firmlake.warehouse.generations import find_held, list_generations, newest
+from firmlake.warehouse.generations import find_held, list_generations, newest, newest_of_all
 
 _FORMS = "person NAME, person NAME COUNTRY NUMBER, contact ID, or company COUNTRY NUMBER"
 _NUMBER_OF_PARTS = {"person": (1, 3), "contact": (1,), "company": (1, 2)}
@@ -104,24 +104,7 @@ def forget(
     check_sources(folders)
     check_derivable(folders)
     write_register(folders, register)
-    was_killed = begin_cleaning(folders)
-    drop_index(folders)
-    remove_parts(folders.data)
-    tell("Cleaning lists, plans and landed answers")
-    places = [*clean_sources(folders, forgotten), *places]
-    is_due = bool(places) or was_killed
-    if is_due and current:
-        tell("Deriving staged tables and the newest generation again")
-        derive_again(folders, now, settings.run)
-    else:
-        places += _remove_earlier(folders, forgotten)
-    places += copies.clean(is_due=is_due)
-    if (report := folders.data / "report.html").exists() and current:
-        tell("Rendering report.html again")
-        write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)
-    if not copies.failed:
-        write_register(folders, register.done)
-    end_cleaning(folders)
+    places = _erase(folders, forgotten, copies, settings, now, tell, places)
     names = tuple(forgotten.names.values())
     return Forgetting(places, len(subjects), finished_count, copies.out_of_reach(), names, copies.failed)
 
@@ -190,6 +173,37 @@ def _read_company(country: str, number: str) -> Company:
         return read_company(country.upper(), number)
     except UsageError:
         raise UsageError("The company number is not valid for this country", f"Give {_FORMS}") from None
+
+
+def _erase(
+    folders: Folders,
+    forgotten: Forgotten,
+    copies: Copies,
+    settings: Settings,
+    now: Callable[[], datetime],
+    tell: Callable[[str], object],
+    places: list[Place],
+) -> list[Place]:
+    """Clean the sources, derive the rest again, replace the copies; return all places, after those already found."""
+    was_killed = begin_cleaning(folders)
+    drop_index(folders)
+    remove_parts(folders.data)
+    tell("Cleaning lists, plans and landed answers")
+    places = [*clean_sources(folders, forgotten), *places]
+    is_due, has_warehouse = bool(places) or was_killed, newest_of_all(folders) is not None
+    if is_due and has_warehouse:
+        tell("Deriving staged tables and the newest generation again")
+        derive_again(folders, now, settings.run)
+    else:
+        places += _remove_earlier(folders, forgotten)
+    places += copies.clean(is_due=is_due)
+    if (report := folders.data / "report.html").exists() and newest(folders) is not None:
+        tell("Rendering report.html again")
+        write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)
+    if not copies.failed:
+        write_register(folders, forgotten.register.done)
+    end_cleaning(folders)
+    return places
 
 
 def _has_other_names(forgotten: Forgotten, subjects: Sequence[Subject]) -> bool:
