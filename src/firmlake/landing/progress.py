@@ -26,6 +26,7 @@ from firmlake.core.settings import NameSettings
 from firmlake.landing.run import Run
 from firmlake.landing.segments import ENDS, PROVEN, Header, Landed, credits_in, list_segments, read_segment
 
+_EVER = datetime.min.replace(tzinfo=UTC)
 MISSES_MAX = 3
 """Give up a company for this run after this many successful answers in a row with nothing usable about it."""
 _LEFT_OUT = make_reason("left_out")
@@ -284,7 +285,7 @@ class Progress:
         """
         if self.is_free(company, at):
             return True
-        since = self.free.get(company, datetime.min.replace(tzinfo=UTC))  # before that, an answer began no window
+        since = self.free.get(company, _EVER)  # before that, an answer began no window
         for tracks in self.datasets.values():  # a loop, because this is asked for each company of each request
             track = tracks.get(company)
             if track and track.first_at and since <= track.first_at and (before is None or track.first_at < before):

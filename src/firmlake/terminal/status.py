@@ -101,7 +101,7 @@ def show_removable(
         [(one.generation.name, one.target, _megabytes(one.byte_count), one.record) for one in pinned],
     )
     if pinned:
-        echo("If a target no longer exists, delete its record. `firmlake forget` then no longer cleans it either")
+        echo("If a target no longer exists, delete its record. `firmlake forget` then no longer replaces what it holds")
     if expired:
         rows_of = [(each.kind, f"{each.ended_at:%Y-%m-%d}", each.row_count, each.path) for each in expired]
         show_rows(("personal data", "from", "rows", "folder or file"), rows_of)
