@@ -172,7 +172,7 @@ def assert_whole(lake: Lake, expected: Undisturbed) -> None:
     assert ledger["companies_charged_again"] == 0
     assert ledger["credits_charged"] == expected.charged
     assert lake.call("verify", "--json").code == 0, lake.said[-1]
-    assert lake.strays() == []
+    assert not (strays := lake.strays()), strays
 
 
 def assert_accounted(summary: dict[str, Any]) -> None:

@@ -246,6 +246,8 @@ def store_lines(folder: Path, columns: ListColumns, batches: Iterable[pl.DataFra
         The file. `read_columns` reads what is known beside its lines.
     """
     make_folder(folder)
+    for rest in folder.glob(".*.part"):  # of a process that was killed; the lock of the data folder lets one write
+        rest.unlink(missing_ok=True)
     aside = folder / f".list-{secrets.token_hex(4)}.part"
     write_file(aside, lambda path: _write(path, columns, batches))
     stored = aside.replace(folder / f"{sha256_of(aside)}.parquet")
