@@ -40,7 +40,7 @@ LOADS = Table(
         Column("run_id", "text", "Last run included"),
         Column("generation", "integer", "Generation of the warehouse that was loaded"),
         Column("published_at", "timestamp", "When that generation was published, UTC"),
-        Column("made_at", "text", "Time and size of the file of that generation; `firmlake forget` rebuilds the file"),
+        Column("made_at", "text", "Time and size of the file of that generation, to tell it from another"),
         Column("base_generation", "integer", "Generation whose changes were loaded", "the load was whole"),
         Column("schema_version", "integer", "Version of the shape of the tables"),
         Column("firmlake_version", "text", "Version of firmlake"),

@@ -328,7 +328,7 @@ def _reasons_against_changes(folders: Folders, request: Request, previous: Recor
     if not folders.generation(previous.generation).exists():
         yield f"generation {previous.generation}, which was delivered last, is no longer kept"
     elif made_at(folders, previous.generation) != previous.made_at:
-        yield f"generation {previous.generation}, which was delivered last, was rebuilt by `firmlake forget` or `prune`"
+        yield f"generation {previous.generation}, which was delivered last, was rebuilt since"
 
 
 def _start(

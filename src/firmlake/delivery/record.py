@@ -90,7 +90,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             the state after a run and is never named by `latest.json`.
         run_id: The last run, overview, plan of contacts or new name of a list that is included.
         generation: The generation it was made from, published at `published_at`, UTC.
-        made_at: Time and size of that generation's file, which `firmlake forget` may rebuild under the same number.
+        made_at: Time and size of that generation's file: a restored data folder may give another file the same number.
         previous: The delivery that `changes` apply to, and its generation; empty and null for the other modes.
         mask: Columns that were dropped or hashed, by pattern.
         incomplete: Why the generation is not complete: list (null: all companies), dataset, cause, company_count.

@@ -68,7 +68,7 @@ def export_record(folders: Folders, target: str) -> Path:
 
 
 def made_at(folders: Folders, generation: int) -> str:
-    """Return time and size of the file of a generation, which `firmlake forget` may rebuild under the same number."""
+    """Return time and size of the file of a generation: a restored data folder may give another the same number."""
     status = folders.generation(generation).stat()
     return f"{status.st_mtime_ns}-{status.st_size}"
 
