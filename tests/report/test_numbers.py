@@ -9,8 +9,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from firmlake.report import charts
-from firmlake.report.charts import clean_svg
+from firmlake.report.charts import clean_svg, draw
 from firmlake.report.render import heading, shown_change, shown_number
 
 
@@ -63,6 +62,6 @@ def test_a_drawing_keeps_shapes_and_texts_and_nothing_that_acts():
 def test_names_in_a_chart_stay_texts_of_the_drawing():
     names = ["</title><script>alert(1)</script>", "\u202ecompany", "a & b", "\x00\x1b", "{{datum}}"]
     frame = pl.DataFrame({"assets": [1, 2, 3, 4, 5], "health": [1, 2, 3, 4, 5], "part": "safe", "about": names})
-    drawing = charts.to_svg(charts.CHARTS["size_by_health"](frame), "a chart")
+    drawing = draw("size_by_health", frame, "a chart")
     shown = re.findall("<title>(.*?)</title>", drawing)
     assert shown == [html.escape(name.replace("\x00\x1b", "\ufffd\ufffd")) for name in names]

@@ -15,7 +15,7 @@ import jinja2
 
 from firmlake import __version__
 from firmlake.core.parts import fetch_dicts
-from firmlake.report.charts import CHARTS, to_svg
+from firmlake.report.charts import CHARTS, draw
 from firmlake.report.sections import TOO_LARGE, Section, SectionTables, read_frame
 
 MINUS = "\N{MINUS SIGN}"
@@ -137,7 +137,7 @@ def draw_section(connection: duckdb.DuckDBPyConnection, tables: SectionTables, s
         return Part(section.chapter, section.title, "None.", "drawn" if section.chart in CHARTS else "empty")
     part = Part(section.chapter, section.title, _explain(section.about, len(rows), rows[0].get("total") or 0))
     if frame is not None:
-        return part._replace(kind="drawn", svg=to_svg(CHARTS[section.chart](frame), section.title))
+        return part._replace(kind="drawn", svg=draw(section.chart, frame, section.title))
     if section.chart == "tiles":
         return part._replace(
             tiles=[

@@ -8,7 +8,7 @@ A file of a section begins with its title, its chapter, how its rows are drawn i
     -- Companies by the year in which their newest accounts end.
     SELECT ...
 
-The names of `CHARTS` say which charts there are. Some columns say more about a row: `depth` indents it, `number` stands
+The files of `charts/` are the charts there are. Some columns say more about a row: `depth` indents it, `number` stands
 in small letters under the first column, `total` is how many rows there are of which the query returns the first,
 `shown_as` says as which measure the numbers of the row are written, and `remark` of the first row follows the
 explanation. Sections of a company read the variables `country` and `number`.
@@ -49,7 +49,7 @@ class Section(NamedTuple):
 
     Attributes:
         name: Page and name of its file, such as `report/newest_accounts`.
-        chart: How its rows are drawn, a name of `CHARTS`; empty for a table.
+        chart: How its rows are drawn, a file of `charts/`; empty for a table.
         about: A short explanation; what stands in backticks is code.
         sql: The query for its rows.
     """
