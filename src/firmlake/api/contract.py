@@ -1,4 +1,4 @@
-"""The contract of companies as data: the fields of answers. Few other modules spell these (docs/architecture.md).
+"""The contract as data: the fields of companies and lists. Few other modules spell these (docs/architecture.md).
 
 `Field` maps one of our columns to a place in the service's JSON. Parsing, checks, columns and documentation all derive
 from these tables.
@@ -10,7 +10,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Raw, Struct, field
 
-FieldKind = Literal["text", "date", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"]
+FieldKind = Literal[
+    "text", "date", "timestamp", "boolean", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"
+]  # fmt: skip
 """Types of values. money has up to 2 decimals, decimal and ratio 4, fraction 6 (0 to 1); score is a float; codes is an
 array of texts. No field here is a decimal: the setting `contract.types` turns an integer into one."""
 
@@ -47,7 +49,7 @@ class Group(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """One of the three datasets that the service offers for a company.
+    """A kind of records that the service offers.
 
     Attributes:
         is_paged: Whether limit and offset apply and the answer holds `pagination`.
@@ -175,6 +177,23 @@ DATASETS = {
         },
     ),
 }
+
+_SERVICE_LIST = {
+    "list_id": Field("id", "integer", required=True),
+    "name": Field("name", "text"),
+    "type": Field("type", "text", required=True),
+    "columns": Field("columns", "codes"),
+    "is_shared": Field("shared", "boolean"),
+    "has_notifications": Field("notifications.enabled", "boolean"),
+    "company_count": Field("amountOfCompanies", "integer"),
+    "new_result_count": Field("newResults", "integer"),
+    "updated_at": Field("updatedAt", "timestamp"),
+    "created_at": Field("createdAt", "timestamp"),
+    "created_by": Field("createdBy", "text"),
+}
+
+RECORDS = {**DATASETS, "service_lists": Dataset(True, _SERVICE_LIST, {"list": Group(None)})}
+"""All kinds of records: the datasets of a company, and the lists of the service."""
 
 KNOWN_VALUES = {
     ("relationships", "function"): ("SHAREHOLDER",),

@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Raw
 
 from firmlake.cli.call import Call, command
 from firmlake.cli.source import map_option, take_mapping
@@ -39,12 +40,12 @@ def service_lists(call: Call, kind: ListKind) -> None:
     from firmlake.terminal.service_lists import show_service_lists
 
     overview, events = read_service_lists(call.settings(), kind, "firmlake service-lists")
-    rows = [seen.listed.entry for _, seen in sorted(overview.lists.items())]
+    records = [bytes(seen.record).decode("utf-8", "replace").encode() for _, seen in sorted(overview.lists.items())]
     content = {
         "overview": overview.plan.overview_id,
         "is_settled": overview.is_consistent,
         "changes": events,
-        "lists": rows,
+        "lists": list(map(Raw, records)),
     }
     call.answer(content, lambda: show_service_lists(overview, events))
 

@@ -64,6 +64,8 @@ RECORD_REASONS: Final = {
     "too_many_bits": "an integer of more than 64 bits",
     "not_whole": "{number} is no whole number",
     "not_a_date": "{value} is no date YYYY-MM-DD",
+    "not_a_time": "{value} is no time such as 2026-01-31T12:00:00Z",
+    "not_a_boolean": "true or false was expected, not {kind}",
     "not_a_text": "a text was expected, not {kind}",
     "not_texts": "an array of texts was expected, not {kind}",
     "broken_text": "the text holds bytes that are none, or half a character",

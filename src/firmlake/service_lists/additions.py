@@ -29,7 +29,6 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import Header, list_segments, read_segment
 from firmlake.service_lists.contacts import Contact, ContactPlan, Entry, spread
-from firmlake.service_lists.overview import Difference, list_differences
 
 SETTLED = ("added", "failed", "company_failed")
 
@@ -299,6 +298,23 @@ _FAILED = msgspec.json.Decoder(FailedEntry)
 _NO_REASON = "no reason is given"
 
 
+class Difference(NamedTuple):
+    """A harmless difference from the contract: kind, path and example as in the table `drift`."""
+
+    kind: str
+    path: str
+    example: str | None
+
+
+def _list_differences(fields: dict[str, Raw], known: tuple[str, ...], path: str) -> list[Difference]:
+    """List unknown fields of an object (all in one difference) and absent ones (one difference each)."""
+    unknown = {name: value for name, value in fields.items() if name not in known}
+    example = msgspec.json.encode(unknown).decode("utf-8", "replace")
+    new = [Difference("new_field", path or "$", example)] if unknown else []
+    inside = f"{path}." if path else ""
+    return new + [Difference("vanished_field", inside + name, None) for name in known if name not in fields]
+
+
 def read_addition(body: bytes) -> AddedContacts:
     """Read the answer to a request that adds contacts; a failure that cannot be read does not affect the others.
 
@@ -312,7 +328,7 @@ def read_addition(body: bytes) -> AddedContacts:
     except UNREADABLE as error:
         raise UnusableAnswerError(f"it does not say what was added: {error}") from None
     fields = _FIELDS.decode(body)
-    differences = list_differences(fields, _Addition.__struct_fields__, "")
+    differences = _list_differences(fields, _Addition.__struct_fields__, "")
     if "failed" not in fields and any(one.kind == "new_field" for one in differences):
         raise UnusableAnswerError("it does not say what was added: failures may stand in an unknown field")
     failures = answer.failed or []
@@ -320,7 +336,7 @@ def read_addition(body: bytes) -> AddedContacts:
     for raw in failures:
         try:
             failed.append(_FAILED.decode(raw))
-            differences += list_differences(_FIELDS.decode(raw), FailedEntry.__struct_encode_fields__, "failed[]")
+            differences += _list_differences(_FIELDS.decode(raw), FailedEntry.__struct_encode_fields__, "failed[]")
         except UNREADABLE:
             continue
     return AddedContacts(answer.success, answer.message or "", failed, len(failures) - len(failed), tuple(differences))

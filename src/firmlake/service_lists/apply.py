@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ from firmlake.service_lists.contacts import (
     spread,
 )
 from firmlake.service_lists.load import lists_loaded_at, publish_lists, read_list_changes
-from firmlake.service_lists.overview import ListEntry, Overview, take_overview
+from firmlake.service_lists.overview import Overview, take_overview
 from firmlake.warehouse.generations import LINK, find_held, open_warehouse
 
 REDRIVE = "redrive"
@@ -173,26 +173,26 @@ def plan_redrive(
         return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
 
 
-def _find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
-    """Look a static list up in a fresh overview."""
+def _find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> dict[str, Any]:
+    """Return the row of a static list in a fresh overview."""
     name = service.service_name(settings)
     overview = take_overview(client, settings, Folders.of(settings), name, now=now, is_look=True)
-    seen = overview.lists.get(list_id)
-    if seen is None:
+    rows = overview.gather().frame.filter(list_id=list_id).to_dicts()
+    if not rows:
         missing = f"The service has no list {list_id} among its {len(overview.lists)}"
         raise UsageError(missing, "Run `firmlake service-lists` to see the lists")
-    entry = seen.listed.entry
-    if entry.type.upper() != "STATIC":
+    name, kind = rows[0]["name"] or "", rows[0]["type"]
+    if kind.upper() != "STATIC":
         raise UsageError(
-            f"List {list_id} ({one_line(entry.name or '', _NAME_MAX)}) is {one_line(entry.type.lower(), 20)}, but "
+            f"List {list_id} ({one_line(name, _NAME_MAX)}) is {one_line(kind.lower(), 20)}, but "
             "contacts can only be added to static lists",
             "Run `firmlake service-lists --type STATIC` to see the static lists",
         )
-    return entry
+    return rows[0]
 
 
 def _make(
-    settings: Settings, entry: ListEntry, contacts: ContactList, added: set[Contact], now: datetime
+    settings: Settings, service_list: dict[str, Any], contacts: ContactList, added: set[Contact], now: datetime
 ) -> ContactPlan:
     forgotten = open_forgotten(settings.privacy, Folders.of(settings))
     wanted = [
@@ -210,11 +210,11 @@ def _make(
         made_at=now,
         service=service.service_name(settings),
         source=contacts.path.name,
-        list_id=entry.id,
-        list_name=entry.name or "",
-        list_type=entry.type,
-        list_company_count=entry.company_count,
-        list_updated_at=entry.updated_at,
+        list_id=service_list["list_id"],
+        list_name=service_list["name"] or "",
+        list_type=service_list["type"],
+        list_company_count=service_list["company_count"],
+        list_updated_at=service_list["updated_at"] and service_list["updated_at"].replace(tzinfo=UTC),
         requests=pack_requests([one for one in wanted if one not in added], settings.api),
         already_added=as_entries(one for one in wanted if one in added),
         refused=tuple(refused),
@@ -256,7 +256,7 @@ def apply_plan(
             raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
         todo = _todo(folders, progress)
         if todo:
-            _check_name(plan, _find_list(settings, client, plan.list_id, now).name or "")
+            _check_name(plan, _find_list(settings, client, plan.list_id, now)["name"] or "")
             service.stamp_service(settings, folders)
             write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
         try:

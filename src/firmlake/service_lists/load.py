@@ -16,12 +16,12 @@ from typing import Any, Final
 import duckdb
 import polars as pl
 
-from firmlake.api.contract import KNOWN_VALUES
 from firmlake.core.folders import Folders
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
 from firmlake.service_lists.additions import Applied, list_applied, merge_standings
-from firmlake.service_lists.overview import Overview, Seen
+from firmlake.service_lists.overview import Overview
+from firmlake.tables.flatten import shape_table
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.generations import newest_of_all, publish
 from firmlake.warehouse.loads import Load, add_load
@@ -157,43 +157,15 @@ Row = tuple[object, ...]
 
 def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
     """Make the rows of `service_lists`, `service_list_columns` and `drift` from an overview."""
-    name, seen = overview.plan.overview_id, [overview.lists[number] for number in sorted(overview.lists)]
-    columns = (
-        (one.listed.entry.id, position, column, one.fetched_at, name)
-        for one in seen
-        for position, column in enumerate(one.listed.entry.columns)
-    )
-    return {
-        "service_lists": _frame("service_lists", (_list_row(one, name) for one in seen)),
-        "service_list_columns": _frame("service_list_columns", columns),
-        "drift": _frame("drift", _list_drift(seen, name)),
+    lists, _, drift = overview.gather()
+    columns = lists.select("list_id", "fetched_at", column_name="columns").filter(pl.col("column_name").list.len() > 0)
+    positions = pl.int_ranges(0, pl.col("column_name").list.len()).alias("position")
+    frames = {
+        "service_lists": lists,
+        "service_list_columns": columns.with_columns(positions).explode("column_name", "position"),
+        "drift": drift,
     }
-
-
-def _list_row(seen: Seen, overview: str) -> Row:
-    entry = seen.listed.entry
-    return (
-        entry.id, entry.name, entry.type, entry.shared, entry.notifications and entry.notifications.enabled,
-        entry.company_count, entry.new_result_count, entry.updated_at, entry.created_at, entry.created_by,
-        seen.listed.unknown, seen.fetched_at, overview,
-    )  # fmt: skip
-
-
-def _list_drift(seen: list[Seen], overview: str) -> Iterator[Row]:
-    first = min((one.fetched_at for one in seen), default=None)
-    entries = [one.listed.entry for one in seen]
-    values = [("type", "type", entry.type) for entry in entries]
-    values += [("columns", "columns[]", column) for entry in entries for column in entry.columns]
-    found: list[tuple[str, str, str | None]] = [
-        ("new_value", f"{place}={value}", value)
-        for name, place, value in sorted(values)
-        if value not in KNOWN_VALUES["service_lists", name]
-    ]
-    found += sorted((one for each in seen for one in each.listed.differences), key=lambda one: one[:2])
-    for (kind, path), alike in groupby(found, key=lambda one: one[:2]):
-        examples = [example for _, _, example in alike]
-        if kind != "vanished_field" or len(examples) == len(seen):  # a field counts as vanished if every list lacks it
-            yield "service_lists", kind, path, examples[0], len(examples), first, overview
+    return {table: shape_table(table, frame, overview.plan.overview_id) for table, frame in frames.items()}
 
 
 def addition_tables(applied: Iterable[Applied]) -> dict[str, pl.DataFrame]:

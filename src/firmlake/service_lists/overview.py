@@ -11,20 +11,22 @@ from __future__ import annotations
 import hmac
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Meta, Raw
+import polars as pl
+from msgspec import Raw
 
 from firmlake import __version__
 from firmlake.api import requests
 from firmlake.api.answers import UNREADABLE
 from firmlake.api.client import Client
-from firmlake.api.contract import Count
+from firmlake.api.contract import RECORDS, Count
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
 from firmlake.core.clock import utc_now
@@ -37,6 +39,9 @@ from firmlake.landing.segments import Header, SegmentWriter, answered, list_segm
 from firmlake.privacy.document import Number, Object, Place, looks_like_json, read, rewrite, write
 from firmlake.privacy.key import read_key
 from firmlake.privacy.persons import answer_filter, speaks_of_person, words_of
+from firmlake.tables.answered import DRIFT, Gathered, gather_records, merge_drift, moments
+from firmlake.tables.objects import read_object
+from firmlake.tables.records import read_records
 
 SWEEPS_MAX = 2
 _TOO_FEW = (
@@ -48,6 +53,8 @@ _REFUSED = (
     "set {limit} and {offset} in api.requests.service_lists"
 )
 _PAGES_MAX = 10_000
+_FIELDS = RECORDS["service_lists"].fields
+_KEYS = {field.path.partition(".")[0] for field in _FIELDS.values()}
 
 
 class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,66 +72,19 @@ class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     is_look: bool = False
 
 
-class Notifications(msgspec.Struct, frozen=True):
-    """Whether the owner of a service list is notified of changes."""
-
-    enabled: bool | None = None
-
-
-BigInt = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""An integer that a BIGINT holds."""
-
-
-class ListEntry(msgspec.Struct, frozen=True):
-    """One service list of the overview; only id and type are required."""
-
-    id: BigInt
-    type: str
-    name: str | None = None
-    columns: tuple[str, ...] = ()
-    shared: bool | None = None
-    notifications: Notifications | None = None
-    company_count: BigInt | None = msgspec.field(name="amountOfCompanies", default=None)
-    new_result_count: BigInt | None = msgspec.field(name="newResults", default=None)
-    updated_at: datetime | None = msgspec.field(name="updatedAt", default=None)
-    created_at: datetime | None = msgspec.field(name="createdAt", default=None)
-    created_by: str | None = msgspec.field(name="createdBy", default=None)
-
-
-class Difference(NamedTuple):
-    """A harmless difference from the contract: kind, path and example as in the table `drift`."""
-
-    kind: str
-    path: str
-    example: str | None
-
-
-class Listed(NamedTuple):
-    """A list of the overview.
-
-    Attributes:
-        unknown: Fields that the contract does not know, and known fields whose values do not fit, as one JSON object;
-            None if there are none. `entry` does not have them.
-        differences: One for each unknown or absent field, and for each value that does not fit.
-    """
-
-    entry: ListEntry
-    unknown: str | None
-    differences: tuple[Difference, ...]
-
-
-class ListedPage(NamedTuple):
+class ListPage(NamedTuple):
     """A page of the overview; total and limit as the service states them, None if it does not."""
 
-    lists: list[Listed]
+    ids: list[int]
+    records: list[Raw]
     total: int | None
     limit: int | None
 
 
-class Seen(NamedTuple):
+class SeenList(NamedTuple):
     """A list as an answer showed it."""
 
-    listed: Listed
+    record: Raw
     fetched_at: datetime
 
 
@@ -139,10 +99,29 @@ class Overview(NamedTuple):
     """
 
     plan: OverviewPlan
-    lists: dict[int, Seen]
+    lists: dict[int, SeenList]
     finished_at: datetime
     sweeps: int
     is_consistent: bool
+
+    def gather(self) -> Gathered:
+        """Return the lists as rows, in the order of their ids, with their differences from the contract.
+
+        A field counts as vanished if every list lacks it.
+        """
+        seen = [self.lists[number] for number in sorted(self.lists)]
+        records, times = [one.record for one in seen], [one.fetched_at for one in seen]
+        found = gather_records("service_lists", "list", records, pl.DataFrame({"fetched_at": moments(times)}))
+        keys = {key for record in records for key in read_object(record)}
+        vanished = [field.path for field in _FIELDS.values() if seen and field.path.partition(".")[0] not in keys]
+        first = found.frame["fetched_at"].min()
+        rows = [("service_lists", "vanished_field", path, None, len(seen), first) for path in vanished]
+        drift = pl.concat([found.drift, pl.DataFrame(rows, schema=DRIFT, orient="row")])
+        return found._replace(drift=merge_drift(drift))
+
+
+Ask = Callable[[int, int], tuple[Header, ListPage]]
+"""Returns the header and page of an answer; takes the number of the sweep, from 1, and the offset of the page."""
 
 
 def take_overview(
@@ -182,26 +161,28 @@ def take_overview(
             shutil.rmtree(unused, ignore_errors=True)
     folder = folders.overviews / f"overview={overview_id}"
     write_json(folder / "plan.json", plan)
-    reading = _Reading(plan)
     with SegmentWriter(folder) as writer:
-        while page := reading.next_page():
-            sweep, offset = page
+
+        def ask(sweep: int, offset: int) -> tuple[Header, ListPage]:
+            bodies = []
+
+            def land(answer: Answer) -> None:
+                header = Header(
+                    request_id=f"{overview_id}-{sweep}-{offset}", run_id=overview_id, shard=sweep,
+                    dataset="service_lists", companies=(), limit=answer.request.limit, offset=offset,
+                    fetched_at=answer.fetched_at,
+                )  # fmt: skip
+                bodies.append(clean(conceal(answer.body)))
+                writer.append(answered(header, answer), bodies[-1])
+
             request = requests.service_lists(settings.api, kind, settings.api.page_limit_max, offset)
-
-            def land(answer: Answer, sweep: int = sweep, offset: int = offset) -> None:
-                header, body = _header(overview_id, sweep, offset, answer), clean(conceal(answer.body))
-                writer.append(header, body)
-                reading.absorb(header, body)
-
             try:
                 client.send(request, read_list_page, on_answer=land)
             except RequestRefusedError as error:
                 raise RequestRefusedError(error.message, error.next_step or _REFUSED) from error
-    found = reading.result()
-    if found is None:
-        counts = f"The service states {reading.total} lists, but pages hold {len(reading.lists)}"
-        raise ServiceError(counts, _TOO_FEW)
-    return found
+            return writer.headers[-1], read_list_page(bodies[-1])
+
+        return _read_overview(plan, ask)
 
 
 def list_overviews(folders: Folders) -> list[Overview]:
@@ -210,97 +191,57 @@ def list_overviews(folders: Folders) -> list[Overview]:
     Raises:
         DamagedError: A landed file was changed.
     """
-    found = map(_read_overview, folders.overviews.glob("overview=*/plan.json"))
-    return sorted((one for one in found if one is not None), key=lambda one: one.plan.started_at)
+    found = []
+    for path in folders.overviews.glob("overview=*/plan.json"):
+        plan = read_json(path, OverviewPlan, "Restore it from a copy, or remove its folder")
+        pages = {}
+        for landed in (one for segment in list_segments(path.parent) for one in read_segment(segment)):
+            header = landed.header
+            if header.kind == "answer" and header.is_success:
+                with suppress(UnusableAnswerError):  # so the page was requested again
+                    pages[header.shard, header.offset] = header, read_list_page(landed.body)
+        with suppress(KeyError, ServiceError):  # a page is missing, or there are too few lists
+            found.append(_read_overview(plan, lambda *place, pages=pages: pages[place]))
+    return sorted(found, key=lambda one: one.plan.started_at)
 
 
-def _read_overview(path: Path) -> Overview | None:
-    reading = _Reading(read_json(path, OverviewPlan, "Restore it from a copy, or remove its folder"))
-    for segment in list_segments(path.parent):
-        for landed in read_segment(segment):
-            reading.absorb(landed.header, landed.body)
-    return reading.result()
+def _read_overview(plan: OverviewPlan, ask: Ask) -> Overview:
+    """Read all lists, whether their pages are requested now or have landed before."""
+    earlier: dict[int, SeenList] = {}
+    for sweep in range(1, SWEEPS_MAX + 1):
+        pages = list(_read_pages(partial(ask, sweep)))
+        lists = {
+            number: SeenList(record, header.fetched_at)
+            for header, page in pages
+            for number, record in zip(page.ids, page.records, strict=True)
+        }
+        header, page = pages[-1]
+        totals = {page.total for _, page in pages}
+        is_consistent = None in totals or totals == {len(lists)}
+        lists = earlier = lists if is_consistent else earlier | lists
+        if is_consistent:
+            break
+    if len(lists) < (page.total or 0) and not is_consistent:
+        raise ServiceError(f"The service states {page.total} lists, but pages hold {len(lists)}", _TOO_FEW)
+    return Overview(plan, lists, header.fetched_at, sweep, is_consistent)
 
 
-def _header(overview_id: str, sweep: int, offset: int, answer: Answer) -> Header:
-    asked = Header(
-        request_id=f"{overview_id}-{sweep}-{offset}", run_id=overview_id, shard=sweep, dataset="service_lists",
-        companies=(), limit=answer.request.limit, offset=offset, fetched_at=answer.fetched_at,
-    )  # fmt: skip
-    return answered(asked, answer)
-
-
-class _Reading:
-    """The sweeps of an overview, whether its pages just arrived or are read again."""
-
-    def __init__(self, plan: OverviewPlan) -> None:
-        self._plan = plan
-        self._finished_at = plan.started_at
-        self._earlier: dict[int, Seen] = {}
-        self._sweep_count = 0
-        self._begin_sweep()
-
-    def _begin_sweep(self) -> None:
-        self._sweep_count += 1
-        self._lists: dict[int, Seen] = {}
-        self._totals: list[int | None] = []
-        self._offset = self._page_count = 0
-        self._is_over = False
-
-    def next_page(self) -> tuple[int, int] | None:
-        """Return the sweep and offset of the next page; None at the end."""
-        return None if self._is_over else (self._sweep_count, self._offset)
-
-    def absorb(self, header: Header, body: bytes) -> None:
-        """Add one landed answer, in landing order. An unusable answer is skipped, and its page requested again."""
-        is_next = (header.shard, header.offset) == self.next_page()
-        if not is_next or header.kind != "answer" or not header.is_success:
+def _read_pages(ask: Callable[[int], tuple[Header, ListPage]]) -> Iterator[tuple[Header, ListPage]]:
+    """Yield all pages, at least one; a total of which lists stand beyond it becomes None."""
+    known, offset, has_total = set[int](), 0, True
+    for _ in range(_PAGES_MAX):
+        header, page = ask(offset)
+        if offset and not page.ids:  # beyond the last page, where a total may be 0
             return
-        try:
-            self._add(read_list_page(body), header)
-        except UnusableAnswerError:
+        has_news, size = not known.issuperset(page.ids), len(page.ids)
+        total = None if has_news and offset >= (page.total or 0) else page.total
+        yield header, page._replace(total=total)
+        known.update(page.ids)
+        offset, has_total = offset + size, has_total and total is not None
+        is_full = size in (page.limit, header.limit)
+        goal = None if total is None or not has_total or (is_full and total <= size) else total
+        if not size or (offset >= goal if goal is not None else not has_news):  # a total may be that of the page
             return
-        if self._is_over and not self._is_consistent and self._sweep_count < SWEEPS_MAX:
-            self._earlier = self._lists
-            self._begin_sweep()
-
-    def _add(self, page: ListedPage, header: Header) -> None:
-        """Add the next page; the sweep is over after the last one."""
-        known_count, is_beyond_last = len(self._lists), self._offset > 0 and not page.lists
-        self._lists |= {listed.entry.id: Seen(listed, header.fetched_at) for listed in page.lists}
-        self._finished_at, self._page_count = header.fetched_at, self._page_count + 1
-        has_news = len(self._lists) > known_count
-        if not is_beyond_last:  # where a total may be 0
-            is_exceeded = page.total is not None and has_news and self._offset >= page.total
-            self._totals.append(None if is_exceeded else page.total)
-        self._offset += len(page.lists)
-        is_full = len(page.lists) in (page.limit, header.limit)
-        if self.total is None or (is_full and self.total <= len(page.lists)):  # it may be the total of the page
-            self._is_over = not has_news
-        else:
-            self._is_over = self._offset >= self.total
-        self._is_over |= not page.lists or self._page_count >= _PAGES_MAX
-
-    @property
-    def total(self) -> int | None:
-        """The number of lists that the newest page states; None if a page states none, or only its own length."""
-        return None if None in self._totals else self._totals[-1]
-
-    @property
-    def _is_consistent(self) -> bool:
-        """Whether the pages of the last sweep hold as many lists as each of them states."""
-        return self.total is None or set(self._totals) == {len(self._lists)}
-
-    @property
-    def lists(self) -> dict[int, Seen]:
-        """The lists of the last sweep, and of all if it is not consistent."""
-        return self._lists if self._is_consistent else self._earlier | self._lists
-
-    def result(self) -> Overview | None:
-        """Return the overview; None if it is incomplete or shows fewer lists than it states."""
-        if not self._is_over or len(self.lists) < (self.total or 0):
-            return None
-        return Overview(self._plan, self.lists, self._finished_at, self._sweep_count, self._is_consistent)
 
 
 class _Pagination(msgspec.Struct, frozen=True):
@@ -314,16 +255,9 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 _PAGE = msgspec.json.Decoder(_Page, strict=False)  # a total may be a text
-_FIELDS = msgspec.json.Decoder(dict[str, Raw])
-_NUMBERS = (BigInt, BigInt | None)
-_LIST_FIELDS = {
-    field.encode_name: (field, msgspec.json.Decoder(field.type, strict=field.type not in _NUMBERS))
-    for field in msgspec.structs.fields(ListEntry)
-}
-_SHOWN = 80
 
 
-def read_list_page(body: bytes) -> ListedPage:
+def read_list_page(body: bytes) -> ListPage:
     """Read a page of the overview of service lists.
 
     Raises:
@@ -334,50 +268,15 @@ def read_list_page(body: bytes) -> ListedPage:
         page = _PAGE.decode(body)
     except UNREADABLE as error:
         raise UnusableAnswerError(f"it is not an overview of lists: {error}") from None
-    stated = page.pagination or _Pagination()
+    stated, records = page.pagination or _Pagination(), page.data or []
     if page.data is None and stated.total != 0:
         raise UnusableAnswerError("it is not an overview of lists: data is null")
-    return ListedPage([_read_list(raw, place) for place, raw in enumerate(page.data or ())], stated.total, stated.limit)
-
-
-def _read_list(raw: Raw, place: int) -> Listed:
-    """Read a list field by field; values that do not fit are kept as unknown."""
-    try:
-        fields = _FIELDS.decode(raw)
-    except UNREADABLE:
-        raise UnusableAnswerError(f"it is not an overview of lists: element {place} of data is not an object") from None
-    values, differences = {}, list_differences(fields, tuple(_LIST_FIELDS), "data[]")
-    unknown = {name: value for name, value in fields.items() if name not in _LIST_FIELDS}
-    for name, (field, decoder) in _LIST_FIELDS.items():
-        if name not in fields and not field.required:
-            continue
-        value = fields.get(name, Raw(b"null"))
-        text = bytes(value).decode("utf-8", "replace")
-        try:
-            values[field.name] = decoder.decode(value)
-        except UNREADABLE as error:
-            if field.required:
-                which = f"list {bytes(fields['id']).decode()}" if "id" in fields else f"element {place} of data"
-                reason = f"it is not an overview of lists: {name} of {which[:_SHOWN]}: {error}"
-                raise UnusableAnswerError(reason) from None
-            unknown[name] = value
-            differences.append(Difference("new_value", f"data[].{name}", text))
-        else:
-            if field.type in _NUMBERS and text.startswith('"'):
-                differences.append(Difference("text_for_number", f"data[].{name}", text))
-    return Listed(ListEntry(**values), _as_object(unknown) if unknown else None, tuple(differences))
-
-
-def list_differences(fields: dict[str, Raw], known: tuple[str, ...], path: str) -> list[Difference]:
-    """List unknown fields of an object (all in one difference) and absent ones (one difference each)."""
-    unknown = {name: value for name, value in fields.items() if name not in known}
-    new = [Difference("new_field", path or "$", _as_object(unknown))] if unknown else []
-    inside = f"{path}." if path else ""
-    return new + [Difference("vanished_field", inside + name, None) for name in known if name not in fields]
-
-
-def _as_object(fields: dict[str, Raw]) -> str:
-    return msgspec.json.encode(fields).decode("utf-8", "replace")
+    read = read_records("service_lists", "list", records)
+    for reject in read.rejects:
+        if reject.effect == "record":
+            place = ".".join(filter(None, (f"data[{reject.record}]", reject.path)))
+            raise UnusableAnswerError(f"it is not an overview of lists: {place}: {reject.reason}")
+    return ListPage(read.frame["list_id"].to_list(), records, stated.total, stated.limit)
 
 
 _ADDRESS = re.compile(r"[^\s\"\\@<>(),;:\[\]{}]{1,320}+@[^\s\"\\@<>(),;:\[\]{}]{1,320}+")
@@ -445,7 +344,7 @@ def _without_addresses(text: str, conceal: Conceal) -> str:
 def _is_about_person(place: Place) -> bool:
     """Return whether an unknown key suggests a person, or the text is a name inside an unknown object of a list."""
     keys = place.keys[::-1]
-    unknown = [key for key in keys if key not in _LIST_FIELDS]
+    unknown = [key for key in keys if key not in _KEYS]
     if any(speaks_of_person(key, even_by_id=True) for key in unknown):
         return True
     return keys[:1] == ["data"] and "name" in words_of(keys[-1]) and any(key in unknown for key in keys[1:-1])

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import NamedTuple
 
 import polars as pl
+from msgspec import Raw
 
-from firmlake.api.contract import DATASETS, KNOWN_VALUES
+from firmlake.api.contract import KNOWN_VALUES, RECORDS
 from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Part
@@ -53,11 +54,25 @@ class Gathered(NamedTuple):
 def gather(dataset: str, group: str, answers: Answers, contract: ContractSettings = AS_IT_IS) -> Gathered:
     """Read one group's records of many companies together, because reading company by company is slow."""
     raws = list(chain.from_iterable([part.records[group] for parts in answers.values() for part in parts]))
+    return gather_records(dataset, group, raws, _origin(answers, group), contract)
+
+
+def gather_records(
+    dataset: str, group: str, raws: Sequence[Raw], origin: pl.DataFrame, contract: ContractSettings = AS_IT_IS
+) -> Gathered:
+    """Read the records of one group.
+
+    Args:
+        dataset: Of the records.
+        group: Of the records.
+        raws: The records, each valid JSON.
+        origin: One row per record, with `fetched_at` and more; its columns are added to those of `Gathered`.
+        contract: Settings by which to read them.
+    """
     read = read_records(dataset, group, raws, contract)
-    origin = _origin(answers, group)
     has_all = read.frame.height == len(raws)
     frame = pl.concat([origin if has_all else origin[read.frame["record"]], read.frame], how="horizontal")
-    key = DATASETS[dataset].groups[group].key
+    key = RECORDS[dataset].groups[group].key
     prefix = f"{key}[]." if key else ""  # parents and children are counted apart
 
     def placed(rows: Sequence[tuple[object, ...]], schema: pl.Schema) -> pl.DataFrame:
@@ -151,13 +166,15 @@ def _differing(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> It
     yield "discarded_value", rejects.filter(pl.col("effect") != "record")
     # Fractions and scores above 1: the service may send percentages. A fraction of up to 2 was read.
     yield "other_scale", rejects.filter(pl.col("reason_code") == "beyond_one")
-    for name, field in DATASETS[dataset].fields.items():
+    for name, field in RECORDS[dataset].fields.items():
         if field.kind in ("fraction", "score") and name in records:
             yield "other_scale", _values(name, pl.lit(field.path), records.filter(pl.col(name) > 1))
     for (of, name), known in KNOWN_VALUES.items():
         if of == dataset:
-            path = DATASETS[dataset].fields[name].path
-            unseen = records.filter(pl.col(name).is_not_null() & ~pl.col(name).is_in(known))
+            field = RECORDS[dataset].fields[name]
+            is_array = field.kind == "codes"
+            path, each = f"{field.path}[]" if is_array else field.path, records.explode(name) if is_array else records
+            unseen = each.filter(pl.col(name).is_not_null() & ~pl.col(name).is_in(known))
             yield "new_value", _values(name, pl.lit(f"{path}=") + pl.col(name), unseen)
 
 

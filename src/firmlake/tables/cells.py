@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import date
+from collections.abc import Callable
+from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from math import isinf
 from typing import Any
@@ -80,7 +81,8 @@ def read_cell(leaf: Leaf, cell: Raw) -> Any:
         return _to_integer(text)
     if leaf.kind == "score":
         return _to_float(leaf, text)
-    return _to_date(text) if leaf.kind == "date" else _to_texts(leaf, text)
+    read = _OTHERS.get(leaf.kind)
+    return read(text) if read else _to_texts(leaf, text)
 
 
 def moved(text: bytes, places: int) -> Decimal:
@@ -148,6 +150,26 @@ def _to_date(text: bytes) -> date:
     except ValueError:
         pass
     raise MisfitError("not_a_date", value=repr(value[:40]))
+
+
+def _to_moment(text: bytes) -> datetime:
+    """Read a time in UTC without its zone; a time that states no zone is one in UTC."""
+    value = _to_text(text)
+    try:
+        moment = msgspec.convert(value, datetime)
+        return (moment.astimezone(UTC) if moment.tzinfo else moment).replace(tzinfo=None)
+    except (msgspec.ValidationError, OverflowError):
+        raise MisfitError("not_a_time", value=repr(value[:40])) from None
+
+
+def _to_boolean(text: bytes) -> bool:
+    if text not in (b"true", b"false"):
+        raise MisfitError("not_a_boolean", kind=_name(text))
+    return text == b"true"
+
+
+_OTHERS: dict[str, Callable[[bytes], Any]] = {"date": _to_date, "timestamp": _to_moment, "boolean": _to_boolean}
+"""What reads the values of the kinds that are neither numbers nor texts."""
 
 
 def _to_texts(leaf: Leaf, text: bytes) -> str | list[str]:

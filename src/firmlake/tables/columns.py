@@ -35,6 +35,8 @@ TEXTS: dict[str, msgspec.json.Decoder[Any]] = {
     "codes": msgspec.json.Decoder(list[list[str] | None]),
 }
 """The kinds of fields with texts, and what decodes their values."""
+RARE = ("timestamp", "boolean")
+"""The kinds of fields that only lists of the service have, so few that their values are read one by one."""
 _ARROW = {
     "date": pa.date32(),
     "integer": pa.decimal128(38, 0),
@@ -71,7 +73,12 @@ def read_columns(cells: Mapping[Leaf, Sequence[Raw]]) -> dict[Leaf, ReadColumn]:
     for leaves in kinds.values():
         alike = leaves[0]
         columns = [cells[leaf] for leaf in leaves]
-        read |= {alike: _read_texts(alike, *columns)} if alike.kind in TEXTS else _read_numbers(leaves, columns)
+        if alike.kind in TEXTS:
+            read[alike] = _read_texts(alike, *columns)
+        elif alike.kind in RARE:
+            read |= {leaf: _read_none(leaf, cells[leaf]) for leaf in leaves}
+        else:
+            read |= _read_numbers(leaves, columns)
     return read
 
 
@@ -126,8 +133,12 @@ def _read_texts(leaf: Leaf, cells: Sequence[Raw]) -> ReadColumn:
     try:
         values = TEXTS[leaf.kind].decode(msgspec.json.encode(cells))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return ReadColumn(pl.Series(leaf.name, [], KIND_TYPES[leaf.kind]), rest=range(len(cells)))
+        return _read_none(leaf, cells)
     return ReadColumn(pl.Series(leaf.name, values, pl.String) if leaf.kind == "text" else _lists(leaf.name, values))
+
+
+def _read_none(leaf: Leaf, cells: Sequence[Raw]) -> ReadColumn:
+    return ReadColumn(pl.Series(leaf.name, [], KIND_TYPES[leaf.kind]), rest=range(len(cells)))
 
 
 def _read_numbers(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> dict[Leaf, ReadColumn]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from firmlake.api.contract import DATASETS, Field, FieldKind
+from firmlake.api.contract import DATASETS, RECORDS, Field, FieldKind
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.number_texts import MARKS
@@ -53,7 +53,7 @@ class Leaf(NamedTuple):
 
 def leaves_of(dataset: str, contract: ContractSettings) -> list[Leaf]:
     """List the fields of a dataset with the settings by which to read them."""
-    return [_leaf(dataset, name, field, contract) for name, field in DATASETS[dataset].fields.items()]
+    return [_leaf(dataset, name, field, contract) for name, field in RECORDS[dataset].fields.items()]
 
 
 def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None:

@@ -12,7 +12,7 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from firmlake.api.answers import UNREADABLE
-from firmlake.api.contract import DATASETS, Group
+from firmlake.api.contract import RECORDS, Group
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.leaves import AS_IT_IS, Leaf, leaves_of, renamed_keys
 
@@ -105,7 +105,7 @@ def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) ->
         own = {leaf.path.rpartition(".")[2]: leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix}
         keys = own if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
         objects.append(Object(prefix, tuple(keys), own))
-    of_group = DATASETS[dataset].groups[group]
+    of_group = RECORDS[dataset].groups[group]
     if renamed_keys(dataset, contract):  # other places are named by our paths
         of_group = of_group._replace(elsewhere=())
     return Shape(of_group, tuple(leaves), tuple(objects))

@@ -23,7 +23,7 @@ from firmlake.api.contract import Group
 from firmlake.core.reasons import Reason, make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell
-from firmlake.tables.columns import TEXTS, ReadColumn, read_columns
+from firmlake.tables.columns import RARE, TEXTS, ReadColumn, read_columns
 from firmlake.tables.leaves import AS_IT_IS, Leaf, renamed_keys, without_renames
 from firmlake.tables.notes import EFFECTS, Notes, Records
 from firmlake.tables.number_texts import number_in
@@ -275,7 +275,8 @@ def _meaning(leaf: Leaf, cell: bytes) -> tuple[str, bytes] | None:
         return None
     if cell == b'""':
         return "empty_text", b"null"
-    number = None if leaf.kind == "date" or cell[:1] != b'"' else number_in(cell, leaf.kind, leaf.marks)
+    is_number = leaf.kind not in ("date", *RARE) and cell[:1] == b'"'
+    number = number_in(cell, leaf.kind, leaf.marks) if is_number else None
     return ("text_for_number", number) if number else None
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import polars as pl
 
-from firmlake.api.contract import DATASETS, FieldKind
+from firmlake.api.contract import RECORDS, FieldKind
 
 NOT_STATED = "the service states no usable value"
 
@@ -105,10 +105,8 @@ _UNITS = {"money": "In the currency of the accounts, which is not stated"}
 """The unit of a type of column, for its comment."""
 
 KIND_TYPES: dict[FieldKind, pl.DataType] = {
-    "text": pl.String(),
-    "date": pl.Date(),
     "codes": pl.List(pl.String()),
-    **{kind: _TYPES[kind][0] for kind in ("integer", "decimal", "money", "ratio", "fraction", "score")},
+    **{kind: _TYPES[kind][0] for kind in get_args(FieldKind) if kind in _TYPES},
 }
 
 
@@ -176,7 +174,7 @@ def _column(given: Mapping[str, Any]) -> Column:
 
 
 def _column_of_field(name: str) -> dict[str, Any]:
-    dataset, described = next((dataset, each) for dataset, each in DATASETS.items() if name in each.fields)
+    dataset, described = next((dataset, each) for dataset, each in RECORDS.items() if name in each.fields)
     field, first_group = described.fields[name], next(iter(described.groups.values()))
     array = f"data[].{first_group.key}[]" if first_group.key else "data[]"
     return {

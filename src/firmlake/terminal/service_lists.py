@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -40,13 +39,13 @@ _STATUSES = ("added", "failed", "company_failed", "unknown", "pending")
 
 def show_service_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
     """Print all lists, and what changed since the previous overview."""
-    entries = [overview.lists[number].listed.entry for number in sorted(overview.lists)]
     rows = [
         (
-            str(one.id), one.name, one.type, one.shared, one.company_count, one.new_result_count,
-            one.updated_at and f"{one.updated_at:%Y-%m-%d %H:%M}", ", ".join(one.columns),
+            str(one["list_id"]), one["name"], one["type"], one["is_shared"], one["company_count"],
+            one["new_result_count"], one["updated_at"] and f"{one['updated_at']:%Y-%m-%d %H:%M}",
+            ", ".join(one["columns"] or ()),
         )
-        for one in entries
+        for one in overview.gather().frame.iter_rows(named=True)
     ]  # fmt: skip
     show_rows(("id", "name", "type", "shared", "companies", "new", "updated, UTC", "columns"), rows)
     changes = [
@@ -62,15 +61,14 @@ def show_service_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> 
 
 def _unread(overview: Overview) -> Iterator[str]:
     """Name each field with values that did not fit, which are null in the warehouse."""
-    odd = [one for seen in overview.lists.values() for one in seen.listed.differences if one.kind == "new_value"]
-    for path, count in sorted(Counter(one.path for one in odd).items()):
-        example = next(one.example for one in odd if one.path == path) or "null"
-        yield f"Not read: {path} in {count_of(count, 'list')}, such as {one_line(example, _EXAMPLE_MAX)}"
+    rejects = overview.gather().rejects
+    for path, (example, *others) in sorted(rejects.group_by("path").agg("value").iter_rows()):
+        yield f"Not read: {path} in {count_of(1 + len(others), 'list')}, such as {one_line(example, _EXAMPLE_MAX)}"
 
 
 def describe_overview(overview: Overview) -> str:
     """Describe how many lists there are, and how often they were read."""
-    kinds = [seen.listed.entry.type for seen in overview.lists.values()]
+    kinds = overview.gather().frame["type"].to_list()
     by_kind = ", ".join(f"{kinds.count(kind):,} {kind.lower()}" for kind in sorted(set(kinds), reverse=True))
     moved = "" if overview.is_consistent else "; they kept changing, so the lists of both times count"
     return f"{count_of(len(kinds), 'list')} ({by_kind or 'none'}), read {count_of(overview.sweeps, 'time')}{moved}"
