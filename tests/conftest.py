@@ -76,10 +76,16 @@ def first_publish_starts_from_it(
     publish = generations._publish
 
     def publish_a_copy(
-        folders: Folders, change: Any, memory_limit: str, keep: int, start: Path | None, storage_version: str
+        folders: Folders,
+        change: Any,
+        memory_limit: str,
+        keep: int,
+        start: Path | None,
+        storage_version: str,
+        *number: Any,
     ) -> Path:
         start = start or empty_warehouse(storage_version)
-        return publish(folders, change, memory_limit, keep, start, storage_version)
+        return publish(folders, change, memory_limit, keep, start, storage_version, *number)
 
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in _LOOK_AT_EMPTY_WAREHOUSES:

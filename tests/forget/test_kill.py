@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,11 +16,19 @@ from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request, deliver
 from firmlake.delivery.destination import Folder
 from firmlake.forget.copies import note_archive
+from firmlake.forget.forget import forget
+from firmlake.privacy.tombstones import Subject
+from firmlake.rebuild import replay
 from firmlake.rebuild.archive import archive
-from support import DAY, export
+from firmlake.warehouse.generations import newest, open_warehouse, publish
+from firmlake.warehouse.load import load_run
+from firmlake.warehouse.loads import Load
+from support import ACME, DAY, export, land_run, party, query, stage
 
-from .support import make_weeks, now
+from .everything import places_of
+from .support import NAME, SPELLED, make_weeks, now, settings_of
 
+_COUNT = "SELECT count(*) FROM runs"
 _PARTS = 6
 _STEP = int(os.environ.get("FORGET_KILL_STEP", "24"))
 """One of so many changes of a file is tried; 6 tries them all, which takes most of an hour of one processor."""
@@ -37,6 +46,31 @@ def template(tmp_path_factory) -> Path:
     deliver(folders, Request(target=f"duckdb:{world / 'target.duckdb'}"), now=lambda: now() - DAY)
     world.rename(folder / "template")
     return folder
+
+
+def test_a_kill_between_the_published_and_the_held_generation_loses_neither(folders, monkeypatch):
+    """The runs of the one that a gate holds back are in no other generation."""
+    make_weeks(folders, 1)
+    held = land_run(folders, 8, {ACME: {"relationships": [party(None, name=NAME)]}})
+    load = Load(3, held.run_id, now(), now())
+    manifest, ended = stage(held), held.finish("done", "", now())
+    publish(
+        folders,
+        lambda connection, _: load_run(connection, held, manifest, ended, load) is None,
+        memory_limit="100MB", keep=9, start=newest(folders),
+    )  # fmt: skip
+    with open_warehouse(folders, with_held=True) as connection:
+        loaded = [query(folders, _COUNT), connection.execute(_COUNT).fetchall()]
+    with monkeypatch.context() as patch:
+        made = Mock(side_effect=[replay.publish_content, KeyboardInterrupt])
+        patch.setattr(replay, "publish_content", lambda *args, **named: made()(*args, **named))
+        with pytest.raises(KeyboardInterrupt):
+            forget(settings_of(folders), [Subject("person", NAME)], now)
+    done = forget(settings_of(folders), [], now)
+    assert done.finished_count == 1
+    assert places_of(folders.data, *SPELLED) == set()
+    with open_warehouse(folders, with_held=True) as connection:
+        assert [query(folders, _COUNT), connection.execute(_COUNT).fetchall()] == loaded == [[(2,)], [(3,)]]
 
 
 @pytest.mark.reliability

@@ -37,6 +37,7 @@ from firmlake.warehouse.generations import (
     find_held,
     list_generations,
     newest,
+    next_number,
     open_warehouse,
     publish,
 )
@@ -127,12 +128,14 @@ class Content(NamedTuple):
         loads: Earlier loads, whose order is kept. Other runs and overviews follow, ordered by their end.
         is_held: Whether the generation is held back, whatever gates say; what they measured before is kept. None leaves
             it to them.
+        number: Its number; None is the next one.
     """
 
     staged: list[tuple[Run, Outcome, Manifest]]
     overviews: list[Overview]
     loads: Sequence[Load]
     is_held: bool | None = None
+    number: int | None = None
 
 
 def load_staged(
@@ -232,7 +235,9 @@ def publish_content(
             return content.is_held
         return judge(connection, folders, gates, number)
 
-    return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)
+    return publish(
+        folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version, number=content.number
+    )
 
 
 def replay(
@@ -306,7 +311,8 @@ def derive_again(folders: Folders, now: Callable[[], datetime], settings: RunSet
     """Make the newest generation, and one held back, again from cleaned sources; all others go.
 
     Each has the loads that it had before. Only shards whose landed answers changed are staged again. Staged tables of
-    runs that were not loaded go too; the next run makes them again.
+    runs that were not loaded go too; the next run makes them again. The generation held back is made first, under the
+    higher number: after a kill between the two, both are still there to be made again.
 
     Args:
         folders: The data folder.
@@ -316,15 +322,16 @@ def derive_again(folders: Folders, now: Callable[[], datetime], settings: RunSet
     Raises:
         DamagedError: A source was changed. Nothing was published. Restore the file that the message names.
     """
-    current = [(path, is_held) for path, is_held in ((newest(folders), False), (find_held(folders), True)) if path]
+    current = [(path, is_held) for path, is_held in ((find_held(folders), True), (newest(folders), False)) if path]
     generations = [(*_read_generation(folders, path), is_held) for path, is_held in current]
+    number = next_number(folders)
     loaded = {run.run_id for runs, *_ in generations for run, _ in runs}
     for run in list_runs(folders):
         if run.run_id not in loaded and not run.is_pruned:
             shutil.rmtree(folders.staged(run.run_id), ignore_errors=True)
     for runs, loads, is_held in generations:
         staged = [_stage(run, outcome) for run, outcome in runs]
-        content = Content(staged, find_overviews(folders, loads, only_loaded=True), loads, is_held)
+        content = Content(staged, find_overviews(folders, loads, only_loaded=True), loads, is_held, number + is_held)
         memory, version = settings.duckdb_memory, settings.storage_version
         publish_content(folders, content, now, memory, 1, storage_version=version)
     published = newest(folders)

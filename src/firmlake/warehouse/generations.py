@@ -129,6 +129,11 @@ def generation_number(path: Path) -> int:
     return int(path.stem.rpartition("_")[2])
 
 
+def next_number(folders: Folders) -> int:
+    """Return the number of the next generation."""
+    return 1 + max(map(generation_number, (*list_generations(folders), *folders.warehouse.glob(HELD))), default=0)
+
+
 @contextmanager
 def open_warehouse(
     folders: Folders,
@@ -278,6 +283,7 @@ def publish(
     keep: int,
     start: Path | None = None,
     storage_version: str = "latest",
+    number: int | None = None,
 ) -> Path:
     """Make the next generation and point the link to it, unless `load` holds it back.
 
@@ -293,6 +299,7 @@ def publish(
         start: The generation to copy and change; None starts with an empty file.
         storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one. A
             copy keeps the version of `start`.
+        number: Its number; None is the next one. A generation that is held back stays if its number is higher.
 
     Returns:
         The new generation.
@@ -302,7 +309,7 @@ def publish(
         FirmlakeError: The disk is full, or the load failed. The link is unchanged; the message says what to do.
     """
     try:
-        return _publish(folders, load, memory_limit, keep, start, storage_version)
+        return _publish(folders, load, memory_limit, keep, start, storage_version, number)
     except OSError as error:
         raise from_system(error, folders.warehouse, "Nothing was published. ") from error
 
@@ -409,14 +416,14 @@ def _publish(
     keep: int,
     start: Path | None,
     storage_version: str,
+    number: int | None,
 ) -> Path:
     make_folder(folders.warehouse, folders.readers)
     for folder in (folders.data, folders.warehouse):
         open_to(folder, folders.readers)
     for rest in folders.warehouse.glob(".*.part*"):
         _remove(rest)
-    kept, held = list_generations(folders), list(folders.warehouse.glob(HELD))
-    number = 1 + max(map(generation_number, (*kept, *held)), default=0)
+    number, held = number or next_number(folders), list(folders.warehouse.glob(HELD))
     path, is_held = folders.generation(number), start is not None and start in held
     is_tidied = start is None or number % _TIDIED_EVERY == 0
 
@@ -436,7 +443,8 @@ def _publish(
     else:
         _swap_link(folders.warehouse, path)
     for old in held:
-        old.unlink()
+        if generation_number(old) < number:
+            old.unlink()
     exported, published = exported_generations(folders), newest(folders)
     for old in list_generations(folders)[:-keep]:
         if generation_number(old) not in exported and old.name != (published and published.name):
