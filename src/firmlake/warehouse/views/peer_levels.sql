@@ -1,11 +1,7 @@
--- table peer_levels, company
+-- view peer_levels
 -- One row per company and each group of companies that it can be compared with, the narrowest first, according to
--- its newest accounts. If a company names several joint committees, the first counts; if accounts were filed more than
--- once, the filing received last counts.
+-- its newest accounts.
 --
--- committee: First joint committee of the newest accounts, without leading zeros. Null: the accounts have none
--- size_band: Size of the company: micro, small, medium or large, see the function size_band. Null: neither employees
--- nor total assets are stated
 -- level_no: Number of the level, from 1 for the narrowest
 -- level: What the companies of the group have in common: committee and size, committee, size, country or all; the first
 -- four within one country
@@ -21,17 +17,7 @@ SELECT * FROM (
             WHEN 4 THEN country
             ELSE 'all'
         END AS peer_group
-    FROM (
-        SELECT a.country, a.company_number, j.committee, size_band(a.employee_count, a.total_assets) AS size_band
-        FROM portfolio a
-        LEFT JOIN (
-            SELECT country, company_number, start_date, end_date, arg_min(committee(c.code), c.position) AS committee
-            FROM financial_joint_committees c
-            LEFT JOIN refiled again USING (country, company_number, start_date, end_date)
-            WHERE c.dup_no = coalesce(again.dup_no, 0)
-            GROUP BY ALL
-        ) j USING (country, company_number, start_date, end_date)
-    )
+    FROM portfolio
     CROSS JOIN (VALUES
         (1, 'committee and size'), (2, 'committee'), (3, 'size'), (4, 'country'), (5, 'all')
     ) AS l(level_no, level)

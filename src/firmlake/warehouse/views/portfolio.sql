@@ -31,6 +31,9 @@
 -- zero
 -- previous_start_date: First day of the previous period, see period_order. Null: there is none
 -- previous_end_date: Last day of the previous period. Null: there is none
+-- committee: First joint committee of the newest accounts, without leading zeros. Null: the accounts have none
+-- size_band: Size of the company: micro, small, medium or large, see the function size_band. Null: neither employees
+-- nor total assets are stated
 WITH newest AS MATERIALIZED (
     SELECT * EXCLUDE (recency) FROM period_order WHERE recency = 1
 )
@@ -64,7 +67,8 @@ SELECT
     ) AS net_debt_to_ebitda,
     o.usual_days_to_file,
     o.previous_start_date, o.previous_end_date,
-    n.start_date - o.previous_end_date - 1 AS gap_days
+    n.start_date - o.previous_end_date - 1 AS gap_days,
+    j.committee, size_band(n.employee_count, n.total_assets) AS size_band
 FROM newest o
 JOIN (
     -- Without recency, which would sort wide rows.
@@ -73,6 +77,13 @@ JOIN (
 JOIN companies c USING (country, company_number)
 LEFT JOIN doubtful_periods d USING (country, company_number, start_date, end_date)
 LEFT JOIN loss_streaks l USING (country, company_number)
+LEFT JOIN (
+    SELECT country, company_number, start_date, end_date, arg_min(committee(c.code), c.position) AS committee
+    FROM financial_joint_committees c
+    LEFT JOIN refiled again USING (country, company_number, start_date, end_date)
+    WHERE c.dup_no = coalesce(again.dup_no, 0)
+    GROUP BY ALL
+) j USING (country, company_number, start_date, end_date)
 LEFT JOIN (
     SELECT country, company_number, start_date, end_date, period_days, revenue, total_assets, employee_count
     FROM (SELECT * EXCLUDE (recency) FROM accounts)

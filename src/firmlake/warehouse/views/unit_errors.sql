@@ -58,9 +58,7 @@ WITH doubtful AS (
 ),
 -- Periods without two amounts are passed over.
 periods AS MATERIALIZED (
-    SELECT *, row_number() OVER (
-        PARTITION BY country, company_number ORDER BY end_date, date_received NULLS FIRST, start_date DESC
-    ) AS place
+    SELECT *, row_number() OVER in_order AS place, lag(levels) OVER in_order AS before
     FROM (
         SELECT
             country, company_number, start_date, end_date, date_received, net_profit, employee_count,
@@ -73,6 +71,9 @@ periods AS MATERIALIZED (
         SEMI JOIN doubtful USING (country, company_number)
     )
     WHERE list_count(levels) >= 2
+    WINDOW in_order AS (
+        PARTITION BY country, company_number ORDER BY end_date, date_received NULLS FIRST, start_date DESC
+    )
 ),
 -- How each period differs from the one before, in powers of ten.
 steps AS MATERIALIZED (
@@ -83,12 +84,7 @@ steps AS MATERIALIZED (
         coalesce(abs(steps[7]) <= 0.5, false) AS is_capital_same
     FROM (
         SELECT country, company_number, place, list_transform(levels, lambda level, field: level - before[field]) AS steps
-        FROM (
-            SELECT
-                country, company_number, place, levels,
-                lag(levels) OVER (PARTITION BY country, company_number ORDER BY place) AS before
-            FROM periods
-        )
+        FROM periods
     )
     WHERE list_count(steps) >= 2
 ),
@@ -109,7 +105,7 @@ leaps_of_all AS (
         GROUP BY country, company_number
     ) USING (country, company_number)
 ),
-breaks AS (
+breaks AS MATERIALIZED (
     SELECT
         country, company_number, place,
         CASE
@@ -123,7 +119,7 @@ breaks AS (
         abs(leap - unit) AS misfit
     FROM leaps_of_all
 ),
--- The unit of each period against that of the first, and the leaps at both ends of its stretch of equal units.
+-- The unit of each period against that of the first, and the stretch of equal units that it is in.
 units AS MATERIALIZED (
     SELECT *, round(level)::INTEGER AS unit
     FROM (
@@ -131,10 +127,11 @@ units AS MATERIALIZED (
             country, company_number, start_date, end_date, place, employee_count, total_assets, revenue,
             sum(coalesce(leap, 0)) OVER stretch AS level,
             count(nullif(leap, 0)) OVER stretch AS stretch_no
-        FROM periods LEFT JOIN breaks USING (country, company_number, place)
+        FROM periods
+        SEMI JOIN (FROM breaks WHERE leap <> 0) USING (country, company_number)
+        LEFT JOIN breaks USING (country, company_number, place)
         WINDOW stretch AS (PARTITION BY country, company_number ORDER BY place)
     )
-    QUALIFY max(stretch_no) OVER (PARTITION BY country, company_number) > 0
 ),
 ends AS (
     SELECT country, company_number, stretch_no, avg(misfit) AS misfit
