@@ -11,6 +11,8 @@ still accounted for.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -61,18 +63,10 @@ def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None
         text = body.decode("utf-8", "surrogateescape")
         cleaned = forgotten.clean(text, company)
         return body if cleaned == text else (cleaned or "").encode("utf-8", "surrogateescape")
-    if not forgotten.may_be_in(body):
-        return body
-    cleaner = _Cleaner(forgotten, company, whole)
     try:
-        if elements := _elements(body):
-            kept = [part for each in elements for part in _clean_element(each, cleaner)]
-            return body if kept == elements else b"[%b]" % b",".join(kept)
-        document = read(body)
+        return _clean_document(body, _Cleaner(forgotten, company, whole))
     except ValueError:
         return b""
-    cleaned_document = _clean_until_stable(document, cleaner)
-    return body if cleaned_document == document else write(cleaned_document)
 
 
 def clean_record(body: bytes, forgotten: Forgotten) -> bytes:
@@ -124,6 +118,20 @@ def company_of(place: Place) -> Company | None:
     return found
 
 
+def _clean_document(body: bytes, cleaner: _Cleaner) -> bytes:
+    """Clean a document, of an array of objects only the elements that may name a forgotten subject.
+
+    Raises:
+        ValueError: It is no JSON, was cut off, or nests too deeply.
+    """
+    if not cleaner.forgotten.may_be_in(body):
+        return body
+    if elements := _elements(body):
+        kept = [part for element in elements for part in _clean_part(element, cleaner)]
+        return body if kept == elements else b"[%b]" % b",".join(kept)
+    return next(_clean_part(body, cleaner), b"null")
+
+
 def _elements(body: bytes) -> list[bytes]:
     """Return the bytes of each element of an array of objects; nothing for any other document."""
     try:
@@ -133,19 +141,15 @@ def _elements(body: bytes) -> list[bytes]:
     return elements if all(each.startswith(b"{") for each in elements) else []
 
 
-def _clean_element(element: bytes, cleaner: _Cleaner) -> list[bytes]:
-    """Return the bytes of an element in a list; an empty list if it is about a forgotten company."""
-    if not cleaner.forgotten.may_be_in(element):
-        return [element]
-    document = [read(element)]
-    cleaned = _clean_until_stable(document, cleaner)
-    return [element] if cleaned == document else [write(each) for each in cleaned]
-
-
-def _clean_until_stable(document: Any, cleaner: _Cleaner) -> Any:
+def _clean_part(part: bytes, cleaner: _Cleaner) -> Iterator[bytes]:
+    """Yield a document or an element cleaned; nothing if it is about a forgotten company."""
+    if not cleaner.forgotten.may_be_in(part):
+        yield part
+        return
+    before = document = [read(part)]
     while (cleaned := rewrite(document, cleaner.clean)) != document:
         document = cleaned  # removing a value may bring the parts of a name together
-    return document
+    yield from [part] if document == before else map(write, document)
 
 
 class _Cleaner:
@@ -190,24 +194,12 @@ class _Cleaner:
         return Object((key, None if key in lost else item) for key, item in rewrite(party, remove))
 
     def _clean_key(self, key: str, item: Any, outer: Place) -> str:
-        return self._clean_plain(key, Place(item, key, outer)) or FORGOTTEN
+        return self._clean_text(key, Place(item, key, outer)) or FORGOTTEN
 
     def _clean_text(self, text: str, place: Place) -> str | None:
-        if text[:1] in ("{", "["):
-            inner = text.encode("utf-8", "replace")
-            try:
-                read(inner)
-            except ValueError:
-                pass
-            else:
-                cleaned = clean_json(inner, self.forgotten, self._company_of(place))
-                return text if cleaned == inner else cleaned.decode("utf-8", "replace")
-        cleaned_text = self._clean_plain(text, place)
-        return self._whole if cleaned_text is None else cleaned_text
-
-    def _clean_plain(self, text: str, place: Place) -> str | None:
         has_contacts = self.forgotten.has_contacts and _is_of_contacts(place)
-        return self.forgotten.clean(text, self._company_of(place), has_contacts=has_contacts)
+        cleaned = _clean_text(text, self.forgotten, self._company_of(place), has_contacts=has_contacts)
+        return self._whole if cleaned is None else cleaned
 
     def _company_of(self, place: Place) -> Company | None:
         return (self._company or company_of(place)) if self.forgotten.is_scoped else None
@@ -234,6 +226,16 @@ class _Cleaner:
         return found
 
 
+def _clean_text(text: str, forgotten: Forgotten, company: Company | None, *, has_contacts: bool = False) -> str | None:
+    """Clean a text, which may be a JSON document of its own; None if it holds nothing else than a subject."""
+    if text[:1] in ("{", "["):
+        body = text.encode("utf-8", "replace")
+        with suppress(ValueError):
+            cleaned = _clean_document(body, _Cleaner(forgotten, company, None))
+            return text if cleaned == body else cleaned.decode("utf-8", "replace")
+    return forgotten.clean(text, company, has_contacts=has_contacts)
+
+
 def _is_of_contacts(place: Place) -> bool:
     return any(map(_OF_CONTACTS.search, place.keys))
 
@@ -254,12 +256,9 @@ def _names(frame: pl.DataFrame, columns: tuple[str, str], forgotten: Forgotten) 
     """Tell for each row whether it names a forgotten company in two columns; None if no row does."""
     if not set(columns) <= set(frame.columns):
         return None
-    pairs = frame.select(pl.col(columns).cast(pl.String))
-    known = [pair for pair in pairs.drop_nulls().unique().rows() if forgotten.has_company(Company(*pair))]
-    if not known:
-        return None
-    table = pl.DataFrame(known, schema=dict.fromkeys(columns, pl.String), orient="row").with_columns(found=True)
-    return pairs.join(table, on=columns, how="left", maintain_order="left")["found"].fill_null(value=False)
+    companies = frame.select(pl.concat_str(columns, separator=" ")).to_series()
+    named = [name for name in companies.drop_nulls().unique() if forgotten.has_company(Company(*name.split(" ", 1)))]
+    return companies.is_in(named).fill_null(value=False) if named else None
 
 
 def _blank(frame: pl.DataFrame, lines: pl.Series) -> pl.DataFrame:
@@ -274,40 +273,30 @@ def _blank(frame: pl.DataFrame, lines: pl.Series) -> pl.DataFrame:
 
 
 def _clean_column(frame: pl.DataFrame, name: str, forgotten: Forgotten) -> pl.DataFrame:
-    by = [name]
-    if forgotten.is_scoped and name not in _OF_NO_COMPANY and set(_COMPANY_COLUMNS) <= set(frame.columns):
-        by += _COMPANY_COLUMNS
     suspects = forgotten.may_name(frame[name].drop_nulls().unique())
     if suspects.is_empty():
         return frame
+    is_scoped = forgotten.is_scoped and name not in _OF_NO_COMPANY and set(_COMPANY_COLUMNS) <= set(frame.columns)
+    rows = frame.select(pl.col([name, *_COMPANY_COLUMNS] if is_scoped else [name]).cast(pl.String))
     changed = {}
-    distinct = frame.select(pl.col(by).cast(pl.String)).filter(pl.col(name).is_in(suspects.implode())).unique()
-    for text, *company in distinct.rows():
-        about = Company(*company) if company and None not in company else None
-        cleaned = _clean_value(name, text, about, forgotten)
+    for row in rows.filter(pl.col(name).is_in(suspects.implode())).unique().rows():
+        text, *company = row
+        cleaned = _clean_value(name, text, Company(*company) if company and None not in company else None, forgotten)
         if cleaned != text:
-            changed[text, *company] = cleaned
+            changed[row] = cleaned
             if name in _OF_NAMES:
                 words = name_words(text)
                 forgotten.names[words] = min(text, forgotten.names.get(words, text))
     if not changed:
         return frame
-    table = pl.DataFrame(
-        [(*key, new, True) for key, new in changed.items()],
-        schema={**dict.fromkeys(by, pl.String), "new": pl.String, "is_changed": pl.Boolean},
-        orient="row",
-    )
-    joined = frame.select(pl.col(by).cast(pl.String)).join(table, on=by, how="left", maintain_order="left")
-    new = frame[name].zip_with(joined["is_changed"].is_null(), joined["new"]).alias(name)
-    return _with_kinds(frame.with_columns(new)) if name in _OF_RELATED else frame.with_columns(new)
+    frame = frame.with_columns(pl.Series(name, [changed.get(row, row[0]) for row in rows.iter_rows()], pl.String))
+    return _with_kinds(frame) if name in _OF_RELATED else frame
 
 
 def _clean_value(column: str, text: str, company: Company | None, forgotten: Forgotten) -> str | None:
     if column == "contact_id":
         return forgotten.contact(text) or text
-    if text[:1] in ("{", "["):
-        return clean_json(text.encode("utf-8", "replace"), forgotten, company).decode()
-    cleaned = forgotten.clean(text, company)
+    cleaned = _clean_text(text, forgotten, company)
     return FORGOTTEN if cleaned is None and column not in _NULLABLE else cleaned
 
 

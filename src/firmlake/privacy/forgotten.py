@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import polars as pl
 
@@ -12,7 +12,7 @@ from firmlake.core.company import NUMBER_LENGTH, Company
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
 from firmlake.privacy.key import HASH_DIGITS, keyed_hash
-from firmlake.privacy.tombstones import Register, company_hash, contact_hash, person_hash, read_register, word_hash
+from firmlake.privacy.tombstones import Register, person_hash, read_register, word_hash
 from firmlake.privacy.words import Word, known_words_in, numbers_in, spellings
 
 FORGOTTEN = "[forgotten]"
@@ -70,7 +70,7 @@ class Forgotten:
         self.has_persons, self.has_contacts = bool(self._persons), bool(self._contacts)
         self.has_companies = bool(self._companies)
         self._clean = lru_cache(maxsize=65536)(self._clean_text)
-        self._company_hash = lru_cache(maxsize=65536)(partial(company_hash, key))
+        self._company_hash = lru_cache(maxsize=65536)(lambda company: keyed_hash(key, "company", *company))
 
     def may_be_in(self, body: bytes) -> bool:
         """Tell quickly whether a JSON document may name a forgotten subject. False means that it certainly does not."""
@@ -114,10 +114,6 @@ class Forgotten:
                 found |= min((spelled[mark] for mark in name), key=len)
         return found
 
-    def name_spans(self, text: str) -> list[Span]:
-        """Find names of persons who are forgotten everywhere."""
-        return [span for spelling in spellings(text) for span in self._person_spans(spelling, None)]
-
     def keyed(self, value: str) -> str:
         """Hash a value with the key, such as the checksum of a file before it was changed."""
         return keyed_hash(self._key, "checksum", value)
@@ -132,10 +128,8 @@ class Forgotten:
 
     def contact(self, text: str) -> str | None:
         """Return the replacement of a forgotten contact id; None if the contact is not forgotten."""
-        if not self._contacts:
-            return None
-        mark = self._contacts.get(contact_hash(self._key, text))
-        return mark and f"forgotten-{mark}"
+        mark = self._contacts and self._contacts.get(keyed_hash(self._key, "contact", text.strip()))
+        return f"forgotten-{mark}" if mark else None
 
     def clean(self, text: str, company: Company | None = None, *, has_contacts: bool = False) -> str | None:
         """Remove names of forgotten persons and numbers of forgotten companies from a text.

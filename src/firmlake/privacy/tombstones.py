@@ -60,6 +60,11 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...] = ()
     is_done: bool = False
 
+    @property
+    def subject(self) -> tuple[str, str, str]:
+        """What tells the subject from all others."""
+        return self.kind, self.hash, self.scope
+
 
 class Register(msgspec.Struct, frozen=True):
     """All tombstones, and a hash to check that a key belongs to them."""
@@ -92,7 +97,7 @@ def read_register(settings: PrivacySettings, folders: Folders) -> tuple[Register
         return None
     register = read_json(path, Register, _RESTORE)
     key = read_key(key_path(settings, folders), _SETTING, is_new=False)
-    if not hmac.compare_digest(register.check, _check(key)):
+    if not hmac.compare_digest(register.check, keyed_hash(key, "check")):
         raise SettingsError(
             f"The key in {key_path(settings, folders)} does not belong to {path}",
             f"Restore the key from a copy, or correct {_SETTING}",
@@ -122,55 +127,32 @@ def add_tombstones(
         UsageError: A name holds no letters. Spell it as the answers do.
         SettingsError: The key of earlier tombstones is missing. Restore it.
     """
-    held = read_register(settings, folders)
-    path = key_path(settings, folders)
+    held, path = read_register(settings, folders), key_path(settings, folders)
     is_unkept = is_dry and not path.exists()
     key = held[1] if held else secrets.token_bytes(KEY_BYTES) if is_unkept else read_key(path, _SETTING)
-    tombstones = {(one.kind, one.hash, one.scope): one for one in held[0].tombstones} if held else {}
-    for subject in subjects:
-        is_person = subject.kind == "person"
-        words = name_words(subject.name) if is_person else ()
-        if is_person and not words:
-            raise UsageError("The name holds no letters", "Spell the name as the answers do")
-        kind, name_hash, scope = identity = _identity(key, subject)
-        made = Tombstone(
-            mark=secrets.token_hex(4),
-            kind=kind,
-            hash=name_hash,
-            scope=scope,
-            forgotten_at=now,
-            words=tuple(word_hash(key, word) for word in words),
-        )
-        old = tombstones.get(identity)
-        tombstones[identity] = msgspec.structs.replace(old, is_done=False) if old else made
-    return Register(_check(key), tuple(tombstones.values())), key
+    tombstones = {one.subject: one for one in held[0].tombstones} if held else {}
+    for made in (_bury(key, subject, now) for subject in subjects):
+        old = tombstones.get(made.subject, made)
+        tombstones[made.subject] = msgspec.structs.replace(old, is_done=False)
+    return Register(keyed_hash(key, "check"), tuple(tombstones.values())), key
 
 
 def lift(settings: PrivacySettings, folders: Folders, subject: Subject) -> bool:
     """Remove the tombstone of a subject, so that later answers and lists keep it; return whether there was one.
 
     Raises:
+        UsageError: A name holds no letters. Spell it as it was forgotten.
         SettingsError: The key of the tombstones is missing. Restore it.
     """
     held = read_register(settings, folders)
     if held is None:
         return False
     register, key = held
-    gone = _identity(key, subject)
-    kept = tuple(one for one in register.tombstones if (one.kind, one.hash, one.scope) != gone)
-    if len(kept) < len(register.tombstones):
+    gone = _bury(key, subject, datetime.min)
+    kept = tuple(one for one in register.tombstones if one.subject != gone.subject)
+    if is_lifted := len(kept) < len(register.tombstones):
         write_register(folders, Register(register.check, kept))
-    return len(kept) < len(register.tombstones)
-
-
-def company_hash(key: bytes, company: Company) -> str:
-    """Return the keyed hash of a company."""
-    return keyed_hash(key, "company", *company)
-
-
-def contact_hash(key: bytes, contact_id: str) -> str:
-    """Return the keyed hash of a contact's id."""
-    return keyed_hash(key, "contact", contact_id.strip())
+    return is_lifted
 
 
 def word_hash(key: bytes, word: str) -> str:
@@ -188,15 +170,20 @@ def key_path(settings: PrivacySettings, folders: Folders) -> Path:
     return Path(settings.key_file or folders.state / "privacy.key")
 
 
-def _identity(key: bytes, subject: Subject) -> tuple[str, str, str]:
-    """Return kind, hash and scope of a subject's tombstone, which no other subject has."""
-    if subject.kind == "contact":
-        return subject.kind, contact_hash(key, subject.name), ""
-    of_company = company_hash(key, subject.company) if subject.company else ""
-    if subject.kind == "company":
-        return subject.kind, of_company, ""
-    return subject.kind, person_hash(key, name_words(subject.name)), of_company
-
-
-def _check(key: bytes) -> str:
-    return keyed_hash(key, "check")
+def _bury(key: bytes, subject: Subject, now: datetime) -> Tombstone:
+    """Make the tombstone of a subject."""
+    of_company = keyed_hash(key, "company", *subject.company) if subject.company else ""
+    if subject.kind != "person":
+        name_hash = of_company if subject.kind == "company" else keyed_hash(key, "contact", subject.name.strip())
+        return Tombstone(mark=secrets.token_hex(4), kind=subject.kind, hash=name_hash, forgotten_at=now)
+    words = name_words(subject.name)
+    if not words:
+        raise UsageError("The name holds no letters", "Spell the name as the answers do")
+    return Tombstone(
+        mark=secrets.token_hex(4),
+        kind="person",
+        hash=person_hash(key, words),
+        scope=of_company,
+        forgotten_at=now,
+        words=tuple(word_hash(key, word) for word in words),
+    )
