@@ -28,7 +28,7 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.delivery.destination import Destination, open_destination
-from firmlake.forget.forget import clean_merged
+from firmlake.forget.forget import clean_restored
 from firmlake.landing.run import new_run_id
 from firmlake.rebuild.archive import StagedShard, list_shards, replay_archive, stage_archived
 from job import end, in_one_line, name_damaged, read_settings, step, tell
@@ -74,7 +74,7 @@ def replay(
         return stage(destination.url, name, str(folders.data), return_state=True).result()
 
     def clean(folders: Folders) -> None:
-        clean_merged(folders, settings.privacy)
+        clean_restored(folders, settings.privacy)
 
     tell(f"Replay {name} of {destination.url}; if it is interrupted, use the same name to resume")
     made = replay_archive(settings, destination, name, "the flow replay", stage_on_workers, clean=clean)

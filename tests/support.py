@@ -247,8 +247,7 @@ def begin_with_lines(
 ) -> Run:
     """Begin a run, or begin it again, with the lines of a list."""
     stored = store_lines(run.folders.lists, columns, [pl.DataFrame(rows, schema=LINES, orient="row")])
-    plan = msgspec.structs.replace(run.plan, files={**run.plan.files, "list": stored.stem})
-    return begin(Run(run.folders, plan), targets)
+    return begin(run.with_list(stored), targets)
 
 
 def named(state: pl.DataFrame) -> pl.DataFrame:

@@ -16,13 +16,14 @@ from firmlake.core.zstd import decompress_frames
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder, open_destination
 from firmlake.delivery.lakes import LAKES
-from firmlake.forget.copies import Copies, note_archive
+from firmlake.forget.copies import Copies
 from firmlake.forget.forget import forget
 from firmlake.forget.proof import prove
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, read_register
 from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.verify import content_hashes
+from firmlake.warehouse.exported import note_archive
 from firmlake.warehouse.generations import open_warehouse
 from support import BOLT, DAY, export, make_run, publish_landed, query
 
@@ -109,7 +110,6 @@ def read_versioned(out, form, name) -> pl.DataFrame:
 def test_changes_build_on_the_whole_export_of_a_forget_and_a_receipt_covers_the_copies(copied, tmp_path):
     settings = settings_of(copied)
     forget(settings, [Subject("person", NAME)], now)
-    whole = json.loads((tmp_path / "csv" / "latest.json").read_text())
     forgotten = Forgotten(*read_register(settings.privacy, copied))
     receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
     assert (len(receipt.copies), receipt.found, receipt.unread) == (3, (), ())
@@ -118,6 +118,10 @@ def test_changes_build_on_the_whole_export_of_a_forget_and_a_receipt_covers_the_
     file.write_text(file.read_text().replace("Somebody", NAME))
     receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
     assert {place for place, _, _ in receipt.found} == {str(file)}
+    assert [place.what for place in forget(settings, [], now).places] == ["export"]
+    receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
+    assert (receipt.found, receipt.unread, (tmp_path / "csv" / "exports" / "more.csv").exists()) == ((), (), False)
+    whole = json.loads((tmp_path / "csv" / "latest.json").read_text())
     later = make_run(copied, run_id="20260301T120000Z-0009", at=now())
     publish_landed(later, at=now() + DAY, keep=9)
     done = export(copied, Request(format="csv", mode="changes"), Folder(tmp_path / "csv"))

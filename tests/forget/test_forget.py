@@ -14,9 +14,8 @@ from firmlake.landing.segments import read_segment
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, read_register
 from firmlake.rebuild.prune import find_removable, prune
-from firmlake.rebuild.replay import replay
-from firmlake.rebuild.verify import content_hashes, verify
-from firmlake.warehouse.generations import list_generations, open_warehouse
+from firmlake.rebuild.verify import verify
+from firmlake.warehouse.generations import list_generations
 from support import (
     ACME,
     BOLT,
@@ -82,18 +81,6 @@ def test_no_byte_of_the_data_folder_holds_the_name_afterwards(folders):
     assert (receipt.found, receipt.unread) == ((), ())
     assert path
     assert receipt.byte_count > 1_000_000
-
-
-@pytest.mark.slow
-def test_replay_reproduces_the_content(folders):
-    forget(settings_of(folders), [Subject("person", NAME)], now)
-    with open_warehouse(folders) as connection:
-        before = content_hashes(connection)
-    replay(folders, now, memory_limit="100MB", keep=9)
-    with open_warehouse(folders) as connection:
-        after = content_hashes(connection)
-    assert {name for name in after if after[name] != before[name]} <= {"loads"}
-    assert places_of(folders.data, *SPELLED) == set()
 
 
 @pytest.mark.slow

@@ -15,11 +15,11 @@ import pytest
 from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request, deliver
 from firmlake.delivery.destination import Folder
-from firmlake.forget.copies import note_archive
 from firmlake.forget.forget import forget
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild import replay
 from firmlake.rebuild.archive import archive
+from firmlake.warehouse.exported import note_archive
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load

@@ -17,10 +17,10 @@ from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.destination import Folder
 from firmlake.enrich.lookup import fetch_company
 from firmlake.enrich.run import enrich
-from firmlake.forget.forget import clean_merged, clean_restored, forget, read_subjects
+from firmlake.forget.forget import clean_restored, forget
 from firmlake.forget.retention import is_lookup
 from firmlake.landing.run import list_runs
-from firmlake.privacy.tombstones import Subject
+from firmlake.privacy.tombstones import Subject, lift
 from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.prune import find_removable
 from support import BOLT, DAY, UNASKED, query
@@ -117,7 +117,7 @@ def test_who_was_forgotten_does_not_come_back_by_a_merged_archive(folders, tmp_p
     union = Folders(tmp_path / "union")
     settings = settings_of(union)
     forget(settings, [Subject("person", NAME), Subject("company", "", BOLT)], at)
-    clean = partial(clean_merged, settings=settings.privacy)
+    clean = partial(clean_restored, settings=settings.privacy)
     for _ in range(2):
         made = replay_archive(settings, Folder(tmp_path / "archive"), "a", "a test", now=at, clean=clean)
         assert not made.damaged
@@ -126,19 +126,21 @@ def test_who_was_forgotten_does_not_come_back_by_a_merged_archive(folders, tmp_p
     assert places_of(tmp_path / "archive", *SPELLED)
 
 
-def test_a_file_names_a_subject_on_each_line(tmp_path):
-    path = tmp_path / "subjects.csv"
-    lines = [
-        "person;Jan Peeters",
-        'person,"Peeters, An",BE,0403.227.515',
-        "",
-        "contact\t4711",
-        "company;BE;0403.227.515",
-        "company;BE 0403.227.515",
-    ]
-    path.write_text("\n".join(lines))
+def test_a_file_names_a_subject_on_each_line(folders, tmp_path):
+    path, settings = tmp_path / "subjects.csv", settings_of(folders).privacy
     acme = Company("BE", "0403227515")
-    assert read_subjects(path) == [
-        Subject("person", "Jan Peeters"), Subject("person", "Peeters, An", acme), Subject("contact", "4711"),
-        Subject("company", "", acme), Subject("company", "", acme),
-    ]  # fmt: skip
+    lines = {
+        "person;Jan Peeters": Subject("person", "Jan Peeters"),
+        'person,"Peeters, An",BE,0403.227.515': Subject("person", "Peeters, An", acme),
+        "": None,
+        "contact\t4711": Subject("contact", "4711"),
+        "company;BE;0403.227.515": Subject("company", "", acme),
+        "company;NL 24202194": Subject("company", "", BOLT),
+    }
+    path.write_text("\n".join(lines))
+    folders.data.mkdir()
+    command = ["forget", "--from", str(path), "--data", str(folders.data)]
+    assert CliRunner().invoke(firmlake, command, standalone_mode=False).return_value == 0
+    assert all(lift(settings, folders, subject) for subject in lines.values() if subject)
+    path.write_text("contact;1\nperson;")
+    assert "subjects.csv, line 2: This is not a person" in CliRunner().invoke(firmlake, command).stderr

@@ -14,9 +14,9 @@ from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request, deliver
-from firmlake.forget.copies import drop_copy
 from firmlake.forget.forget import forget
 from firmlake.privacy.tombstones import Subject
+from firmlake.warehouse.exported import drop_copy
 from postgres import serve_postgres
 from support import BOLT, DAY
 

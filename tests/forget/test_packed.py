@@ -11,7 +11,8 @@ import pytest
 
 from firmlake.core.settings import PrivacySettings
 from firmlake.forget.forget import forget
-from firmlake.forget.proof import may_name, prove
+from firmlake.forget.proof import prove
+from firmlake.forget.unpack import may_name
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register
 from support import ACME, NOON

@@ -22,8 +22,8 @@ def archive(call: Call, target: str) -> int:
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.delivery.destination import open_destination
-    from firmlake.forget.copies import note_archive
     from firmlake.rebuild.archive import archive as start
+    from firmlake.warehouse.exported import note_archive
 
     folders = Folders.existing(call.settings())
     destination = open_destination(target)

@@ -141,7 +141,7 @@ def _prove(call: Call) -> int:
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.copies import Copies
-    from firmlake.forget.proof import find_places, prove
+    from firmlake.forget.proof import list_ours, prove
     from firmlake.privacy.forgotten import open_forgotten
     from firmlake.terminal.forget import show_receipt
 
@@ -160,7 +160,8 @@ def _prove(call: Call) -> int:
     if not held.register.is_done:
         call.say("firmlake: `firmlake forget` was interrupted. Run it again to finish.")
     elif receipt.found:
-        cleaned = {str(place.path) for place in find_places(folders, held)}
+        in_format = {path for path, what, _ in receipt.found if what != "bytes"}
+        cleaned = in_format & set(map(str, list_ours(folders)))
         cleaned |= {path for path, *_ in receipt.found if not path.startswith(str(folders.data))}  # copies
         call.say(f"firmlake: A forgotten subject was found. {' '.join(_to_clean(receipt.found, cleaned))}")
     return EXIT_DONE if not receipt.found and not receipt.unread and held.register.is_done else EXIT_FAILED

@@ -10,6 +10,7 @@ import grp
 import hashlib
 import io
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "make_folder",
     "open_to",
     "read_json",
+    "remove_parts",
     "sha256_of",
     "sync_folder",
     "write_file",
@@ -119,6 +121,15 @@ def write_file(path: Path, write: Callable[[Path], object], readers: int | None 
         sync_folder(path.parent)
     except OSError as error:
         raise from_system(error, path) from error
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove unfinished files, and folders of unfinished sheets, that killed processes left."""
+    for path in list(folder.rglob("*.part")):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -19,8 +20,8 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
-from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.core.files import read_json, write_file, write_json
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import remove_parts
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.delivery.database import Database
@@ -29,13 +30,11 @@ from firmlake.delivery.destination import Destination, Folder, delete_versions, 
 from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.lakes import LAKES
 from firmlake.delivery.record import Record
-from firmlake.forget.proof import UNREADABLE, Place, search
-from firmlake.forget.sources import clean_sources
-from firmlake.privacy.cleaning import clean_frame, count_changed
+from firmlake.forget.proof import UNREADABLE, search
+from firmlake.forget.sources import Place, clean_sources
 from firmlake.privacy.forgotten import Forgotten
-from firmlake.tables.schemas import WAREHOUSE_TABLES, Column
-from firmlake.warehouse.exported import LastExport, export_record, last_exports
-from firmlake.warehouse.generations import generation_number, newest
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Table
+from firmlake.warehouse.exported import LastExport, known_archives, last_exports
 
 _ALWAYS = (
     "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
@@ -51,16 +50,17 @@ _NAMED = (
 )
 _ARCHIVED = ("landing", "state")
 _EXPORTED = ("exports", *LAKES)
+_WRITTEN = (*_ARCHIVED, *_EXPORTED, "staged")
 _TEXTS = ("text", "json")
 
 
 class _Copy(NamedTuple):
-    """A copy: its kind, its name for people, and the address by which it is recorded."""
+    """A copy: "archive", "export" or "load", its name for people, and the address by which it is recorded."""
 
     kind: str
     name: str
     address: str
-    last: LastExport | None
+    last: LastExport | None = None
 
     @property
     def gone(self) -> str:
@@ -100,15 +100,12 @@ class Copies:
         return self._each("Reading", self._find)
 
     def clean(self, *, is_due: bool) -> list[Place]:
-        """Clean every copy; one that fails is in `failed` and does not stop the others.
+        """Clean archives and replace other copies; return those that changed. One that fails is in `failed`.
 
         Args:
             is_due: Replace all exports and loads; False only those that name a forgotten subject.
-
-        Returns:
-            The places that were cleaned.
         """
-        return self._each("Cleaning", lambda copy: self._clean(copy, is_due=is_due))
+        return self._each("Cleaning", partial(self._clean, is_due=is_due))
 
     def names(self) -> list[str]:
         """Return the names of the copies that the last call could read."""
@@ -117,28 +114,31 @@ class Copies:
     def out_of_reach(self) -> list[str]:
         """Describe the copies that could not be cleaned, and those that only the operator can clean, in sentences."""
         nested = sorted(self._folders.data.glob("portfolios/*/state"))
+        prefect = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "prefect.db"
         return [
             *(f"{name[0].upper()}{name[1:]} was not cleaned: {why}" for name, why in self.failed.items()),
             *self._remarks,
+            *(_NAMED.format(name=copy.name, gone=copy.gone) for copy in self._all() if self._is_named(copy)),
             *(f"{path.parent} is a separate data folder: forget there too, with --data" for path in nested),
-            *_logs(),
+            *([_PREFECT.format(path=prefect)] if prefect.exists() else []),
             *_ALWAYS,
         ]
 
     def _all(self) -> Iterator[_Copy]:
         for url in known_archives(self._folders):
-            yield _Copy("archive", f"the archive {url}", url, None)
+            yield _Copy("archive", f"the archive {url}", url)
         for last in last_exports(self._folders):
             kind, name = ("load", "the database") if last.is_load else ("export", "the export in")
             yield _Copy(kind, f"{name} {last.target}", last.target, last)
+
+    def _is_named(self, copy: _Copy) -> bool:
+        return self._forgotten.clean(copy.name) != copy.name
 
     def _each(self, verb: str, work: Callable[[_Copy], list[Place]]) -> list[Place]:
         self.failed, self._remarks = {}, []
         places: list[Place] = []
         for copy in self._all():
             self._tell(f"{verb} {copy.name}")
-            if self._forgotten.clean(copy.name) != copy.name:
-                self._remarks.append(_NAMED.format(name=copy.name, gone=copy.gone))
             try:
                 places += work(copy)
             except FirmlakeError as error:
@@ -149,187 +149,134 @@ class Copies:
         return places
 
     def _find(self, copy: _Copy) -> list[Place]:
-        if copy.last is None:
-            return list(_find_in_archive(open_destination(copy.address), self._forgotten))
-        if copy.kind == "load":
-            return list(_find_in_database(self._database(copy.last), self._forgotten))
-        return list(_find_in_export(open_destination(copy.address), self._forgotten))
-
-    def _clean(self, copy: _Copy, *, is_due: bool) -> list[Place]:
-        is_unfinished = not self._forgotten.register.is_done
-        if copy.last is None:
-            destination = open_destination(copy.address)
-            places = _clean_archive(destination, self._forgotten)
-            if places or is_unfinished:
-                self._remark(_remove_rests(destination))
-            return places
-        is_due = is_due or (is_unfinished and not self._is_of_newest(copy.last))
-        places = [Place(copy.address, copy.kind, 1)] if is_due else self._find(copy)
-        if copy.kind == "load":
-            self._load_again(copy.last, is_needed=bool(places), is_unfinished=is_unfinished)
-        elif places:
-            self._export_again(copy.last)
-        elif is_unfinished:
-            self._remark(_remove_rests(open_destination(copy.address)))
+        """Search all that a copy consists of."""
+        places = []
+        for address, content in self._read_load(copy) if copy.kind == "load" else _read_files(copy):
+            try:
+                places += search(address, content, self._forgotten)[0]
+            except UNREADABLE:  # the error would quote the file
+                next_step = "Export again, and remove this file"
+                raise FirmlakeError(f"{address} was changed since its export", next_step) from None
         return places
 
-    def _is_of_newest(self, last: LastExport) -> bool:
-        published = newest(self._folders)
-        return published is not None and generation_number(published) == last.generation
+    def _read_load(self, copy: _Copy) -> Iterator[tuple[str, bytes]]:
+        """Yield the texts of each loaded table as Parquet, in parts, each with the name of the table."""
+        with open_target(self._request_of(copy)) as target:
+            for table in _loaded_tables(target):
+                schema = {column.name: pl.String for column in table.columns}
+                for rows in target.read(table) if schema else ():
+                    pl.DataFrame(rows, schema, orient="row").write_parquet(content := io.BytesIO())
+                    yield f"{target.name} {table.name}", content.getvalue()
 
-    def _load_again(self, last: LastExport, *, is_needed: bool, is_unfinished: bool) -> None:
-        """Load the newest generation whole, and let the database overwrite or free the space of deleted rows."""
-        request = self._database(last)
-        with open_target(request) as target:
-            loaded = tuple(_loaded_tables(target))
-        if loaded and is_needed:
-            deliver(self._folders, msgspec.structs.replace(request, tables=loaded), now=self._now)
-        if loaded and (is_needed or is_unfinished):
-            with open_target(request) as target:
-                self._remark(target.reclaim(loaded))
+    def _clean(self, copy: _Copy, *, is_due: bool) -> list[Place]:
+        if copy.kind == "archive":
+            is_changed = self._clean_archive(copy)
+        elif not is_due and not self._find(copy):
+            return []
+        else:  # what holds the newest generation is not made again, unless it names somebody all the same
+            deliver_again = self._export_again if copy.kind == "export" else self._load_again
+            is_changed = deliver_again(copy, is_named=not is_due)
+        return [Place(copy.address, copy.kind, 1)] if is_changed else []
 
-    def _database(self, last: LastExport) -> Request:
-        address, schema = last.database
-        if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
-            raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
-        return Request(target=address, schema=schema, mode="whole", memory_limit=self._settings.run.duckdb_memory)
+    def _clean_archive(self, copy: _Copy) -> bool:
+        """Clean an archive like a data folder, and upload what changed, logs and plans last."""
+        destination = open_destination(copy.address)
+        with tempfile.TemporaryDirectory(prefix="firmlake-") as temporary:
+            folders = Folders(Path(temporary))
+            for address, content in _read_files(copy):
+                path = folders.data / address.removeprefix(f"{destination.url}/")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            before = _identify_files(folders.data)
+            clean_sources(folders, self._forgotten)
+            after = _identify_files(folders.data)
+            changed, gone = {path for path, _ in after.items() - before.items()}, before.keys() - after.keys()
+            if changed or gone:
+                destination.clear("staged")  # these tables hold the old values; the next replay makes them again
+            for name in sorted(changed, key=lambda name: "/log/" in name or name.endswith("/plan.json")):
+                with (folders.data / name).open("rb") as file:
+                    destination.put(name, file)
+        for name in gone:
+            destination.remove(name)
+        self._remove_rests(destination)
+        return bool(changed or gone)
 
-    def _export_again(self, last: LastExport) -> None:
+    def _export_again(self, copy: _Copy, *, is_named: bool) -> bool:
         """Export the newest generation whole, as the last export was, and remove all earlier ones beside it."""
-        destination = open_destination(last.target, self._folders.readers)
+        destination = open_destination(copy.address, self._folders.readers)
         previous = FileTarget(destination).held()
         if previous is None:
             raise FirmlakeError(f"{destination.url} holds no export", "Make it available again")
         earlier, earlier_tables = destination.sizes("exports"), _tables_with_versions(destination)
         request = Request(
-            target=last.target,
+            target=copy.address,
             format=previous.format,
             tables=tuple(table.name for table in previous.tables),
             mask=previous.mask,
             privacy=self._settings.privacy,
             memory_limit=self._settings.run.duckdb_memory,
         )
-        record = deliver(self._folders, request, now=self._now).record
+        if is_named:  # an export of another size has another name, so it is made beside the one that is there
+            request = msgspec.structs.replace(request, file_bytes=request.file_bytes - secrets.randbelow(1_000_000))
+        done = deliver(self._folders, request, now=self._now)
+        record = done.record
         for format_, name in earlier_tables:
             is_kept = any(name in (table.delta_path, table.iceberg_table) for table in record.tables)
             lake = LAKES[format_](destination)
             (lake.drop_past if is_kept else lake.drop)(name)
-        for path in earlier:  # last, because they name these tables
-            if not path.startswith(f"{folder_of(record.delivery_id)}/"):
-                destination.remove(path)
-        self._remark(_remove_rests(destination))
+        others = [path for path in earlier if not path.startswith(f"{folder_of(record.delivery_id)}/")]
+        for path in others:  # last, because they name these tables
+            destination.remove(path)
+        self._remove_rests(destination)
+        return done.is_new or bool(others)
+
+    def _load_again(self, copy: _Copy, *, is_named: bool) -> bool:
+        """Load the newest generation, and let the database overwrite or free the space of deleted rows."""
+        request = self._request_of(copy)
+        with open_target(request) as target:
+            loaded = tuple(table.name for table in _loaded_tables(target))
+        if not loaded:
+            return False
+        request = msgspec.structs.replace(request, tables=loaded, mode="whole" if is_named else "changes")
+        done = deliver(self._folders, request, now=self._now)
+        with open_target(request) as target:
+            self._remark(target.reclaim(loaded))
+        return done.is_new
+
+    def _request_of(self, copy: _Copy) -> Request:
+        assert copy.last, "it is a load"
+        address, schema = copy.last.database
+        if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
+            raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
+        return Request(target=address, schema=schema, memory_limit=self._settings.run.duckdb_memory)
+
+    def _remove_rests(self, destination: Destination) -> None:
+        """Remove unfinished files and old versions of objects."""
+        if isinstance(destination, Folder):
+            for folder in _WRITTEN:
+                remove_parts(destination.path / folder)
+            for path in destination.path.glob(".latest.json.*.part"):
+                path.unlink()
+        self._remark(delete_versions(destination.url))
 
     def _remark(self, remark: str) -> None:
         if remark:
             self._remarks.append(remark)
 
 
-def known_archives(folders: Folders) -> list[str]:
-    """List the archives that this data folder was copied to."""
-    path = _archives_record(folders)
-    return list(read_json(path, tuple[str, ...])) if path.exists() else []
-
-
-def note_archive(folders: Folders, url: str) -> None:
-    """Record an archive, so that `firmlake forget` cleans it too."""
-    if url not in (known := known_archives(folders)):
-        write_json(_archives_record(folders), (*known, url))
-
-
-def drop_copy(folders: Folders, address: str) -> None:
-    """Remove a copy that no longer exists from the record, so that `forget` and proofs no longer look for it.
-
-    Args:
-        folders: The data folder.
-        address: The address of an archive or an export, or database and schema of a load, as `Copies` names them.
-
-    Raises:
-        UsageError: No such copy is recorded. The next step lists all copies.
-    """
-    archives, exports = known_archives(folders), [last.target for last in last_exports(folders)]
-    if address not in (*archives, *exports):
-        known = ", ".join(map(quote, sorted({*archives, *exports}))) or "none"
-        raise UsageError(f"No copy is recorded at {address}", f"The copies are: {known}")
-    if address in archives:
-        write_json(_archives_record(folders), tuple(url for url in archives if url != address))
-    if address in exports:
-        export_record(folders, address).unlink()
-
-
-def _archives_record(folders: Folders) -> Path:
-    return folders.state / "archives.json"
-
-
-@contextmanager
-def _downloaded(destination: Destination) -> Iterator[Folders]:
-    """Download an archive into a data folder of its own.
-
-    Raises:
-        FirmlakeError: There is no archive at the address.
-    """
-    with tempfile.TemporaryDirectory(prefix="firmlake-") as name:
-        folders = Folders(Path(name))
-        for path in (path for folder in _ARCHIVED for path in destination.sizes(folder)):
-            found = destination.read(path)
-            assert found, "it was listed"
-            write_file(folders.data / path, lambda aside, content=found.content: aside.write_bytes(content))  # type: ignore[misc]
-        if not any(folders.data.iterdir()):
-            raise FirmlakeError(f"{destination.url} holds no archive", "Make it available again")
-        yield folders
-
-
-def _contents(folders: Folders) -> dict[str, bytes]:
-    paths = [path for path in sorted(folders.data.rglob("*")) if path.is_file()]
-    return {path.relative_to(folders.data).as_posix(): path.read_bytes() for path in paths}
-
-
-def _find_in_archive(destination: Destination, forgotten: Forgotten) -> Iterator[Place]:
-    with _downloaded(destination) as folders:
-        for path, content in _contents(folders).items():
-            for place in search(folders.data / path, content, forgotten)[0]:
-                yield place._replace(path=f"{destination.url}/{path}")
-
-
-def _clean_archive(destination: Destination, forgotten: Forgotten) -> list[Place]:
-    """Clean an archive like a data folder, and upload what changed, logs and plans last."""
-    with _downloaded(destination) as folders:
-        before = _contents(folders)
-        clean_sources(folders, forgotten)
-        after = _contents(folders)
-    changed = [path for path, content in after.items() if content != before.get(path)]
-    gone = before.keys() - after.keys()
-    if changed or gone:
-        destination.clear("staged")  # these tables hold the old values; the next replay makes them again
-    for path in sorted(changed, key=lambda path: "/log/" in path or path.endswith("/plan.json")):
-        destination.put(path, io.BytesIO(after[path]))
-    for path in gone:
-        destination.remove(path)
-    return [Place(f"{destination.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
-
-
-def _find_in_export(destination: Destination, forgotten: Forgotten) -> Iterator[Place]:
-    """Search all objects that exports wrote to a destination, and to the Iceberg tables that it names."""
-    if not destination.sizes("exports"):
-        raise FirmlakeError(f"{destination.url} holds no export", "Make it available again")
-    places = [(destination, folder) for folder in _EXPORTED]
-    for format_, name in _tables_with_versions(destination):
+def _read_files(copy: _Copy) -> Iterator[tuple[str, bytes]]:
+    """Yield the address and content of each file of an archive or an export, and of the Iceberg tables it names."""
+    destination = open_destination(copy.address)
+    places = [(destination, folder) for folder in (_ARCHIVED if copy.kind == "archive" else _EXPORTED)]
+    if not any(destination.sizes(folder) for _, folder in places):
+        raise FirmlakeError(f"{destination.url} holds no {copy.kind}", "Make it available again")
+    for format_, name in _tables_with_versions(destination) if copy.kind == "export" else ():
         if address := LAKES[format_](destination).location_of(name):
             places.append((open_destination(address), ""))
-    searched = set()
-    for where, folder in places:
-        for path in where.sizes(folder):
-            address = f"{where.url}/{path}"
-            if address not in searched and (found := where.read(path)):
-                searched.add(address)
-                yield from _search(address, found.content, forgotten)
-
-
-def _search(address: str, content: bytes, forgotten: Forgotten) -> list[Place]:
-    try:
-        return search(address, content, forgotten)[0]
-    except UNREADABLE:  # the error would quote the file
-        next_step = "Export again, and remove this file"
-        raise FirmlakeError(f"{address} was changed since its export", next_step) from None
+    files = {f"{where.url}/{path}": (where, path) for where, folder in places for path in where.sizes(folder)}
+    for address, (where, path) in files.items():
+        if found := where.read(path):
+            yield address, found.content
 
 
 def _tables_with_versions(destination: Destination) -> list[tuple[str, str]]:
@@ -340,43 +287,17 @@ def _tables_with_versions(destination: Destination) -> list[tuple[str, str]]:
     return sorted((format_, name) for format_, name in names if name)
 
 
-def _loaded_tables(target: Database) -> dict[str, tuple[Column, ...]]:
-    """Return the tables that loads made in a database and that are still there, with their columns of text."""
+def _loaded_tables(target: Database) -> Iterator[Table]:
+    """Yield the tables that loads made in a database and that are still there, with their columns of text."""
     record, shapes = target.held(), target.shapes()
-    return {
-        table.name: tuple(
-            column
-            for column in WAREHOUSE_TABLES[table.name].columns
-            if column.type in _TEXTS and column.name in dict(shapes[table.name])
-        )
-        for table in (record.tables if record else ())
-        if table.name in shapes and table.name in WAREHOUSE_TABLES
-    }
+    for name in (table.name for table in (record.tables if record else ()) if table.name in shapes):
+        if table := WAREHOUSE_TABLES.get(name):
+            there = dict(shapes[name])
+            texts = (column for column in table.columns if column.type in _TEXTS and column.name in there)
+            yield table._replace(columns=tuple(texts))
 
 
-def _find_in_database(request: Request, forgotten: Forgotten) -> Iterator[Place]:
-    with open_target(request) as target:
-        for name, texts in _loaded_tables(target).items():
-            schema = {column.name: pl.String for column in texts}
-            parts = target.read(WAREHOUSE_TABLES[name]._replace(columns=texts)) if texts else ()
-            frames = (pl.DataFrame(rows, schema, orient="row") for rows in parts)
-            if count := sum(count_changed(frame, clean_frame(frame, forgotten)) for frame in frames):
-                yield Place(f"{target.name} {name}", "load", count)
-
-
-def _remove_rests(destination: Destination) -> str:
-    """Remove unfinished files and old versions of objects; return where old versions may be left, or an empty text."""
-    if isinstance(destination, Folder):
-        for folder in (*_ARCHIVED, *_EXPORTED, "staged"):
-            for path in (destination.path / folder).rglob("*.part"):
-                path.unlink()
-        for path in destination.path.glob(".latest.json.*.part"):
-            path.unlink()
-    return delete_versions(destination.url)
-
-
-def _logs() -> Iterator[str]:
-    """Describe the database of a local Prefect server, if there is one."""
-    path = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "prefect.db"
-    if path.exists():
-        yield _PREFECT.format(path=path)
+def _identify_files(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return inode and time of each file below a folder, which change when it is replaced."""
+    files = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {path.relative_to(folder).as_posix(): (file.st_ino, file.st_mtime_ns) for path, file in files.items()}

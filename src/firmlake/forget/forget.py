@@ -6,21 +6,18 @@ the names again.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from firmlake.core.company import Company
-from firmlake.core.errors import UsageError
+from firmlake.core.files import remove_parts
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.forget.copies import Copies
-from firmlake.forget.proof import Place, find_places, search_generation
-from firmlake.forget.sources import check_sources, clean_sources, remove_parts
-from firmlake.intake.identifiers import read_company
+from firmlake.forget.proof import list_ours, search_format, search_generation
+from firmlake.forget.sources import Place, check_sources, clean_sources
 from firmlake.landing.run import list_runs
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
@@ -30,9 +27,6 @@ from firmlake.report.page import write_report
 from firmlake.tables.index import drop_index
 from firmlake.tables.stage import clear_stage
 from firmlake.warehouse.generations import find_held, list_generations, newest, newest_of_all
-
-_FORMS = "person NAME, person NAME COUNTRY NUMBER, contact ID, or company COUNTRY NUMBER"
-_NUMBER_OF_PARTS = {"person": (1, 3), "contact": (1,), "company": (1, 2)}
 
 
 class Forgetting(NamedTuple):
@@ -94,7 +88,8 @@ def forget(
         return Forgetting([], 0, 0, copies.out_of_reach())
     if is_dry:
         tell("Reading sources, staged tables and generations")
-        places = [*find_places(folders, forgotten), *copies.find()]
+        named = (search_format(path, path.read_bytes(), forgotten) for path in list_ours(folders))
+        places = [*chain.from_iterable(named), *copies.find()]
         return Forgetting(places, len(subjects), 0, copies.out_of_reach(), tuple(forgotten.names.values()))
     tell("Checking lists, plans, landed answers and generations")
     current = [path for path in (newest(folders), find_held(folders)) if path]
@@ -104,75 +99,25 @@ def forget(
     check_sources(folders)
     check_derivable(folders)
     write_register(folders, register)
-    places = _erase(folders, forgotten, copies, settings, now, tell, places)
+    places = _erase(folders, forgotten, copies, settings, now, tell, places, is_left=finished_count > 0)
     names = tuple(forgotten.names.values())
     return Forgetting(places, len(subjects), finished_count, copies.out_of_reach(), names, copies.failed)
 
 
 def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
-    """Clean landed answers, plans and lists that were restored from a copy, before a replay reads them.
+    """Clean landed answers, plans and lists from a copy or an archive before they are loaded, and pruned tables.
 
     Returns:
         The number of changed files; 0 if there are no tombstones.
     """
-    changed = clean_merged(folders, settings)
+    forgotten = open_forgotten(settings, folders)
+    changed = clean_sources(folders, forgotten) if forgotten else []
     if changed:
         drop_index(folders)
         for run in list_runs(folders):
             if not run.is_pruned:
                 clear_stage(run)  # the replay stages it again
     return len(changed)
-
-
-def clean_merged(folders: Folders, settings: PrivacySettings) -> list[Place]:
-    """Clean files fetched and staged from an archive, using the tombstones of the data folder that receives them."""
-    forgotten = open_forgotten(settings, folders)
-    return clean_sources(folders, forgotten) if forgotten else []
-
-
-def read_subject(parts: Sequence[str]) -> Subject:
-    """Read a subject from its parts: its kind, then a name, an id, or a country and a company number.
-
-    Raises:
-        UsageError: The parts are not a valid subject. The message does not repeat them, because logs keep messages.
-    """
-    kind, *rest = (part.strip() for part in parts)
-    if len(rest) not in _NUMBER_OF_PARTS.get(kind, ()) or not all(rest):
-        raise UsageError("This is not a person, contact or company", f"Give {_FORMS}")
-    if kind == "company" and len(rest) == 1:
-        rest = [rest[0][:2], rest[0][2:]]  # as in `firmlake changes --company "BE 0403227515"`
-    company = _read_company(*rest[-2:]) if len(rest) > 1 else None
-    if kind == "company":
-        return Subject("company", "", company)
-    return Subject("person", rest[0], company) if kind == "person" else Subject("contact", rest[0])
-
-
-def read_subjects(path: Path) -> list[Subject]:
-    """Read a file with one subject on each line, its parts separated by commas, semicolons or tabs.
-
-    Raises:
-        UsageError: The file cannot be read, or a line is not a valid subject. The message gives the line number.
-    """
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
-    subjects = []
-    for number, line in enumerate(lines, 1):
-        delimiter = max(",;\t", key=line.count)
-        for parts in csv.reader([line], delimiter=delimiter) if line.strip() else ():
-            try:
-                subjects.append(read_subject([part for part in parts if part.strip()]))
-            except UsageError as error:
-                raise UsageError(f"{path}, line {number}: {error.message}", error.next_step) from None
-    return subjects
-
-
-def _read_company(country: str, number: str) -> Company:
-    try:
-        return read_company(country.upper(), number)
-    except UsageError:
-        raise UsageError("The company number is not valid for this country", f"Give {_FORMS}") from None
 
 
 def _erase(
@@ -183,20 +128,25 @@ def _erase(
     now: Callable[[], datetime],
     tell: Callable[[str], object],
     places: list[Place],
+    *,
+    is_left: bool,
 ) -> list[Place]:
-    """Clean the sources, derive the rest again, replace the copies; return all places, after those already found."""
+    """Clean the sources, derive the rest again, replace the copies; return all places, after those already found.
+
+    All copies are replaced if a source or a generation changed, or if an earlier call did not end (`is_left`).
+    """
     was_killed = begin_cleaning(folders)
     drop_index(folders)
     remove_parts(folders.data)
     tell("Cleaning lists, plans and landed answers")
     places = [*clean_sources(folders, forgotten), *places]
-    is_due, has_warehouse = bool(places) or was_killed, newest_of_all(folders) is not None
-    if is_due and has_warehouse:
+    is_due = bool(places) or was_killed
+    if is_due and newest_of_all(folders) is not None:
         tell("Deriving staged tables and the newest generation again")
         derive_again(folders, now, settings.run)
     else:
         places += _remove_earlier(folders, forgotten)
-    places += copies.clean(is_due=is_due)
+    places += copies.clean(is_due=is_due or is_left)
     if (report := folders.data / "report.html").exists() and newest(folders) is not None:
         tell("Rendering report.html again")
         write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)

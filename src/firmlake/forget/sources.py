@@ -6,32 +6,39 @@ alone tell what to remove, and each file is replaced in one rename, so a killed 
 
 from __future__ import annotations
 
-import secrets
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
 
-from firmlake.core.files import read_json, sha256_of, write_file, write_json, write_parquet
+from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.forget.proof import Place, decode_line, list_addresses, may_name
+from firmlake.forget.unpack import decode_line, may_name
 from firmlake.intake.lines import ListColumns, identity_of, read_columns, store_lines
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.run import LOG, Run, begin, list_runs, remove_rests, remove_unused_lists
-from firmlake.landing.segments import Header, list_segments, read_segment, rewrite_segment
+from firmlake.landing.segments import Header, Landed, read_segment, rewrite_segment
 from firmlake.privacy.cleaning import clean_frame, clean_json, clean_record, count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.service_lists import apply
-from firmlake.tables.stage import Manifest, StagedFile, read_manifest
+from firmlake.tables.stage import StagedFile, read_manifest, replace_staged
 
 _COMPANY = ["country", "company_number"]
-_DOCUMENTS = (
-    "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "landing/list_names/*.json", "plans/*.json",
-    "state/*.json", "state/exports/*.json", "state/failed_work/*.json", "state/failures/*.json",
-)  # fmt: skip
-_TEXTS = ("state/inputs/**/*", "lists/*", "*.log", "*.jsonl", "*.prom", "logs/**/*")
+
+
+class Place(NamedTuple):
+    """A part of a file or object that names a forgotten subject.
+
+    Attributes:
+        what: "answers", "list", "plan", "staged", a table, ...
+        row_count: The number of records, rows or lines that name a forgotten subject; 1 if they were not counted.
+    """
+
+    path: Path | str
+    what: str
+    row_count: int
 
 
 def check_sources(folders: Folders) -> None:
@@ -42,11 +49,14 @@ def check_sources(folders: Folders) -> None:
     """
     for run in list_runs(folders):
         run.check()
-    for path in _documents(folders):
+    for path in list_addresses(folders):
         read_json(path, msgspec.Raw)
-    for path in _segments(folders):
-        for _ in read_segment(path):
-            pass
+    for _, path, clean in _list_files(folders):
+        if clean is _clean_document:
+            read_json(path, msgspec.Raw)
+        elif clean is _clean_segment:
+            for _ in read_segment(path):
+                pass
 
 
 def clean_sources(folders: Folders, forgotten: Forgotten) -> list[Place]:
@@ -55,55 +65,50 @@ def clean_sources(folders: Folders, forgotten: Forgotten) -> list[Place]:
     Raises:
         DamagedError: The contents of a file do not match its checksum. Restore the file.
     """
-    cleaners = (_clean_texts, _clean_documents, _clean_runs, _clean_answers, _clean_pruned)
-    return [place for clean in cleaners for place in clean(folders, forgotten)]
+    places = []
+    for what, path, clean in _list_files(folders):
+        if count := clean(path, forgotten):
+            places.append(Place(path, what if path.exists() else _REMOVED, count))
+    return [*places, *_clean_runs(folders, forgotten)]
 
 
-def replace_staged(run: Run, manifest: Manifest, frames: Mapping[str, pl.DataFrame]) -> None:
-    """Replace staged files by files with new names. After a crash, either all old or all new files are in use."""
-    folder, mark = run.folders.staged(run.run_id), secrets.token_hex(3)
-    files = []
-    for file in manifest.files:
-        if (frame := frames.get(file.path)) is not None:
-            path = folder / Path(file.path).with_stem(f"{Path(file.path).stem.partition('~')[0]}~{mark}")
-            write_parquet(path, frame)
-            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-            file = StagedFile(file.table, name, frame.height, size, sha256_of(path))
-        files.append(file)
-    write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=tuple(files)))
-    named = {folder / file.path for file in files}
-    for path in [*folder.rglob("*.parquet"), *folder.glob("shard=*.json")]:
-        if path not in named:
-            path.unlink()
+def clean_answers(records: Iterable[Landed], forgotten: Forgotten) -> tuple[list[tuple[Header, bytes]], int]:
+    """Return the records of a segment without forgotten subjects, and how many changed."""
+    renamed: dict[str, str] = {}
+    before = [(one.header, one.body) for one in records]
+    after = [_clean_answer(header, body, forgotten, renamed) for header, body in before]
+    return after, sum(new != old for new, old in zip(after, before, strict=True))
 
 
-def remove_parts(folder: Path) -> None:
-    """Remove unfinished files, and folders of unfinished sheets, that killed processes left."""
-    for path in list(folder.rglob(".*.part")):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+def list_addresses(folders: Folders) -> set[Path]:
+    """List the files with the addresses of copies. They are not cleaned: a cleaned address would lead nowhere."""
+    return {path for pattern in ("archives.json", "exports/*.json") for path in folders.state.glob(pattern)}
 
 
-def _clean_texts(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
-    """Clean log files, metrics, and kept copies of lists; lines of forgotten companies are removed.
+def _list_files(folders: Folders) -> Iterator[tuple[str, Path, Callable[[Path, Forgotten], int]]]:
+    """List the files of `_SOURCES`, except the tombstones and the addresses of copies."""
+    kept = {folders.tombstones, *list_addresses(folders)}
+    for what, clean, patterns in _SOURCES:
+        found = {path for pattern in patterns for path in folders.data.glob(pattern)}
+        yield from ((what, path, clean) for path in sorted(found - kept) if path.is_file())
+
+
+def _clean_text(path: Path, forgotten: Forgotten) -> int:
+    """Clean a text line by line; lines of forgotten companies are removed.
 
     A list that is not text, such as a workbook, is removed if it may name a forgotten subject; the user can supply it
     again.
     """
-    for path in sorted(path for pattern in _TEXTS for path in folders.data.glob(pattern) if path.is_file()):
-        content = path.read_bytes()
-        if b"\0" in content:
-            if may_name(content, forgotten):
-                path.unlink()
-                yield Place(path, "list, removed because it is not a text file", 1)
-            continue
-        lines = content.splitlines(keepends=True)
-        cleaned = [_clean_line(line, forgotten) for line in lines]
-        if cleaned != lines:
-            _write(path, b"".join(cleaned))
-            yield Place(path, "list", sum(new != old for new, old in zip(cleaned, lines, strict=True)))
+    content = path.read_bytes()
+    if b"\0" in content:
+        if is_named := may_name(content, forgotten):
+            path.unlink()
+        return int(is_named)
+    lines = content.splitlines(keepends=True)
+    cleaned = [_clean_line(line, forgotten) for line in lines]
+    if cleaned != lines:
+        write_file(path, lambda aside: aside.write_bytes(b"".join(cleaned)))
+    return sum(new != old for new, old in zip(cleaned, lines, strict=True))
 
 
 def _clean_line(line: bytes, forgotten: Forgotten) -> bytes:
@@ -114,94 +119,18 @@ def _clean_line(line: bytes, forgotten: Forgotten) -> bytes:
     return cleaned.encode(encoding, "surrogateescape")
 
 
-def _write(path: Path, content: bytes) -> None:
-    write_file(path, lambda aside: aside.write_bytes(content))
+def _clean_document(path: Path, forgotten: Forgotten) -> int:
+    content = bytes(read_json(path, msgspec.Raw))
+    if is_named := (cleaned := clean_record(content, forgotten)) != content:
+        write_json(path, msgspec.Raw(cleaned))
+    return int(is_named)
 
 
-def _documents(folders: Folders) -> list[Path]:
-    """List the JSON files of a data folder, except the tombstones."""
-    found = sorted(path for pattern in _DOCUMENTS for path in folders.data.glob(pattern))
-    return [path for path in found if path != folders.tombstones]
-
-
-def _clean_documents(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
-    addresses = list_addresses(folders)
-    for path in (path for path in _documents(folders) if path not in addresses):
-        content = bytes(read_json(path, msgspec.Raw))
-        cleaned = clean_record(content, forgotten)
-        if cleaned != content:
-            write_json(path, msgspec.Raw(cleaned))
-            yield Place(path, "plan" if path.name == "plan.json" or "plans" in path.parts else "record", 1)
-
-
-def _clean_runs(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
-    """Clean log, list and targets of each run. After a crash, either all old or all new files are in use."""
-    cleaned: dict[Path, Path | None] = {}
-    for run in list_runs(folders):
-        stored = run.checked("list")
-        if stored not in cleaned:
-            cleaned[stored], count = _clean_list(stored, forgotten)
-            if count:
-                yield Place(stored, "list", count)
-        targets = pl.read_parquet(run.checked("targets"), glob=False)
-        after = clean_frame(targets, forgotten)
-        if after is not targets:
-            yield Place(run.checked("targets"), "targets", count_changed(targets, after))
-        if cleaned[stored] or after is not targets:
-            run = begin(_recount(run, cleaned[stored] or stored, targets, after), after)
-        else:
-            remove_rests(run)
-        yield from _clean_segments(list_segments(folders.log(run.run_id)), forgotten, "record")
-    remove_unused_lists(folders)
-
-
-def _clean_list(stored: Path, forgotten: Forgotten) -> tuple[Path | None, int]:
-    """Return the file of a cleaned list, None if nothing changed; and how many lines, or its names, changed."""
-    lines, columns = pl.read_parquet(stored, glob=False), msgspec.json.encode(read_columns(stored))
-    after, named = clean_frame(lines, forgotten), clean_record(columns, forgotten)
-    count = count_changed(lines, after) + (named != columns)
-    if not count:
-        return None, 0
-    return store_lines(stored.parent, msgspec.json.decode(named, type=ListColumns), [after]), count
-
-
-def _recount(run: Run, stored: Path, before: pl.DataFrame, after: pl.DataFrame) -> Run:
-    """Name the cleaned list of a run, whose lines of forgotten companies are refused now, and count again."""
-    again = Run(run.folders, msgspec.structs.replace(run.plan, files={**run.plan.files, "list": stored.stem}))
-    companies, asked = again.companies(), after.select(_COMPANY).unique()
-    bought = before.filter((pl.col("shard") > 0) & ~pl.col("is_paid")).select(_COMPANY).unique()
-    plan, count = again.plan, run.companies().height - companies.height
-    plan = msgspec.structs.replace(
-        plan,
-        list_sha256=identity_of(companies),
-        company_count=plan.company_count - count,
-        refused_count=plan.refused_count + count,
-        target_count=asked.height,
-        fresh_count=plan.company_count - count - asked.height,
-        forgotten_count=plan.forgotten_count + bought.join(asked, on=_COMPANY, how="anti").height,
-    )
-    return again if not count else Run(run.folders, plan)
-
-
-def _segments(folders: Folders) -> list[Path]:
-    """List the segments of runs, overviews and contacts."""
-    return sorted(path for path in folders.landed.rglob("*.zst") if path.stem.isdecimal())
-
-
-def _clean_answers(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
-    """Clean answers of runs, overviews of service lists, and answers about contacts."""
-    answers = (path for path in _segments(folders) if path.parent.name != "log")
-    yield from _clean_segments(answers, forgotten, "answers")
-
-
-def _clean_segments(paths: Iterable[Path], forgotten: Forgotten, what: str) -> Iterator[Place]:
-    for path in paths:
-        renamed: dict[str, str] = {}
-        before = [(one.header, one.body) for one in read_segment(path)]
-        after = [_clean_answer(header, body, forgotten, renamed) for header, body in before]
-        if count := sum(new != old for new, old in zip(after, before, strict=True)):
-            rewrite_segment(path, after)
-            yield Place(path, what, count)
+def _clean_segment(path: Path, forgotten: Forgotten) -> int:
+    records, count = clean_answers(read_segment(path), forgotten)
+    if count:
+        rewrite_segment(path, records)
+    return count
 
 
 def _clean_answer(header: Header, body: bytes, forgotten: Forgotten, renamed: dict[str, str]) -> tuple[Header, bytes]:
@@ -228,53 +157,116 @@ def _clean_answer(header: Header, body: bytes, forgotten: Forgotten, renamed: di
     ), content
 
 
-def _clean_pruned(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
-    """Clean the staged tables of runs whose landed answers were pruned."""
+def _clean_runs(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
+    """Clean list, targets and staged tables of each run. After a crash, either all old or all new files are in use."""
+    lists: dict[Path, Path] = {}
     for run in list_runs(folders):
-        folder, manifest = folders.staged(run.run_id), read_manifest(run)
-        if not run.is_pruned or manifest is None:
-            continue
-        paths = [file.path for file in manifest.files if (folder / file.path).exists()]
-        before = {path: pl.read_parquet(folder / path, glob=False) for path in paths}
-        after = {path: clean_frame(frame, forgotten) for path, frame in before.items()}
-        changed = [path for path in paths if after[path] is not before[path]]
-        if changed:
-            tables = {file.path: file.table for file in manifest.files}
-            replace_staged(run, manifest, _without_traces(before, after, tables, forgotten))
-        for path in changed:
-            yield Place(folder / path, "staged", count_changed(before[path], after[path]))
+        stored, path = run.checked("list"), run.checked("targets")
+        if stored not in lists:
+            lists[stored], count = _clean_list(stored, forgotten)
+            if count:
+                yield Place(stored, "list", count)
+        targets = pl.read_parquet(path, glob=False)
+        after = clean_frame(targets, forgotten)
+        if after is not targets:
+            yield Place(path, "targets", count_changed(targets, after))
+        if lists[stored] != stored or after is not targets:
+            run = begin(_recount(run, lists[stored], targets, after), after)
+        else:
+            remove_rests(run)
+        yield from _clean_staged(run, forgotten)
+    remove_unused_lists(folders)
+
+
+def _clean_list(stored: Path, forgotten: Forgotten) -> tuple[Path, int]:
+    """Return the file of the cleaned list, the same if nothing changed; and how many lines, or its names, changed."""
+    lines, columns = pl.read_parquet(stored, glob=False), msgspec.json.encode(read_columns(stored))
+    after, named = clean_frame(lines, forgotten), clean_record(columns, forgotten)
+    count = count_changed(lines, after) + (named != columns)
+    if not count:
+        return stored, 0
+    return store_lines(stored.parent, msgspec.json.decode(named, type=ListColumns), [after]), count
+
+
+def _recount(run: Run, stored: Path, before: pl.DataFrame, after: pl.DataFrame) -> Run:
+    """Name the cleaned list of a run, whose lines of forgotten companies are refused now, and count again."""
+    again = run.with_list(stored)
+    companies, asked = again.companies(), after.select(_COMPANY).unique()
+    bought = before.filter((pl.col("shard") > 0) & ~pl.col("is_paid")).select(_COMPANY).unique()
+    plan, count = again.plan, run.companies().height - companies.height
+    plan = msgspec.structs.replace(
+        plan,
+        list_sha256=identity_of(companies),
+        company_count=plan.company_count - count,
+        refused_count=plan.refused_count + count,
+        target_count=asked.height,
+        fresh_count=plan.company_count - count - asked.height,
+        forgotten_count=plan.forgotten_count + bought.join(asked, on=_COMPANY, how="anti").height,
+    )
+    return again if not count else Run(run.folders, plan)
+
+
+def _clean_staged(run: Run, forgotten: Forgotten) -> Iterator[Place]:
+    """Clean the staged tables of a run whose landed answers were pruned."""
+    manifest, folder = read_manifest(run), run.folders.staged(run.run_id)
+    if not run.is_pruned or manifest is None:
+        return
+    files = [file for file in manifest.files if (folder / file.path).exists()]
+    before = {file: pl.read_parquet(folder / file.path, glob=False) for file in files}
+    after = {file: clean_frame(frame, forgotten) for file, frame in before.items()}
+    counts = {file: count_changed(before[file], after[file]) for file in files if after[file] is not before[file]}
+    if counts:
+        replace_staged(run, manifest, _without_traces(before, after, forgotten))
+    yield from (Place(folder / file.path, "staged", count) for file, count in counts.items())
 
 
 def _without_traces(
-    before: Mapping[str, pl.DataFrame],
-    after: Mapping[str, pl.DataFrame],
-    tables: Mapping[str, str],
-    forgotten: Forgotten,
-) -> dict[str, pl.DataFrame]:
+    before: Mapping[StagedFile, pl.DataFrame], after: Mapping[StagedFile, pl.DataFrame], forgotten: Forgotten
+) -> dict[StagedFile, pl.DataFrame]:
     """Return cleaned tables without the hashes of what they were made from, so that nobody can test a guess.
 
     The hashes of answers change for companies whose rows changed. The ids of requests, which are hashes of their
     companies, change for all once a company was removed, because the tables do not show which requests named it.
     """
-    parts = [
-        before[path].join(after[path], on=before[path].columns, how="anti", nulls_equal=True).select(_COMPANY)
-        for path in before
-        if after[path] is not before[path] and set(_COMPANY) <= set(before[path].columns)
-    ]
-    changed = pl.concat(parts).unique() if parts else None
-    is_shorter = any(before[path].height > after[path].height for path in before)
 
     def keyed(column: str, times: int = 1) -> pl.Expr:
         return pl.col(column).map_elements(lambda value: value and forgotten.keyed(value) * times, pl.String)
 
-    found = {}
-    for path, frame in after.items():
-        if changed is not None and tables[path] == "company_state":
-            marked = frame.join(changed.with_columns(is_changed=True), on=_COMPANY, how="left", maintain_order="left")
+    rows_before = {file: frame for file, frame in before.items() if {*_COMPANY} <= {*frame.columns}}
+    changed = [
+        frame.join(after[file], on=frame.columns, how="anti", nulls_equal=True).select(_COMPANY)
+        for file, frame in rows_before.items()
+        if after[file] is not frame
+    ]
+    is_shorter = any(frame.height > after[file].height for file, frame in before.items())
+    frames = {}
+    for file, frame in after.items():
+        if changed and file.table == "company_state":
+            companies = pl.concat(changed).unique().with_columns(is_changed=True)
+            marked = frame.join(companies, on=_COMPANY, how="left", maintain_order="left")
             hashes = pl.when("is_changed").then(keyed("payload_hash", times=2)).otherwise("payload_hash")
             frame = marked.with_columns(payload_hash=hashes).drop("is_changed")
         if is_shorter and "request_id" in frame.columns:
             frame = frame.with_columns(keyed("request_id"))
-        if frame is not before[path]:
-            found[path] = frame
-    return found
+        if frame is not before[file]:
+            frames[file] = frame
+    return frames
+
+
+_REMOVED = "list, removed because it is not a text file"
+_SOURCES = (
+    ("list", _clean_text, ("state/inputs/**/*", "lists/*", "*.log", "*.jsonl", "*.prom", "logs/**/*")),
+    ("plan", _clean_document, ("landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json")),
+    (
+        "record",
+        _clean_document,
+        ("landing/list_names/*.json", "state/*.json", "state/failed_work/*.json", "state/failures/*.json"),
+    ),
+    ("record", _clean_segment, ("landing/run=*/log/[0-9]*.zst",)),
+    (
+        "answers",
+        _clean_segment,
+        ("landing/run=*/shard=*/[0-9]*.zst", "landing/service_lists/*/[0-9]*.zst", "landing/contacts/*/[0-9]*.zst"),
+    ),
+)
+"""All sources but the tables of runs: what they are, how a file is cleaned, and where the files are."""

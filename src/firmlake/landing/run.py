@@ -136,6 +136,10 @@ class Run(msgspec.Struct, frozen=True):
         """Return the same run with other settings for reading its answers."""
         return Run(self.folders, msgspec.structs.replace(self.plan, contract=contract))
 
+    def with_list(self, stored: Path) -> Run:
+        """Return the same run with another file of its list, as `firmlake.intake.lines.store_lines` gives it."""
+        return Run(self.folders, msgspec.structs.replace(self.plan, files={**self.plan.files, "list": stored.stem}))
+
     @property
     def run_id(self) -> str:
         """The run's name."""

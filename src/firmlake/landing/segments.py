@@ -223,15 +223,19 @@ def list_segments(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.zst") if path.stem.isdecimal())
 
 
-def read_segment(path: Path) -> Iterator[Landed]:
+def read_segment(path: Path, content: bytes | None = None) -> Iterator[Landed]:
     """Yield a segment's records in the order they were written.
 
     A truncated record at the end of the file was left by a crash. It never landed, so it is ignored.
 
+    Args:
+        path: The segment.
+        content: Its bytes, if they were read already.
+
     Raises:
         DamagedError: A record does not match its checksum; the message names the file and the byte.
     """
-    content = path.read_bytes()
+    content = path.read_bytes() if content is None else content
     position = 0
     while position + _INDEX_SIZE <= len(content):
         start = position + _INDEX_SIZE

@@ -374,7 +374,7 @@ def replay_archive(
         stage_all: Stages all shards, on any number of machines. Called with the archive, the name and the data folder.
         now: The clock, UTC.
         clean: Removes forgotten subjects from the fetched and staged files before they are loaded; see
-            `firmlake.forget.forget.clean_merged`.
+            `firmlake.forget.forget.clean_restored`.
 
     Raises:
         UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The

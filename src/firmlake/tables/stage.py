@@ -9,6 +9,7 @@ The files depend only on the landed answers and the plan, so staging again gives
 
 from __future__ import annotations
 
+import secrets
 import signal
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -44,6 +45,7 @@ __all__ = [
     "landed_tables",
     "read_manifest",
     "read_staged_shard",
+    "replace_staged",
     "required_manifest",
     "stage_shard",
     "stage_shards",
@@ -218,6 +220,22 @@ def check_staged(run: Run, manifest: Manifest) -> None:
     """
     checksums = {file.path: file.sha256 for file in manifest.files}
     _check(run.folders.staged(run.run_id), checksums, "Rebuild it with `firmlake replay`")
+
+
+def replace_staged(run: Run, manifest: Manifest, frames: Mapping[StagedFile, pl.DataFrame]) -> None:
+    """Replace staged files by files with new names. After a crash, either all old or all new files are in use."""
+    folder, mark = run.folders.staged(run.run_id), secrets.token_hex(3)
+    files = [
+        _write_table(run, file.table, f"{Path(file.path).stem.partition('~')[0]}~{mark}", frames[file])
+        if file in frames
+        else file
+        for file in manifest.files
+    ]
+    write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=tuple(files)))
+    named = {folder / file.path for file in files}
+    for path in [*folder.rglob("*.parquet"), *folder.glob("shard=*.json")]:
+        if path not in named:
+            path.unlink()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,27 +1,21 @@
-"""Records of the last export or load to each target. Its generation is kept, because the next changes start from it."""
+"""Records of the copies outside a data folder: archives, and the last export or load to each target.
+
+The generation of an export is kept, because the next changes start from it. `firmlake forget` reaches the copies by
+these records.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
+from firmlake.core.errors import UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-
-__all__ = [
-    "LastExport",
-    "export_record",
-    "exported_generations",
-    "is_database",
-    "last_exports",
-    "lock_name",
-    "made_at",
-    "record_export",
-]
-
 
 _DATABASES = ("postgres://", "postgresql://", "snowflake://", "bigquery://", "duckdb:")
 
@@ -92,7 +86,40 @@ def exported_generations(folders: Folders) -> set[int]:
     return {last.generation for last in last_exports(folders)}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+def known_archives(folders: Folders) -> list[str]:
+    """List the archives that this data folder was copied to."""
+    path = _archives_record(folders)
+    return list(read_json(path, tuple[str, ...])) if path.exists() else []
+
+
+def note_archive(folders: Folders, url: str) -> None:
+    """Record an archive, so that `firmlake forget` cleans it too."""
+    if url not in (known := known_archives(folders)):
+        write_json(_archives_record(folders), (*known, url))
+
+
+def drop_copy(folders: Folders, address: str) -> None:
+    """Remove a copy that no longer exists from the record, so that `forget` and proofs no longer look for it.
+
+    Args:
+        folders: The data folder.
+        address: The address of an archive or an export, or database and schema of a load, as `forget` names it.
+
+    Raises:
+        UsageError: No such copy is recorded. The next step lists all copies.
+    """
+    archives, exports = known_archives(folders), [last.target for last in last_exports(folders)]
+    if address not in (*archives, *exports):
+        known = ", ".join(map(quote, sorted({*archives, *exports}))) or "none"
+        raise UsageError(f"No copy is recorded at {address}", f"The copies are: {known}")
+    if address in archives:
+        write_json(_archives_record(folders), tuple(url for url in archives if url != address))
+    if address in exports:
+        export_record(folders, address).unlink()
+
+
+def _archives_record(folders: Folders) -> Path:
+    return folders.state / "archives.json"
 
 
 def _folder(folders: Folders) -> Path:
