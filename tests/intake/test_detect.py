@@ -1,46 +1,31 @@
 """Files that cannot be used are refused whole, and the next step is named."""
 
 import gzip
-import io
 import os
 import zipfile
+from types import SimpleNamespace
 
-import polars as pl
 import pytest
-import xlsxwriter
+import python_calamine
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COMPANY_COLUMNS
 from firmlake.intake.lines import read_company_list
 from firmlake.intake.table import Reading
-from firmlake.intake.workbook import SheetDamagedError, open_workbook
+from firmlake.intake.workbook import list_others, open_workbook
+from intake.test_binary_formats import parquet
+from intake.test_people import archive, book
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
 
 
 def xlsx() -> bytes:
-    """A workbook with one company."""
-    buffer = io.BytesIO()
-    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as book:
-        sheet = book.add_worksheet()
-        sheet.write_row(0, 0, ["country", "company number"])
-        sheet.write_row(1, 0, ["BE", "0403227515"])
-    return buffer.getvalue()
+    return book(("Sheet1", [["country", "company number"], ["BE", "0403227515"]]))
 
 
-def parquet() -> bytes:
-    buffer = io.BytesIO()
-    pl.DataFrame({"siren": ["552032534"]}).write_parquet(buffer)
-    return buffer.getvalue()
-
-
-def archive(*names: str) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        for name in names:
-            file.writestr(name, LIST)
-    return buffer.getvalue()
+def listed(*names: str) -> bytes:
+    return archive(dict.fromkeys(names, LIST))
 
 
 UNUSABLE = {
@@ -63,13 +48,13 @@ UNUSABLE = {
     "UTF-16 cut in a character": (LIST.encode("utf-16")[:-1], "is not utf-16 throughout"),
     "gzip cut": (gzip.compress(LIST.encode())[:-10], "truncated or damaged gzip file"),
     "gzip damaged": (gzip.compress(LIST.encode())[:20] + b"damage" * 10, "truncated or damaged gzip file"),
-    "archive": (archive("a.csv", "b.csv"), "a ZIP archive with 2 files"),
-    "a document of Numbers": (archive("Index/Document.iwa", "Metadata/Properties.plist"), "a document of Numbers"),
-    "a Word document": (archive("[Content_Types].xml", "word/document.xml"), "a Word document"),
-    "an OpenDocument file without its type": (archive("content.xml", "styles.xml"), "without a spreadsheet"),
+    "archive": (listed("a.csv", "b.csv"), "a ZIP archive with 2 files"),
+    "a document of Numbers": (listed("Index/Document.iwa", "Metadata/Properties.plist"), "a document of Numbers"),
+    "a Word document": (listed("[Content_Types].xml", "word/document.xml"), "a Word document"),
+    "an OpenDocument file without its type": (listed("content.xml", "styles.xml"), "without a spreadsheet"),
     "workbook cut": (xlsx()[:2000], "truncated or damaged ZIP or XLSX"),
     "workbook cut at its end": (xlsx()[:-30], "truncated or damaged ZIP or XLSX"),
-    "Parquet cut": (parquet()[:-3], "truncated Parquet file"),
+    "Parquet cut": (parquet(siren=["552032534"])[:-3], "a damaged Parquet file"),
     "Parquet damaged": (b"PAR1" + bytes(20) + b"PAR1", "damaged Parquet file"),
     "JSON array": (b'[{"country": "BE"}]', "a JSON array"),
     "JSON over several lines": (b'{"country":\n"BE"}', "none of its first lines is an object"),
@@ -92,14 +77,15 @@ def test_the_lock_file_of_an_open_workbook_is_refused_with_its_meaning(tmp_path,
     assert caught.value.next_step == "Name the workbook itself"
 
 
-def test_a_password_that_only_the_reader_of_cells_meets_is_named(tmp_path):
+def test_a_password_that_only_the_reader_of_cells_meets_is_named(tmp_path, monkeypatch):
     """XLS and OpenDocument files with a password have no mark that their first bytes show."""
 
-    def list_sheets(_):
-        raise SheetDamagedError("calamine error: Xls error: Workbook is password protected")
+    def from_path(_):
+        raise python_calamine.CalamineError("calamine error: Xls error: Workbook is password protected")
 
+    monkeypatch.setattr(python_calamine, "CalamineWorkbook", SimpleNamespace(from_path=from_path))
     with pytest.raises(CompanyListError, match="is protected with a password"):
-        open_workbook(Reading(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS), list_sheets)
+        open_workbook(Reading(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS), list_others)
 
 
 def test_what_is_no_file_is_refused(tmp_path):

@@ -1,14 +1,13 @@
 """Every hint of a refusal or guess works when it is followed literally."""
 
-import io
 import re
 
 import pytest
-import xlsxwriter
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.lines import read_company_list
+from intake.test_people import book
 
 BE, FR = "0403227515", "552032534"
 
@@ -19,18 +18,6 @@ SETTINGS = {
 """How a hint spells a setting that is not spelled `intake.NAME`."""
 
 
-def book(sheets, hidden=()):
-    buffer = io.BytesIO()
-    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as file:
-        for name, rows in sheets.items():
-            page = file.add_worksheet(name)
-            for number, cells in enumerate(rows):
-                page.write_row(number, 0, cells)
-            if name in hidden:
-                page.hide()
-    return buffer.getvalue()
-
-
 REFUSED = {
     "names without numbers": (f"Name;Xyz\nKBC;{FR}\n", {"number_column": "Xyz", "default_country": "FR"}),
     "no known column": (f"aa;bb\nx;{BE}\n", {"number_column": "bb", "default_country": "BE"}),
@@ -39,8 +26,8 @@ REFUSED = {
         "number_column": "Code", "default_country": "FR",
     }),
     "lines without a country": ("Company number;Name\n552032534;A\n552081317;B\n", {"default_country": "FR"}),
-    "a sheet that is not there": (book({"Klanten": [["KBO"], [BE]]}), {"sheet": "Klanten"}, {"sheet": "Klant"}),
-    "a hidden sheet": (book({"Leeg": [], "Klanten": [["KBO"], [BE]]}, ["Klanten"]), {"sheet": "Klanten"}),
+    "a sheet that is not there": (book(("Klanten", [["KBO"], [BE]])), {"sheet": "Klanten"}, {"sheet": "Klant"}),
+    "a hidden sheet": (book(("Leeg", []), ("Klanten", [["KBO"], [BE]]), hidden=["Klanten"]), {"sheet": "Klanten"}),
     "a column that is not there": (f"Reg x;KBO\n{FR};{BE}\n", {"number_column": "KBO"}, {"number_column": "KBOO"}),
     "UTF-16 without its mark": (f"KBO;Naam\n{BE};A\n".encode("utf-16-le"), {"encoding": "utf-16-le"}),
     "an encoding that is unknown": (f"KBO;Naam\n{BE};A\n", {"encoding": "utf-8"}, {"encoding": "utf-5"}),
@@ -74,7 +61,7 @@ def test_the_hint_of_a_refusal_leads_to_the_list(write, name):
 GUESSED = {
     "title rows": (f"Klanten\n\nKBO;Naam\n{BE};A\n", "--set intake.header_row=LINE", {"header_row": 3}, "0403227515"),
     "another sheet": (
-        book({"Info": [["Naam"], ["x"]], "Klanten": [["KBO"], [BE]], "Oud": [["KBO"], ["0403091220"]]}),
+        book(("Info", [["Naam"], ["x"]]), ("Klanten", [["KBO"], [BE]]), ("Oud", [["KBO"], ["0403091220"]])),
         "--set intake.sheet=NAME", {"sheet": "Oud"}, "0403091220",
     ),
     "a number by its check digits": (

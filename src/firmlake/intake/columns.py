@@ -6,29 +6,36 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from enum import IntEnum
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 import polars as pl
 
-from firmlake.core.errors import CompanyListError
+from firmlake.intake.refusals import nearest_name, refusal
 
 
-class _Names(msgspec.Struct):
+class Column(msgspec.Struct, frozen=True):
+    """The words of one role, see `words.toml`."""
+
     names: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
+    stems: tuple[str, ...] = ()
+    countries: tuple[str, ...] = ()
+    is_sure: bool = True
 
 
-class _Words(msgspec.Struct):
+class _Words(msgspec.Struct, frozen=True):
     """What `words.toml` holds."""
 
     countries: dict[str, tuple[str, ...]]
-    columns: dict[str, _Names]
+    around: dict[str, tuple[str, ...]]
+    columns: dict[str, Column]
     within: dict[str, frozenset[str]]
-    registers: dict[str, tuple[str, ...]]
 
 
 _WORDS: Final = msgspec.toml.decode(files("firmlake.intake").joinpath("words.toml").read_text("utf-8"), type=_Words)
@@ -43,22 +50,14 @@ OTHER_COUNTRY: Final = "other"
 
 COUNTRY: Final = "country"
 
-SEVERAL: Final = {
-    "be_nl_number": ("BE", "NL"), "be_fr_number": ("BE", "FR"), "nl_fr_number": ("NL", "FR"),
-    "be_nl_fr_number": ("BE", "NL", "FR"),
-}  # fmt: skip
-"""Roles of columns named after several registers (`KBO/KvK`), with the countries of these registers."""
+COLUMNS: Final = _WORDS.columns
+"""What is known of columns, by their role."""
 
-NUMBER_ROLES: Final = (
-    "company_number", *SEVERAL, "enterprise_number", "be_number", "nl_number", "siren", "siret", "vat_number",
-)  # fmt: skip
+NUMBER_ROLES: Final = tuple(role for role in COLUMNS if role != COUNTRY)
 """Roles of columns with company numbers, in order of precedence: the first filled column of a line is read."""
 
-COLUMN_COUNTRY: Final = {"be_number": "BE", "nl_number": "NL", "siren": "FR", "siret": "FR"}
-"""Countries of roles named after the register of one country, for numbers that have no country of their own."""
-
-FALLBACK_COUNTRY: Final = {"enterprise_number": "BE"}
-"""Countries that a role suggests if nothing else names one. These Belgian words are used for other countries too."""
+NUMBER: Final = NUMBER_ROLES[0]
+"""The role of a column whose name says no more than that it holds numbers."""
 
 
 def fold(text: str) -> str:
@@ -106,18 +105,15 @@ def header_names(*names: str) -> frozenset[str]:
     return frozenset(fold(name) for name in names)
 
 
-def _names_of(column: _Names) -> frozenset[str]:
+def _names_of(column: Column) -> frozenset[str]:
     """Return the folded names of a column, also those with a word for "number" before or after a word."""
-    numbers = ("numero", "num", "no", "nr", "n", "id", "identifiant")
-    before = [f"{number} {of} {{}}" for number in numbers for of in ("", "de", "d", "du")]
-    after = ["{} number", "{} nummer", "{} numero", "{} num", "{} no", "{} nr", "{} id", "{} code", "{} identifier"]
-    return header_names(*column.names, *(form.format(word) for form in before + after for word in column.of))
+    around, words = _WORDS.around, (*column.of, *column.alone)
+    before = [f"{number}{of}" for number in around["before"] for of in around["between"]]
+    with_number = [*map("".join, product(before, words)), *map("".join, product(words, around["after"]))]
+    return header_names(*column.names, *column.alone, *with_number)
 
 
-COMPANY_COLUMNS: Final[Synonyms] = {role: _names_of(column) for role, column in _WORDS.columns.items()}
-
-KNOWN, REGISTER, NUMBER = 3, 2, 1
-"""Strengths of a name, see `ColumnName`."""
+COMPANY_COLUMNS: Final[Synonyms] = {role: _names_of(column) for role, column in COLUMNS.items()}
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 
@@ -129,38 +125,51 @@ _ELLIPSIS: Final = re.compile(r"-\s*$")
 """A Dutch compound that shares its last part with the next word: `Ondernemings- of KvK-nummer`."""
 
 
-class ColumnName(NamedTuple):
-    """What the name of a column says.
+class Strength(IntEnum):
+    """How surely the name of a column says what it holds. Unless it is known, the values must confirm its role."""
 
-    Attributes:
-        role: Its role: a key of the synonyms.
-        strength: KNOWN if the whole name is known, REGISTER if it contains a word for a register or a country, NUMBER
-            if it contains a word for number, and 0 if it says nothing. Unless it is known, the values of the column
-            must confirm the role.
-    """
+    NOTHING = 0
+    NUMBER = 1  # it contains a word for number
+    REGISTER = 2  # it contains a word for a register or a country
+    KNOWN = 3  # the whole name is known
+
+
+class ColumnName(NamedTuple):
+    """What the name of a column says: its role, a key of the synonyms, and how surely."""
 
     role: str
-    strength: int
+    strength: Strength
 
 
 def read_name(name: str, synonyms: Synonyms = COMPANY_COLUMNS) -> ColumnName:
     """Return what the name of a column says.
 
     Example:
-        >>> [tuple(read_name(name)) for name in ("KvK-nummer", "customer_kvk_nr", "Nr. klant")]
-        [('nl_number', 3), ('nl_number', 2), ('company_number', 1)]
+        >>> [(role, strength.name) for role, strength in map(read_name, ("KvK-nummer", "customer_kvk_nr", "Nr. klant"))]
+        [('nl_number', 'KNOWN'), ('nl_number', 'REGISTER'), ('company_number', 'NUMBER')]
     """
     known = role_of(name, synonyms)
     if known is not None:
-        return ColumnName(known, KNOWN)
-    words = _words(name)
-    countries = _WORDS.within["country"]
-    if any(word in countries or word.removesuffix("code") in countries for word in words):
-        return ColumnName(COUNTRY, REGISTER)
-    roles = [role for word in words for role, stems in _WORDS.registers.items() if word.startswith(stems)]
+        return ColumnName(known, Strength.KNOWN)
+    words, within = _words(name), _WORDS.within
+    if any(word in within["country"] or word.removesuffix("code") in within["country"] for word in words):
+        return ColumnName(COUNTRY, Strength.REGISTER)
+    roles = [role for word in words for role, column in COLUMNS.items() if word.startswith(column.stems)]
     if roles:
-        return ColumnName(_one_role(roles), REGISTER)
-    return ColumnName(NUMBER_ROLES[0], NUMBER if any(word in _WORDS.within["number"] for word in words) else 0)
+        return ColumnName(_one_role(roles), Strength.REGISTER)
+    has_number = any(word in within["number"] for word in words)
+    return ColumnName(NUMBER, Strength.NUMBER if has_number else Strength.NOTHING)
+
+
+def country_of(role: str, *, is_sure: bool = False) -> str | None:
+    """Return the country that a role implies for numbers without one of their own; None if it implies none, or several.
+
+    Args:
+        role: Role of a column.
+        is_sure: Whether it must be sure: some Belgian words are used for companies of other countries too.
+    """
+    column = COLUMNS.get(role, Column())
+    return column.countries[0] if len(column.countries) == 1 and (column.is_sure or not is_sure) else None
 
 
 def role_of(name: str, synonyms: Synonyms) -> str | None:
@@ -185,10 +194,9 @@ def role_of(name: str, synonyms: Synonyms) -> str | None:
 
 def _one_role(roles: Sequence[str]) -> str:
     """Return the role of a name with several roles: the first, unless they are numbers of several registers."""
-    named = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role, "") for role in roles} - {""}
-    several = [role for role, countries in SEVERAL.items() if set(countries) == named]
-    if several:
-        return several[0]
+    named = {country_of(role) for role in roles} - {None}
+    if len(named) > 1:
+        return next(role for role, column in COLUMNS.items() if set(column.countries) == named)
     return "enterprise_number" if named == {"BE"} and len(set(roles)) > 1 else roles[0]
 
 
@@ -234,13 +242,8 @@ def _positions_of(path: Path, names: Sequence[str] | None, width: int, wanted: s
     if wanted.isdecimal() and 1 <= int(wanted) <= width:
         return [int(wanted) - 1]
     if names is None:
-        raise CompanyListError(
-            f"{path} has no header, so there is no column {wanted!r}",
-            f"Give its position, from 1 to {width}, or use --set intake.header=yes",
-        )
-    nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
-    hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its columns are {quoted_names(names)}."
-    raise CompanyListError(f"{path} has no column {wanted!r}", hint)
+        raise refusal("no_header_mapped", path=path, wanted=wanted, width=width)
+    raise refusal("unknown_column", path=path, wanted=wanted, hint=nearest_name(wanted, names))
 
 
 def mapped_name(names: Sequence[str] | None, position: int) -> str:
@@ -248,12 +251,6 @@ def mapped_name(names: Sequence[str] | None, position: int) -> str:
     name = names[position] if names else ""
     is_single = fold(name) != "" and sum(fold(each) == fold(name) for each in names or ()) == 1
     return shlex.quote(name) if is_single else str(position + 1)
-
-
-def quoted_names(names: Sequence[str], most: int = 20) -> str:
-    """Return header names for a message, shortened if they are long or many."""
-    shown = ", ".join(repr(name if len(name) <= 40 else name[:40] + "...") for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def is_company_name(name: str) -> bool:

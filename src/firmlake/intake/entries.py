@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -10,26 +10,22 @@ from typing import Final
 
 import polars as pl
 
-from firmlake.core.company import ADJECTIVES, COUNTRIES
+from firmlake.core.company import COUNTRIES
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import Choice, choose_columns
 from firmlake.intake.columns import (
-    COLUMN_COUNTRY,
     COMPANY_COLUMNS,
     COUNTRY,
-    FALLBACK_COUNTRY,
     NUMBER_ROLES,
     OTHER_COUNTRY,
     Synonyms,
     country_codes,
-    read_name,
+    country_of,
 )
 from firmlake.intake.identifiers import (
     CONTRADICTION,
     EMPTY,
     SURPLUS,
-    header_country,
-    identify,
     identify_column,
     take_rows,
 )
@@ -38,6 +34,7 @@ from firmlake.intake.table import BLANK, Reading, Table, cell
 
 _ABROAD: Final = "another country, or not a country: the service knows only BE, NL and FR"
 _DISAGREEING: Final = "two columns disagree: they name different companies or countries; correct one of them"
+_UNSAID: Final = "; its country cell is empty, so it has the country of its column's name or of intake.default_country"
 _VAT_PREFIX: Final = rf"^\W*({'|'.join(COUNTRIES)})[\W_]*[0-9]"
 _LONGEST_GIVEN: Final = 200
 
@@ -108,60 +105,32 @@ def resolve_lines(rows: pl.DataFrame, width: int, choice: Choice, default_countr
         - `reason`: of the refusal, with what to do about it, or of the repair; null if there is none.
         - `given`: the number as in the file; country and number if the country is unknown; the whole line if it cannot
           be split into cells. Cut at 200 characters.
-        - `header`: the position of the column if its name alone gave the country; null if the line names a country.
     """
     lines = _resolve(rows, choice, default_country, cell)
     wide = rows.filter(pl.col("cells").list.len() > width, pl.col("defect") != BLANK)
     if not wide.height:
         return lines
     wide = wide.with_columns(defect=pl.lit(None, pl.String))
-    read = _resolve(wide, choice, default_country, cell, surplus=SURPLUS)
+    read = _resolve(wide, choice, default_country, cell)
     moved = _resolve(wide, choice, default_country, lambda position: cell(position - width))
     is_other = (moved["country"] != read["country"]) | (moved["company_number"] != read["company_number"])
-    sure = read.filter((pl.col("status") == "accepted") & ~is_other.fill_null(value=False))
+    sure = read.filter((pl.col("status") == "accepted") & ~is_other.fill_null(value=False)).with_columns(
+        reason=pl.concat_str("reason", pl.lit(SURPLUS), separator="; ", ignore_nulls=True)
+    )
     return pl.concat([lines.join(sure, on="line", how="anti"), sure]).sort("line")
 
 
-def describe_assumed(lines: pl.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
-    """Describe in one sentence the countries that only names of columns gave; empty if there are none.
-
-    Numbers that had to be repaired, but are valid numbers of another country unchanged, are counted. A column that was
-    recognised by its check digits is left out: the sentence about that guess says so.
-
-    Args:
-        lines: The lines of a list, from `resolve_lines`.
-        columns: The names of its columns.
-    """
-    named = lines.lazy().filter(pl.col("header").is_not_null(), status="accepted")
-    assumed = named.select("header", "country", pl.col("given").str.strip_chars(), "reason").collect()
-    said = []
-    for (position, country), group in assumed.group_by("header", "country", maintain_order=True):
-        column = columns[position]
-        if read_name(column).role not in COLUMN_COUNTRY | FALLBACK_COUNTRY:
-            continue
-        others = _valid_elsewhere(group.filter(pl.col("reason").is_not_null()))
-        also = f"; {len(others):,} of them may be of another country, such as {others[0]}" if len(others) else ""
-        example = f"{group.height:,}, such as {group['given'][0]}{also}"
-        said.append(f"as {ADJECTIVES[str(country)]} in column {column!r} ({example})")
-    if not said:
-        return ()
-    return (
-        f"Numbers without a country are read {' and '.join(said)}, because of the column name; "
-        "to give a country: --map country=COLUMN",
-    )
-
-
 def _resolve(
-    rows: pl.DataFrame,
-    choice: Choice,
-    default_country: str | None,
-    cell_at: Callable[[int], pl.Expr],
-    surplus: str | None = None,
+    rows: pl.DataFrame, choice: Choice, default_country: str | None, cell_at: Callable[[int], pl.Expr]
 ) -> pl.DataFrame:
     def cells(role: str) -> list[pl.Series]:
         return [rows.select(text=cell_at(position))["text"] for position in choice.get(role, ())]
 
-    lines = rows.hstack(_first_country(cells(COUNTRY), rows.height))
+    nothing, countries = pl.repeat(None, rows.height, dtype=pl.String), cells(COUNTRY)
+    codes = [country_codes(column) for column in countries]
+    code = pl.coalesce(nothing, *codes)
+    is_ambiguous = pl.any_horizontal(pl.repeat(value=False, n=rows.height), *(code != other for other in codes))
+    lines = rows.hstack(pl.select(cell=pl.coalesce(nothing, *countries), code=code, is_ambiguous=is_ambiguous))
     lines = lines.hstack(_first_number(choice, lines["code"], default_country, cells))
     is_abroad = pl.col("code") == OTHER_COUNTRY
     problem = pl.coalesce(
@@ -173,35 +142,14 @@ def _resolve(
     )
     with_country = pl.concat_str("cell", "given", separator=" ", ignore_nulls=True)
     given = pl.when(pl.col("defect").is_not_null()).then("text").when(is_abroad).then(with_country).otherwise("given")
-    repair = (
-        pl.when(pl.lit(surplus).is_null())
-        .then("repair")
-        .otherwise(pl.concat_str("repair", pl.lit(surplus, pl.String), separator="; ", ignore_nulls=True))
-    )
     is_sound, is_blank = pl.col("problem").is_null(), pl.col("problem") == BLANK
+    status = pl.when(is_sound).then(pl.lit("accepted")).when(is_blank).then(pl.lit("blank"))
     return lines.with_columns(problem=problem, given=given.fill_null("").str.head(_LONGEST_GIVEN)).select(
         *rows.columns,
         pl.when(is_sound).then(pl.col("country", "company_number")),
         "given",
-        "header",
-        status=pl.when(is_sound)
-        .then(pl.lit("accepted"))
-        .when(is_blank)
-        .then(pl.lit("blank"))
-        .otherwise(pl.lit("refused")),
-        reason=pl.when(is_sound).then(repair).when(~is_blank).then("problem"),
-    )
-
-
-def _first_country(columns: Sequence[pl.Series], height: int) -> pl.DataFrame:
-    """Return the first filled country cell of each line: its text, its code, and whether another column disagrees."""
-    nothing = pl.repeat(None, height, dtype=pl.String)
-    codes = [country_codes(cells) for cells in columns]
-    code = pl.coalesce(nothing, *codes)
-    return pl.select(
-        cell=pl.coalesce(nothing, *columns),
-        code=code,
-        is_ambiguous=pl.any_horizontal(pl.repeat(value=False, n=height), *(code != other for other in codes)),
+        status=status.otherwise(pl.lit("refused")),
+        reason=pl.when(is_sound).then("repair").when(~is_blank).then("problem"),
     )
 
 
@@ -213,25 +161,14 @@ def _first_number(
     prefixes = [vat_numbers.str.to_uppercase().str.extract(_VAT_PREFIX) for vat_numbers in cells("vat_number")]
     country = pl.select(pl.coalesce(named, *prefixes)).to_series()
     roles = [role for role in NUMBER_ROLES if choice.get(role)]
-    registers = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role) for role in roles} - {None}
+    registers = {country_of(role) for role in roles} - {None}
     found = []
     for role in roles:
         read = partial(identify_column, role=role, default_country=default_country, is_register=len(registers) > 1)
-        implied = header_country(role, default_country)
-        because = "the name of its column" if implied else "intake.default_country"
-        adjective = ADJECTIVES.get(implied or default_country or "", "")
-        assumed = f"; its country cell is empty, so it is read as {adjective} because of {because}"
-        for position, texts in zip(choice[role], cells(role), strict=True):
-            numbers = _identify_cells(texts, named, country, read)
-            is_assumed = pl.col("own_country").is_null() & pl.col("country").is_not_null()
-            is_assumed &= pl.col("country").ne_missing(pl.lit(country))
-            header = pl.lit(position if implied else None, pl.Int64)
-            is_unsaid = pl.lit(bool(choice.get(COUNTRY) and adjective)) & pl.lit(country).is_null()
-            is_wrong = pl.col("own_country").is_null() & pl.col("problem").str.starts_with("wrong")
-            problem = pl.when(is_unsaid & is_wrong).then(pl.col("problem") + assumed).otherwise("problem")
-            header = pl.when(is_assumed).then(header)
-            found.append(numbers.with_columns(problem=problem, header=header, given=texts))
-    return reduce(_merge_numbers, found)
+        found += [_identify_cells(texts, named, country, read).with_columns(given=texts) for texts in cells(role)]
+    is_unsaid = pl.lit(bool(choice.get(COUNTRY))) & pl.lit(country).is_null() & pl.col("own_country").is_null()
+    problem = pl.when(is_unsaid & pl.col("problem").str.starts_with("wrong")).then(pl.col("problem") + _UNSAID)
+    return reduce(_merge_numbers, found).with_columns(problem=problem.otherwise("problem"))
 
 
 def _identify_cells(
@@ -256,13 +193,3 @@ def _merge_numbers(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     taken["problem"] = pl.when(differ).then(pl.lit(_DISAGREEING)).otherwise(taken["problem"])
     taken["given"] = pl.when(differ).then(both_given).otherwise(taken["given"])
     return both.select(**taken)
-
-
-def _valid_elsewhere(repaired: pl.DataFrame) -> pl.Series:
-    """Return the given texts of repaired numbers that are valid in another country without a repair."""
-    is_other = pl.repeat(value=False, n=repaired.height, dtype=pl.Boolean, eager=True)
-    for country in COUNTRIES:
-        found = identify(repaired["given"], pl.repeat(country, repaired.height, dtype=pl.String, eager=True))
-        is_sound = found["problem"].is_null() & found["repair"].is_null()
-        is_other |= is_sound & (found["country"] != repaired["country"]).fill_null(value=False)
-    return repaired["given"].filter(is_other)

@@ -4,84 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final
 
+import msgspec
 import polars as pl
 
 from firmlake.core.company import COUNTRIES, NUMBER_LENGTH, Company
 from firmlake.core.errors import UsageError
-from firmlake.intake.columns import COLUMN_COUNTRY, FALLBACK_COUNTRY, SEVERAL
+from firmlake.intake.columns import COLUMNS, country_of
 
 
-class _Step(NamedTuple):
-    """Text that `pattern` matches becomes `replacement`; None means that the number cannot be recovered.
-
-    Steps of which `reason` is a spelling are not reported.
-    """
-
-    reason: str
+class _Step(msgspec.Struct, frozen=True):
     pattern: str
-    replacement: str | None = ""
+    to: str = ""
+    repair: str = ""
+    problem: str = ""
 
 
-_SPELLING: Final = "people write numbers with dots, spaces and a prefix"
-_SCIENTIFIC: Final = "scientific notation written out"
-_COURT: Final = r"\b(RPR|RPM|RCS|R\.C\.S)\b[^0-9]*"
-"""A register and its court, with which companies in Belgium and France end or begin the number on their letters."""
-
-_WIDENED: Final = "full-width characters replaced"
-_DATE: Final = "this is a date, not a company number: map the column that holds the numbers"
-_LOSSLESS: Final = "|".join(rf"([0-9]{{{n}}})E\+?0?{n}" for n in range(6, 14))
-"""The exponent is the number of digits after the first; if all of them are shown, no digit was lost."""
-
-_STEPS: Final = (
-    _Step("invisible characters removed", r"\p{Cf}|_X000D_"),  # Excel's spelling of a line end
-    _Step(_SPELLING, r"^\s+|\s+$"),
-    _Step("text mark of a spreadsheet removed", r"""^=?["'`\u00b4\u2018\u2019]+|^=|["'`\u00b4\u2018\u2019]+$"""),
-    _Step("decimal zero of a spreadsheet removed", r"^([0-9]{7,14})[.,]0+$", "$1"),
-    _Step(_SCIENTIFIC, rf"^([0-9])[.,](?:{_LOSSLESS})$", "$1$2$3$4$5$6$7$8$9"),
-    _Step(
-        "scientific notation has lost some digits of the number: "
-        "format the column as text in the source and export the list again",
-        r"^[0-9]+([.,][0-9]+)?E[+-]?[0-9]{1,2}$",
-        None,
-    ),
-    _Step(_DATE, r"^(19|20)[0-9]{2}[./-][0-9]{1,2}[./-][0-9]{1,2}([T ].*)?$", None),
-    _Step(_DATE, r"^[0-9]{1,2}[./-][0-9]{1,2}[./-](19|20)[0-9]{2}$", None),
-    # After the only point or comma, 3 or 4 digits are a group of a number; 1, 2 or many digits are decimals.
-    _Step(
-        "this is a decimal number, not a company number: map the column that holds the numbers",
-        r"^-?[0-9]*[.,]([0-9]{1,2}|[0-9]{5,})$",
-        None,
-    ),
-    _Step(_SPELLING, rf"^{_COURT}", "$1 "),
-    _Step(_SPELLING, rf"^(.*[0-9][^\p{{L}}0-9]*){_COURT}$", "$2 $1"),
-    _Step(_SPELLING, r"\bN\s?[°º]"),
-    _Step(_SPELLING, r"[\s.,:;#/_()°º\p{Pd}]"),
-)
-
-_LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "RPR": "BE", "RPM": "BE", "KVK": "NL",
-                  "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
-                  "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None}  # fmt: skip
-"""Words written before a number, with the country whose numbers they denote."""
-
-_ANY_LABEL: Final = "|".join(_LABELS)
-_WIDE: Final = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
-"""Full-width letters, digits and marks of East Asian keyboards, and the ASCII characters that they stand for."""
-
-_KEY_CHARACTERS: Final = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
-"""Characters of a French VAT key; I and O are missing because they look like 1 and 0."""
+class _Form(msgspec.Struct, frozen=True):
+    pattern: str
+    check: str = ""
+    problem: str = ""
+    repair: str | None = None
+    is_short: bool = False
+    start: int = 0
 
 
-def _key_value(key: str) -> int:
-    """Return the numeric value of a French VAT key with letters."""
-    first, second = map(_KEY_CHARACTERS.index, key)
-    return first * 24 + second - 10 if key[0].isdigit() else first * 34 + second - 100
+class _Numbers(msgspec.Struct, frozen=True):
+    """What `identifiers.toml` holds."""
+
+    labels: dict[str, str]
+    steps: tuple[_Step, ...]
+    forms: dict[str, tuple[_Form, ...]]
+    other: dict[str, str]
 
 
-_KEY_VALUES: Final = {
-    a + b: _key_value(a + b) for a in _KEY_CHARACTERS for b in _KEY_CHARACTERS if not (a + b).isdigit()
+_NUMBERS: Final = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_text("utf-8"), type=_Numbers)
+_FORMS: Final = {
+    country: (*_NUMBERS.forms["first"], *_NUMBERS.forms[country], *_NUMBERS.forms["last"], _Form("", problem=problem))
+    for country, problem in _NUMBERS.other.items()
 }
+"""Forms by country. The first whose pattern matches decides; that of numbers of no form matches all."""
+
+_ANY_LABEL: Final = "|".join(_NUMBERS.labels)
+EMPTY: Final = _NUMBERS.forms["first"][0].problem
+CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
+SURPLUS: Final = "fields beyond the last column left out"
+_AMBIGUOUS: Final = "a number that is valid in several countries: add a country column or a prefix"
 
 _DIGIT_SUM: Final = pl.Series([tens + ones for tens in range(10) for ones in range(10)])
 _LUHN_SUM: Final = pl.Series([tens * 2 - (tens > 4) * 9 + ones for tens in range(10) for ones in range(10)])
@@ -118,142 +88,15 @@ def _vat(number: pl.Expr) -> pl.Expr:
     return _siren(siren) & ((12 + 3 * (siren % 97)) % 97 == number // 1_000_000_000)
 
 
-def _vat_with_letters(text: pl.Expr) -> pl.Expr:
-    """Check a SIREN after a key with letters: the key's value, split by 11, follows from the SIREN modulo 11."""
-    key = text.str.head(2).replace_strict(_KEY_VALUES, default=None, return_dtype=pl.Int64)
-    siren = text.str.slice(2).cast(pl.Int64, strict=False)
-    return _siren(siren) & ((siren + 1 + key // 11) % 11 == key % 11)
-
-
-_ANY: Final = pl.lit(value=True)
-_IS_ENTERPRISE_NUMBER: Final = _enterprise_number(pl.col("value"))
-_IS_SIREN: Final = _siren(pl.col("value"))
-_IS_SIRET: Final = _siret(pl.col("value"))
-
-EMPTY: Final = "no company number: fill it in, or remove the line"
-_MOD97: Final = "wrong check digits (mod 97): the last two do not fit the first eight; look for a typing mistake"
-_LUHN: Final = "wrong check digit (Luhn): look for a typing mistake or swapped digits"
-_VAT: Final = "wrong VAT number: its key or its SIREN is not valid; look for a typing mistake"
-_ABROAD: Final = "a number of another country: the service knows BE, NL and FR only"
-_BE_LENGTH: Final = "wrong form: a Belgian enterprise number has 10 digits and begins with 0 or 1"
-_NL_LENGTH: Final = "wrong length: a Dutch KVK number has 8 digits"
-_FR_LENGTH: Final = "wrong length: a French SIREN has 9 digits (a SIRET 14, a VAT number 11 after FR)"
-_FR_SHORT: Final = f"{_FR_LENGTH}; with a leading zero, its check digit is wrong"
-_ZERO: Final = "leading zero restored"
-_SIRET_TO_SIREN: Final = "SIRET shortened to its SIREN"
-_VAT_TO_SIREN: Final = "VAT number shortened to its SIREN"
-
-
-class Form(NamedTuple):
-    """One way to write a number.
-
-    Attributes:
-        pattern: Regular expression of the bare number (upper case, no separators, no country).
-        check: The check that must hold, over `digits` (the number as text, with a lost leading zero) and `value` (the
-            number as an integer); None if the form never identifies a company.
-        problem: What is wrong if the check fails.
-        repair: The repair made to the number; None if there is none.
-        start: Position in the number at which the company number begins.
-    """
-
-    pattern: str
-    check: pl.Expr | None
-    problem: str
-    repair: str | None = None
-    start: int = 0
-
-
-_NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE|(DIV0|NAME|NULL|NUM|REF|VALUE)[!?])?$", None, EMPTY)  # or `words.ERROR`
-_FOREIGN: Final = Form(r"^[A-Z]{2}[0-9]{6}", None, _ABROAD)
-_MISTYPED: Final = Form(
-    r"^([0-9]+[OIL]|[OIL]+[0-9])[0-9OIL]*$",
-    None,
-    "a letter O, I or L instead of a digit: write 0 for O, and 1 for I or L",
-)
-
-FORMS: Final = {
-    "BE": (
-        _NOTHING,
-        Form(r"^[01][0-9]{9}$", _IS_ENTERPRISE_NUMBER, _MOD97),
-        Form(r"^[0-9]{9}$", _IS_ENTERPRISE_NUMBER, f"{_BE_LENGTH}; with a leading zero, its check digits are wrong",
-             _ZERO),
-        Form(r"^[2-8][0-9]{9}$", None,
-             "a Belgian establishment unit, not a company: give the number of the enterprise it belongs to"),
-        _FOREIGN,
-        _MISTYPED,
-        Form(r"", None, _BE_LENGTH),
-    ),
-    "NL": (
-        _NOTHING,
-        Form(r"^0{7,8}$", None, "all zeros: not a KVK number"),
-        Form(r"^[0-9]{8}$", _ANY, ""),
-        Form(r"^[0-9]{7}$", _ANY, "", _ZERO),
-        Form(r"^[0-9]{8,9}B[0-9]{2}$", None,
-             "a Dutch VAT number, which does not identify a company to the service: give the KVK number (8 digits), "
-             "or find it with `firmlake match`"),
-        Form(r"^[0-9]{9}$", None,
-             f"{_NL_LENGTH}; 9 digits are an RSIN, which does not identify a company to the service"),
-        Form(r"^[0-9]{12}$", None,
-             "a Dutch branch number (vestigingsnummer), not a company: give the KVK number (8 digits)"),
-        _FOREIGN,
-        _MISTYPED,
-        Form(r"", None, _NL_LENGTH),
-    ),
-    "FR": (
-        _NOTHING,
-        Form(r"^0{8,9}$", None, "all zeros: not a SIREN"),
-        Form(r"^[0-9]{9}$", _IS_SIREN, _LUHN),
-        Form(r"^[0-9]{8}$", _IS_SIREN, _FR_SHORT, _ZERO),
-        Form(r"^[0-9]{14}$", _IS_SIRET, f"not a SIRET: {_LUHN}", _SIRET_TO_SIREN),
-        Form(r"^[0-9]{13}$", _IS_SIRET, _FR_SHORT, f"{_ZERO}; {_SIRET_TO_SIREN}"),
-        Form(r"^[0-9A-Z]{2}000[0-9]{6}$", None, "a VAT number of Monaco, which does not identify a French company"),
-        Form(r"^[0-9]{11}$", _vat(pl.col("value")), _VAT, _VAT_TO_SIREN, start=2),
-        Form(r"^[0-9A-HJ-NP-Z]{2}[0-9]{9}$", _vat_with_letters(pl.col("digits")), _VAT, _VAT_TO_SIREN, start=2),
-        _FOREIGN,
-        _MISTYPED,
-        Form(r"", None, _FR_LENGTH),
-    ),
-    None: (
-        _NOTHING,
-        Form(r"^[0-9]{7,14}$", None,
-             "nothing names its country: write BE, NL or FR before the number, add a country column, or use "
-             "--set intake.default_country=BE (NL, FR)"),
-        _FOREIGN,
-        _MISTYPED,
-        Form(r"", None, "not a company number: check that the right column is read"),
-    ),
-}  # fmt: skip
-"""Forms by country; None is for numbers without a country. The first form whose pattern matches decides."""
-
-CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
-SURPLUS: Final = "fields beyond the last column left out"
-_AMBIGUOUS: Final = "a number that is valid in several countries: add a country column or a prefix"
-
-
-def clean_numbers(text: pl.Series) -> pl.DataFrame:
-    """Extract the bare number from each text, with the repairs made.
-
-    Args:
-        text: Company numbers as in the file, null if empty.
-
-    Returns:
-        One row per text, in the same order:
-
-        - `body`: upper-case letters and digits without separators, label and country prefix; may be empty.
-        - `own_country`: the country that a prefix or label names, or null.
-        - `repair`: what was corrected, or null.
-        - `problem`: why no number can be recovered (a date, lost digits), or null.
-    """
-    plain = text.str.contains(r"^[0-9]+$").fill_null(value=False)
-    rows = pl.DataFrame({"row": pl.int_range(len(text), eager=True), "body": text})
-    untouched = rows.filter(plain).with_columns(
-        own_country=pl.lit(None, pl.String), repair=pl.lit(None, pl.String), problem=pl.lit(None, pl.String)
-    )
-    if untouched.height == len(text):
-        return untouched.drop("row")
-    odd = rows.filter(~plain)
-    cleaned = odd.select("row").hstack(_clean(odd["body"].fill_null("")))
-    return pl.concat([untouched, cleaned.select(untouched.columns)]).sort("row").drop("row")
+_CHECKS: Final = {
+    "any": pl.lit(value=True),
+    "enterprise_number": _enterprise_number(pl.col("value")),
+    "siren": _siren(pl.col("value")),
+    "siret": _siret(pl.col("value")),
+    "vat": _vat(pl.col("value")),
+    "siren_after_key": _siren(pl.col("digits").str.slice(2).cast(pl.Int64, strict=False)),
+}
+"""Checks over `digits` (the number as text, with a lost leading zero) and `value` (the number as an integer)."""
 
 
 def identify(text: pl.Series, country: pl.Series, column_country: str | None = None) -> pl.DataFrame:
@@ -278,16 +121,24 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
     References:
         Specification, "Company identifier"; docs/service_gaps.md, "spelling of company numbers".
     """
-    contradicts = pl.col("own_country") != pl.lit(column_country, pl.String)
-    named = pl.coalesce("own_country", pl.lit(column_country, pl.String), pl.lit(country))
-    numbers = clean_numbers(text).with_columns(
-        country=pl.when(named.is_in(COUNTRIES)).then(named),
-        problem=pl.coalesce("problem", pl.when(contradicts).then(pl.lit(CONTRADICTION))),
-        row=pl.int_range(pl.len()),
+    nothing, register = pl.lit(None, pl.String), pl.lit(column_country, pl.String)
+    rows = pl.DataFrame({"row": pl.int_range(len(text), eager=True), "body": text, "country": country}).lazy()
+    rows = rows.with_columns(own_country=nothing, repair=nothing, problem=nothing)
+    is_plain = pl.col("body").str.contains(r"^[0-9]+$").fill_null(value=False)
+    named = pl.coalesce("own_country", register, "country")
+    contradicts = pl.col("own_country") != register
+    numbers = (
+        pl.concat([rows.filter(is_plain), _clean(rows.filter(~is_plain))])
+        .with_columns(
+            country=pl.when(named.is_in(COUNTRIES)).then(named),
+            problem=pl.coalesce("problem", pl.when(contradicts).then(pl.lit(CONTRADICTION))),
+        )
+        .collect()
+        .lazy()
     )
     parts = [
-        _identify(numbers.lazy().filter(pl.col("country").eq_missing(pl.lit(code, pl.String))), code, forms)
-        for code, forms in FORMS.items()
+        _identify(numbers.filter(pl.col("country").fill_null("any") == country), country, forms)
+        for country, forms in _FORMS.items()
     ]
     return pl.concat(parts).sort("row").drop("row").collect()
 
@@ -318,11 +169,6 @@ def read_named_company(text: str) -> Company:
     return read_company(country, number)
 
 
-def header_country(role: str, default_country: str | None) -> str | None:
-    """Return the country that a column's name implies for numbers without one; None if it implies none."""
-    return COLUMN_COUNTRY.get(role) or (None if default_country else FALLBACK_COUNTRY.get(role))
-
-
 def identify_column(
     numbers: pl.Series, country: pl.Series, role: str, default_country: str | None, *, is_register: bool = False
 ) -> pl.DataFrame:
@@ -341,48 +187,44 @@ def identify_column(
     Returns:
         The result of `identify`.
     """
-    if role in SEVERAL and default_country is None:
-        return _of_several(numbers, country, SEVERAL[role])
-    default = header_country(role, default_country) or default_country
+    countries = COLUMNS[role].countries
+    if len(countries) > 1 and default_country is None:
+        return _of_several(numbers, country, countries)
+    default = country_of(role, is_sure=default_country is not None) or default_country
     named = country if default is None else country.fill_null(default)
-    return identify(numbers, named, COLUMN_COUNTRY.get(role) if is_register else None)
+    return identify(numbers, named, country_of(role, is_sure=True) if is_register else None)
 
 
-def _clean(text: pl.Series) -> pl.DataFrame:
-    """Clean texts that contain more than digits."""
+def _clean(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Leave the upper-case letters and digits of a number, without separators, label and country.
+
+    Fill own_country from the label or prefix, repair with what was corrected, and problem if no number can be recovered
+    (a date, lost digits).
+    """
     body = pl.col("body")
-    label = body.str.extract(rf"^({_ANY_LABEL})").replace_strict(_LABELS, default=None, return_dtype=pl.String)
-    nothing = pl.lit(None, pl.String)
-    frame = pl.LazyFrame({"body": text}).with_columns(repair=nothing, problem=nothing)
-    frame = _replaced(frame, body.str.replace_many(_WIDE), _WIDENED).with_columns(body.str.to_uppercase())
-    frame = reduce(_take, _STEPS, frame).with_columns(own_country=label)
-    frame = _replaced(frame, body.str.replace(rf"^(?:{_ANY_LABEL})+", ""), _SPELLING)
-    frame = frame.with_columns(own_country=pl.coalesce(body.str.extract(r"^(BE|NL|FR)"), "own_country"))
-    return _replaced(frame, body.str.replace(r"^(?:(?:BE)+|(?:NL)+|(?:FR)+)", ""), _SPELLING).collect()
+    rows = reduce(_take, _NUMBERS.steps, rows.with_columns(body.fill_null("").str.to_uppercase()))
+    countries = {label: country or None for label, country in _NUMBERS.labels.items()}
+    label = body.str.extract(rf"^({_ANY_LABEL})").replace_strict(countries, default=None, return_dtype=pl.String)
+    rows = rows.with_columns(body.str.replace(rf"^(?:{_ANY_LABEL})+", ""), own_country=label)
+    prefix = body.str.extract(r"^(BE|NL|FR)")
+    return rows.with_columns(
+        body.str.replace(r"^(?:(?:BE)+|(?:NL)+|(?:FR)+)", ""), own_country=pl.coalesce(prefix, "own_country")
+    )
 
 
-def _take(frame: pl.LazyFrame, step: _Step) -> pl.LazyFrame:
+def _take(rows: pl.LazyFrame, step: _Step) -> pl.LazyFrame:
     body = pl.col("body")
-    if step.replacement is not None:
-        return _replaced(frame, body.str.replace_all(step.pattern, step.replacement), step.reason)
-    found = pl.when(body.str.contains(step.pattern)).then(pl.lit(step.reason))
-    return frame.with_columns(problem=pl.coalesce("problem", found))
+    if step.problem:
+        found = pl.when(body.str.contains(step.pattern)).then(pl.lit(step.problem))
+        return rows.with_columns(problem=pl.coalesce("problem", found))
+    new = body.str.replace_all(step.pattern, step.to)
+    if not step.repair:
+        return rows.with_columns(new)
+    repairs = pl.concat_str("repair", pl.lit(step.repair), separator="; ", ignore_nulls=True)
+    return rows.with_columns(new, repair=pl.when(new != body).then(repairs).otherwise("repair"))
 
 
-def _replaced(frame: pl.LazyFrame, new: pl.Expr, reason: str) -> pl.LazyFrame:
-    """Replace the text, and record the repair if it changed more than the spelling."""
-    if reason == _SPELLING:
-        return frame.with_columns(body=new)
-    return frame.with_columns(body=new, repair=pl.when(new != pl.col("body")).then(_joined(reason)).otherwise("repair"))
-
-
-def _joined(reason: str | pl.Expr) -> pl.Expr:
-    """Return the repairs made so far, and one more."""
-    more = pl.lit(reason) if isinstance(reason, str) else reason
-    return pl.concat_str("repair", more, separator="; ", ignore_nulls=True)
-
-
-def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form]) -> pl.LazyFrame:
+def _identify(numbers: pl.LazyFrame, country: str, forms: Sequence[_Form]) -> pl.LazyFrame:
     """Identify the numbers of one country by its forms."""
     body = pl.col("body")
     form = pl.coalesce(
@@ -393,22 +235,23 @@ def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form])
         return pl.lit(pl.Series(values, dtype=dtype)).gather(pl.col("form"))
 
     repair = of_form([form.repair for form in forms], pl.String())
+    is_short = of_form([form.is_short for form in forms], pl.Boolean())
     start = of_form([form.start for form in forms], pl.UInt32())
     problem = of_form([form.problem for form in forms], pl.String())
-    checks = [pl.when(form=n).then(each.check) for n, each in enumerate(forms) if each.check is not None]
+    checks = [pl.when(form=n).then(_CHECKS[each.check]) for n, each in enumerate(forms) if each.check]
     holds = pl.coalesce(*checks, pl.lit(value=False))
     accepted = pl.col("problem").is_null()
-    number = pl.col("digits").str.slice(start, NUMBER_LENGTH.get(country or "", 0))
+    number = pl.col("digits").str.slice(start, NUMBER_LENGTH.get(country, 0))
     return (
         numbers.with_columns(form=form)
-        .with_columns(digits=pl.when(repair.str.starts_with(_ZERO)).then("0" + body).otherwise(body))
+        .with_columns(digits=pl.when(is_short).then("0" + body).otherwise(body))
         .with_columns(value=pl.col("digits").cast(pl.Int64, strict=False))
         .with_columns(problem=pl.coalesce("problem", pl.when(~holds).then(problem)))
         .select(
             "row",
             country=pl.when(accepted).then(pl.lit(country, pl.String)),
             company_number=pl.when(accepted).then(number),
-            repair=pl.when(repair.is_null()).then("repair").otherwise(_joined(repair)),
+            repair=pl.coalesce(pl.concat_str("repair", repair, separator="; "), "repair", repair),
             problem="problem",
             own_country="own_country",
         )

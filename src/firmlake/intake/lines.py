@@ -23,21 +23,16 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.files import make_folder, sha256_of, sync_folder, write_file
 from firmlake.core.keys import company_key
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.entries import Entries, describe_assumed, read_entries
+from firmlake.intake.entries import Entries, read_entries
+from firmlake.intake.refusals import refusal
 from firmlake.intake.table import Formats, StoredRows, Table, cell
 
-LINES: Final = pl.Schema(
-    {
-        "line": pl.Int64(),
-        "country": pl.String(),
-        "company_number": pl.String(),
-        "status": pl.String(),
-        "reason": pl.String(),
-        "given": pl.String(),
-        "columns": pl.String(),
-        "kinds": pl.String(),
-    }
-)
+LINES: Final = pl.Schema({
+    "line": pl.Int64(),
+    **dict.fromkeys(
+        ("country", "company_number", "status", "reason", "given", "columns", "kinds"), pl.String()
+    ),
+})  # fmt: skip
 _ROWS: Final = 50_000
 """Lines written at once; as JSON, cells take several times as much memory as in the file."""
 
@@ -165,7 +160,7 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
 
     def batches() -> Iterator[pl.DataFrame]:
         for batch in entries.batches:
-            resolved.append(batch.select("line", "status", "country", "company_number", "given", "reason", "header"))
+            resolved.append(batch.select("line", "status", "country", "company_number", "given", "reason"))
             for part in batch.iter_slices(_ROWS):
                 yield _as_lines(part, entries, kept, options)
 
@@ -174,8 +169,7 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
     companies = _first_lines(found)
     if not companies.height:
         raise _no_company(path, found.filter(status="refused"), table.header_count, options)
-    guesses = (*entries.guesses, *describe_assumed(found, table.columns))
-    return CompanyList(path, companies, found.drop("header"), table.header_count, guesses, lines)
+    return CompanyList(path, companies, found, table.header_count, entries.guesses, lines)
 
 
 def refuse_companies(companies: CompanyList, refused: pl.DataFrame, reason: str) -> CompanyList:
@@ -319,13 +313,8 @@ def _first_lines(found: pl.DataFrame) -> pl.DataFrame:
 
 def _no_company(path: Path, refused: pl.DataFrame, header_count: int, options: IntakeSettings) -> CompanyListError:
     if not refused.height:
-        content = "only a header" if header_count else "only blank lines"
-        return CompanyListError(f"{path} is empty: it has {content}", "Export the list again")
+        return refusal("only_header" if header_count else "blank", path=path)
     if not options.keeps_all:  # the message is kept in the data folder
         refused = refused.with_columns(given=pl.lit("not shown"))
     first = refused.head(_EXAMPLES).select(pl.format("line {} ({}): {}", "line", "given", "reason"))
-    return CompanyListError(
-        f"{path}: no line names a company, {refused.height:,} refused. {'; '.join(first.to_series())}",
-        "Correct the lines, or name the columns to read, by their names or positions from 1: --map number=COLUMN "
-        "--map country=COLUMN",
-    )
+    return refusal("no_company", path=path, count=refused.height, examples="; ".join(first.to_series()))

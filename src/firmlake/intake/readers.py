@@ -10,7 +10,6 @@ from __future__ import annotations
 import lzma
 import re
 import shutil
-import signal
 import sys
 import zipfile
 import zlib
@@ -19,7 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import duckdb
 import msgspec
@@ -30,12 +29,13 @@ from firmlake.core.child import limit_process, run_guarded, serve
 from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.sql import quote_name, quote_text
-from firmlake.intake.table import ROWS, Reading, StoredRows, Table, TableInfo, TooLargeError, sample_of, too_large
+from firmlake.intake.refusals import TooLargeError, refusal, shown_as
+from firmlake.intake.table import ROWS, Reading, StoredRows, Table, TableInfo, sample_of
 from firmlake.intake.text import GZIP, open_text
 from firmlake.intake.workbook import list_others, list_xlsx, open_workbook
 
-_Format = Literal["text", "xlsx", "workbook", "parquet", "folder", "zip"]
-"""`workbook` is any workbook but XLSX; `zip` is an archive with one file."""
+_Format = Literal["text", "gzip", "xlsx", "workbook", "parquet", "folder", "zip"]
+"""`gzip` is compressed text, `workbook` any workbook but XLSX, and `zip` an archive with one file."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _PARQUET: Final = b"PAR1"
@@ -71,8 +71,6 @@ _ARCHIVE_ERRORS: Final = (
 _LOCKS: Final = ("~$", ".~lock.")
 """How the names of files begin that Excel and LibreOffice keep beside a workbook while it is open."""
 
-_MAX_ARCHIVES: Final = 3
-
 _SMALL_BYTES: Final = 32 * 2**10
 """A file up to this size is first read in this process, up to the next limits; ZIP shrinks at most a thousandfold."""
 
@@ -86,38 +84,57 @@ _SECONDS: Final = 60
 _LINES: Final = 4_000_000
 """Lines for each 10 MB of a file, at 3 bytes each: this process takes 100 bytes and 10 µs for each."""
 
-_MEMORY_SIGNS: Final = (b"memory", b"alloc", b"pyobject pointer is null", b"new thread", b"temporarily unavailable")
-"""What libraries print, in whatever case, that cannot allocate: Rust, C++, Arrow, Polars while it makes Python objects,
-and those whose next thread finds no room for its stack."""
-
-_KILLED: Final = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGKILL, -signal.SIGSEGV)
-"""What a library ends with that does not check an allocation, without a word; the kernel kills a process too."""
-
 _GROUP_BYTES: Final = 16 * 2**20
 
 _BATCH_ROWS: Final = 16_384
 _DUCKDB_MEMORY: Final = "800MB"
-_NUMBER: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)")
-_MOMENT: Final = re.compile(r"DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?")
-_NESTED: Final = re.compile(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", re.DOTALL)
+
+
+class _Type(NamedTuple):
+    """A DuckDB type.
+
+    Attributes:
+        pattern: How DuckDB spells it.
+        letter: The kind of its cells, as in `ROWS`.
+        text: The expression for a column of it as text.
+        unusable: Why a column of it, given its name and type, cannot hold company numbers; "" if it can.
+    """
+
+    pattern: str
+    letter: str = "s"
+    text: str = "{}::VARCHAR"
+    unusable: str = ""
+
+
+_NO_TEXT: Final = "is {}, not text"
+_TYPES: Final = (
+    _Type("BOOLEAN", "b"),
+    _Type("FLOAT", "n", unusable="is a 32-bit float, which holds only 7 digits: the last digits are lost"),
+    _Type(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|DOUBLE|DECIMAL\(.*\)", "n"),
+    _Type("DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?", "d"),
+    _Type("BLOB", text="lower(hex({}))", unusable=_NO_TEXT),
+    _Type(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", text="to_json({})::VARCHAR", unusable=_NO_TEXT),
+    _Type(".*"),
+)
+"""Types of Parquet columns; the first whose pattern matches."""
+
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
+_SIZES: Final = (
+    "SELECT coalesce((SELECT sum(num_rows) FROM parquet_file_metadata(?)), 0), "
+    "coalesce((SELECT sum(total_uncompressed_size) FROM parquet_metadata(?)), 0)"
+)
 _MILLISECONDS: Final = "SELECT DISTINCT name FROM parquet_schema(?) WHERE converted_type = 'TIMESTAMP_MILLIS'"
 """Columns that DuckDB reads in microseconds, and that come back as they were."""
 
-_SAVE_AS_CSV: Final = "Check that it is a list; if it is, save it as CSV"
-_COPY_AGAIN: Final = "Copy or export it again"
-
 
 class _Order(msgspec.Struct):
-    """What the guarded process is to read."""
+    """What the guarded process is to read, and how many times the limits for 10 MB it may take."""
 
     path: str
     stored: str
     options: IntakeSettings
     synonyms: dict[str, frozenset[str]]
-    memory_bytes: int
-    seconds: int
-    lines: int
+    share: int
 
 
 def open_table(reading: Reading) -> Table:
@@ -133,8 +150,7 @@ def open_table(reading: Reading) -> Table:
     path, options, *_ = reading
     kind = find_format(path, options)
     size = 0 if kind == "folder" else path.stat().st_size
-    is_plain = kind == "text" and not _first_bytes(path).startswith(GZIP)
-    if is_plain or kind == "folder" or (kind == "parquet" and size > _PLAIN_BYTES):
+    if kind in ("text", "folder") or (kind == "parquet" and size > _PLAIN_BYTES):
         return _open(reading, kind)
     if size <= _SMALL_BYTES and kind not in ("workbook", "zip"):  # calamine may hang, abort or fill memory
         with suppress(TooLargeError):
@@ -143,7 +159,7 @@ def open_table(reading: Reading) -> Table:
 
 
 def find_format(path: Path, options: IntakeSettings) -> _Format:
-    """Return the format of a list. Everything that is not a known binary format is text, including gzip.
+    """Return the format of a list. Everything that is not a known binary format is text.
 
     Raises:
         CompanyListError: The file is missing, unreadable, empty, truncated, damaged, encrypted or not a list. Correct
@@ -152,28 +168,21 @@ def find_format(path: Path, options: IntakeSettings) -> _Format:
     if path.is_dir():
         return "folder"
     if path.name.startswith(_LOCKS):
-        raise CompanyListError(
-            f"{path} only marks that a workbook is open in a spreadsheet program", "Name the workbook itself"
-        )
+        raise refusal("lock_file", path=path)
     start = _first_bytes(path)
     for magic, kind in _NO_LIST.items():
         if start.startswith(magic):
-            raise _no_list(path, kind)
+            raise refusal("no_list", path=path, kind=kind)
     if start[8:12] == b"DUCK":
-        raise CompanyListError(
-            f"{path} is a DuckDB database, not a list",
-            "Keep this file as LIST, and give a query that returns the list: --sql 'FROM my_table'",
-        )
+        raise refusal("database", path=path)
     if start.startswith(_OLE):
         if _ENCRYPTED in path.read_bytes():
-            raise _protected(path)
+            raise refusal("protected", path=path)
         return "workbook"
     if start.startswith(_PARQUET):
-        with path.open("rb") as file:
-            file.seek(-len(_PARQUET), 2)
-            if file.tell() < 2 * len(_PARQUET) or file.read() != _PARQUET:
-                raise CompanyListError(f"{path} is a truncated Parquet file: its end is missing", _COPY_AGAIN)
         return "parquet"
+    if start.startswith(GZIP):
+        return "gzip"
     return _find_archive(path, options) if start.startswith(_ZIP) else "text"
 
 
@@ -189,7 +198,7 @@ def open_parquet(reading: Reading) -> Table:
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
     files = [file for file in files if file == path or not file.name.startswith((".", "_"))]
     if not files:
-        raise CompanyListError(f"{path} is a folder without Parquet files (*.parquet)", "Name one file")
+        raise refusal("folder", path=path)
     within = {part for file in files for part in file.relative_to(path).parts[:-1] if "=" in part}
     rows = (
         f"read_parquet([{', '.join(quote_text(str(file)) for file in files)}], union_by_name = true, "
@@ -208,34 +217,26 @@ def open_parquet(reading: Reading) -> Table:
         width=len(types),
         sample=sample_of(next(batches(None, 1_000), ROWS.to_frame())),
         rows=batches,
-        unusable={n: why for n, (name, kind) in enumerate(types.items()) if (why := _why_unusable(path, name, kind))},
-        types={n: kind for n, kind in enumerate(types.values()) if _letter(kind) != "s" or kind == _WITH_ZONE},
+        unusable={
+            n: (f"{path}: column {name!r} {_type(kind).unusable.format(kind)}", "Export the column as text")
+            for n, (name, kind) in enumerate(types.items())
+            if _type(kind).unusable
+        },
+        types={n: kind for n, kind in enumerate(types.values()) if _type(kind).letter != "s" or kind == _WITH_ZONE},
     )
 
 
 def _first_bytes(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
-            raise CompanyListError(
-                f"{path} is not a regular file", f"Read it as standard input: `firmlake run - < {quote(str(path))}`"
-            )
+            raise refusal("no_file", path=path, quoted=quote(str(path)))
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
-        raise CompanyListError(
-            f"{path} cannot be read: {error.strerror}", "Check the path and its permissions"
-        ) from error
+        raise refusal("unreadable", path=path, problem=error.strerror) from error
     if not start:
-        raise CompanyListError(f"{path} is empty", "Export the list again")
+        raise refusal("empty", path=path)
     return start
-
-
-def _no_list(path: Path, kind: str) -> CompanyListError:
-    return CompanyListError(f"{path} is {kind}, not a list", "Save the list as CSV or XLSX")
-
-
-def _protected(path: Path) -> CompanyListError:
-    return CompanyListError(f"{path} is protected with a password", "Save it without a password")
 
 
 @contextmanager
@@ -244,7 +245,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except _ARCHIVE_ERRORS as error:
-        raise CompanyListError(f"{path} is a truncated or damaged ZIP or XLSX file", _COPY_AGAIN) from error
+        raise refusal("damaged_archive", path=path) from error
 
 
 def _find_archive(path: Path, options: IntakeSettings) -> _Format:
@@ -252,20 +253,18 @@ def _find_archive(path: Path, options: IntakeSettings) -> _Format:
     with _opened(path) as archive:
         parts, names = archive.infolist(), archive.namelist()
         if sum(part.file_size for part in parts) > limit << 20:
-            raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
+            raise refusal("max_inflated_megabytes", TooLargeError, path=path, limit=limit)
         if any(part.flag_bits & 1 for part in parts):
-            raise _protected(path)
+            raise refusal("protected", path=path)
         if "xl/workbook.xml" in names:
             return "xlsx"
         if "xl/workbook.bin" in names or ("mimetype" in names and b"spreadsheet" in archive.open("mimetype").read(100)):
             return "workbook"
         for part, kind in _NO_SPREADSHEET.items():
             if part in names and len(names) > 1:
-                raise _no_list(path, kind)
+                raise refusal("no_list", path=path, kind=kind)
         if len(_members_of(archive)) != 1:
-            raise CompanyListError(
-                f"{path} is a ZIP archive with {len(names)} files and no XLSX workbook", "Unpack it and name one file"
-            )
+            raise refusal("many_files", path=path, count=len(names))
     return "zip"
 
 
@@ -280,19 +279,17 @@ def _check_archive(path: Path) -> None:
     with _opened(path) as archive:
         damaged = archive.testzip()
     if damaged:
-        raise CompanyListError(f"{path} is damaged in {damaged}", _COPY_AGAIN)
+        raise refusal("damaged_part", path=path, damaged=damaged)
 
 
-def _unpack(path: Path, target: Path, archives: int, shown: str) -> tuple[Path, str]:
-    """Unpack the only file of an archive; return it, and how messages show it."""
-    if archives > _MAX_ARCHIVES:
-        raise CompanyListError(f"{path} is an archive within archives", "Unpack it, and name the list itself")
+def _unpack(path: Path, target: Path) -> str:
+    """Unpack the only file of an archive, and return its name."""
     _check_archive(path)
     with zipfile.ZipFile(path) as archive:
         [member] = _members_of(archive)
         with archive.open(member) as source, target.open("wb") as file:
             shutil.copyfileobj(source, file, 2**20)
-    return target, f"{shown} ({member.filename[:100]})"
+    return member.filename[:100]
 
 
 def _open(reading: Reading, kind: _Format) -> Table:
@@ -300,7 +297,7 @@ def _open(reading: Reading, kind: _Format) -> Table:
     path, options, *_ = reading
     if kind in ("parquet", "folder"):
         table = open_parquet(reading)
-    elif kind == "text":
+    elif kind in ("text", "gzip"):
         table = open_text(reading)
     else:
         if _first_bytes(path).startswith(_ZIP):
@@ -308,7 +305,7 @@ def _open(reading: Reading, kind: _Format) -> Table:
         read = _open_xlsx(reading) if kind == "xlsx" else None
         table = read or open_workbook(reading, list_others)
     if table.width > options.max_columns:
-        raise too_large(path, options.max_columns, "columns", "intake.max_columns")
+        raise refusal("max_columns", TooLargeError, path=path, limit=options.max_columns)
     return table
 
 
@@ -331,61 +328,44 @@ def _open_guarded(reading: Reading) -> Table:
         CompanyListError: The file cannot be used, or takes too much memory or time.
     """
     path, options, synonyms, *_ = reading
-    share = max(1, -(-path.stat().st_size // _PLAIN_BYTES))
-    stored = StoredRows()
-    limits = (share * _MEMORY_BYTES, share * _SECONDS, share * _LINES)
-    info = _run(path, _Order(str(path), str(stored.file), options, dict(synonyms), *limits))
+    stored, share = StoredRows(), max(1, -(-path.stat().st_size // _PLAIN_BYTES))
+    order = msgspec.json.encode(_Order(str(path), str(stored.file), options, dict(synonyms), share))
+    seconds = share * _SECONDS
+    try:
+        child = run_guarded("firmlake.intake.readers", order, seconds=10 * seconds, folder=stored.folder)
+    except TimeoutError:
+        raise refusal("slow", path=path, seconds=seconds) from None
+    if child.returncode:
+        raise refusal("large", path=path, megabytes=share * _MEMORY_BYTES >> 20)
+    info = msgspec.json.decode(child.stdout, type=TableInfo)
     sample = sample_of(next(stored.batches(), ROWS.to_frame()))
     return Table(**msgspec.structs.asdict(info), sample=sample, rows=stored.batches)
-
-
-def _run(path: Path, order: _Order) -> TableInfo:
-    content, folder = msgspec.json.encode(order), Path(order.stored).parent
-    try:
-        child = run_guarded("firmlake.intake.readers", content, seconds=10 * order.seconds, folder=folder)
-    except TimeoutError:
-        message = f"{path} takes more than {order.seconds} seconds to read"
-        raise CompanyListError(message, _SAVE_AS_CSV) from None
-    if child.returncode == 0:
-        return msgspec.json.decode(child.stdout, type=TableInfo)
-    if child.returncode in _KILLED or any(sign in child.stderr.lower() for sign in _MEMORY_SIGNS):
-        raise CompanyListError(
-            f"{path} takes more than {order.memory_bytes >> 20:,} MB of memory to read", _SAVE_AS_CSV
-        )
-    raise CompanyListError(
-        f"{path} cannot be read: the reader of its format failed", "Open it in a spreadsheet and save it again as XLSX"
-    )
 
 
 def _read(content: bytes) -> bytes:
     """Read a file in a guarded process: write its rows to a file, and return the rest."""
     order = msgspec.json.decode(content, type=_Order)
-    limit_process(seconds=order.seconds, memory_bytes=order.memory_bytes)
-    path, shown = Path(order.path), order.path
-    try:
-        kind, archives = find_format(path, order.options), 0
-        while kind == "zip":
-            archives += 1
-            path, shown = _unpack(path, Path(f"{order.stored}.{archives}"), archives, shown)
-            kind = find_format(path, order.options)
+    limit_process(seconds=order.share * _SECONDS, memory_bytes=order.share * _MEMORY_BYTES)
+    path, name = Path(order.path), order.path
+    if find_format(path, order.options) == "zip":
+        path = Path(f"{order.stored}.list")
+        name = f"{order.path} ({_unpack(Path(order.path), path)})"
+    with shown_as(path, name):
+        kind = find_format(path, order.options)
+        if kind == "zip":
+            raise refusal("nested_archive", path=path)
         table = _open(Reading(path, order.options, order.synonyms), kind)
         _store(Path(order.stored), table, order)
-    except CompanyListError as error:
-        message, next_step = (text.replace(str(path), shown) for text in (error.message, error.next_step))
-        raise CompanyListError(message, next_step) from error
     return msgspec.json.encode(TableInfo(**{name: getattr(table, name) for name in TableInfo.__struct_fields__}))
 
 
 def _store(path: Path, table: Table, order: _Order) -> None:
-    count = 0
+    count, limit = 0, order.share * _LINES
     with pq.ParquetWriter(path, ROWS.to_frame().to_arrow().schema, compression="zstd") as writer:
         for batch in table.rows(None):
             count += batch.height
-            if count > order.lines:
-                raise CompanyListError(
-                    f"{order.path} unfolds to more than {order.lines:,} lines, too many for a list of its size",
-                    _SAVE_AS_CSV,
-                )
+            if count > limit:
+                raise refusal("many_lines", path=order.path, limit=limit)
             rows = max(1, batch.height * _GROUP_BYTES // max(1, int(batch.estimated_size())))
             for part in batch.iter_slices(rows):
                 writer.write_table(part.to_arrow())
@@ -404,32 +384,30 @@ def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
     except duckdb.OutOfMemoryException as error:
-        raise CompanyListError(f"{path} takes more than {_DUCKDB_MEMORY} of memory to read", _SAVE_AS_CSV) from error
+        raise refusal("large_parquet", path=path, memory=_DUCKDB_MEMORY) from error
     except duckdb.Error as error:
-        raise CompanyListError(
-            f"{path} is a damaged Parquet file, or cannot be read: {first_line(error)}", _COPY_AGAIN
-        ) from error
+        raise refusal("damaged_parquet", path=path, problem=first_line(error)) from error
 
 
 def _check_size(connection: duckdb.DuckDBPyConnection, reading: Reading, files: Sequence[Path]) -> None:
     path, options, *_ = reading
-    names = [str(file) for file in files]
-    [rows] = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata(?)", [names]).fetchall()[0]
-    measured = "SELECT sum(total_uncompressed_size) FROM parquet_metadata(?)"
-    [size] = connection.execute(measured, [names]).fetchall()[0]
-    limit = options.max_inflated_megabytes
-    if (rows or 0) > options.max_rows:
-        raise too_large(path, options.max_rows, "lines", "intake.max_rows")
-    if (size or 0) > limit << 20 or (rows or 0) * (size or 0) > reading.max_characters:
-        raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
+    names, limit = [str(file) for file in files], options.max_inflated_megabytes
+    rows, size = connection.execute(_SIZES, [names, names]).fetchall()[0]
+    if rows > options.max_rows:
+        raise refusal("max_rows", TooLargeError, path=path, limit=options.max_rows)
+    if size > limit << 20 or rows * size > reading.max_characters:
+        raise refusal("max_inflated_megabytes", TooLargeError, path=path, limit=limit)
 
 
 def _parquet_rows(
     path: Path, rows: str, types: dict[str, str], positions: Collection[int] | None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pl.DataFrame]:
     chosen = range(len(types)) if positions is None else positions
-    texts = [_parquet_text(name, kind) if n in chosen else "NULL" for n, (name, kind) in enumerate(types.items())]
-    letters = quote_text("".join(map(_letter, types.values())))
+    texts = [
+        _type(kind).text.format(quote_name(name)) if n in chosen else "NULL"
+        for n, (name, kind) in enumerate(types.items())
+    ]
+    letters = quote_text("".join(_type(kind).letter for kind in types.values()))
     query = f"SELECT [{', '.join(texts)}]::VARCHAR[] AS cells, {letters} AS kinds FROM {rows}"  # noqa: S608 - quoted
     start = 1
     with _database(path) as connection:
@@ -440,31 +418,8 @@ def _parquet_rows(
             start += frame.height
 
 
-def _parquet_text(name: str, kind: str) -> str:
-    """Return the expression for a column as text: bytes in hexadecimal, nested values as JSON."""
-    column = quote_name(name)
-    if kind == "BLOB":
-        return f"lower(hex({column}))"
-    return f"to_json({column})::VARCHAR" if _NESTED.fullmatch(kind) else f"{column}::VARCHAR"
-
-
-def _letter(kind: str) -> str:
-    """Return the letter of a DuckDB type, as in `ROWS`."""
-    if kind == "BOOLEAN":
-        return "b"
-    return "n" if _NUMBER.fullmatch(kind) else "d" if _MOMENT.fullmatch(kind) else "s"
-
-
-def _why_unusable(path: Path, name: str, kind: str) -> tuple[str, str] | None:
-    """Return why a column cannot hold company numbers, with the next step; None if it can."""
-    if kind == "FLOAT":
-        return (
-            f"{path}: column {name!r} is a 32-bit float, which holds only 7 digits: the last digits are lost",
-            "Export the column as text",
-        )
-    if kind == "BLOB" or _NESTED.fullmatch(kind):
-        return f"{path}: column {name!r} is {kind}, not text", "Export the column as text"
-    return None
+def _type(kind: str) -> _Type:
+    return next(known for known in _TYPES if re.fullmatch(known.pattern, kind, re.DOTALL))
 
 
 if __name__ == "__main__":

@@ -14,27 +14,27 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import duckdb
 import msgspec
 
 from firmlake.api.authorization import is_token_file, read_token
 from firmlake.core.child import limit_process, run_guarded, serve
-from firmlake.core.errors import CompanyListError, SettingsError, first_line
-from firmlake.core.settings import Settings
+from firmlake.core.errors import SettingsError, first_line
+from firmlake.core.settings import IntakeSettings, Settings
 from firmlake.core.sql import lock, quote_name
 from firmlake.core.stores import check_address
-from firmlake.intake.table import too_large
+from firmlake.intake.refusals import TooLargeError, refusal, shown_as
 
 STDIN: Final = "-"
 _STORES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 _DUCKDB: Final = b"DUCK"
 _BLOCK_BYTES: Final = 2**20
-_SECONDS: Final = "intake.query_seconds_max"
 _QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"")
 
 
@@ -51,11 +51,9 @@ class _Job(msgspec.Struct):
     database: str
     sql: str
     target: str
-    memory_limit: str
-    file_bytes: int
-    seconds: int
-    max_rows: int
     hidden: str
+    memory_limit: str
+    limits: IntakeSettings
 
 
 @contextmanager
@@ -82,28 +80,21 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
         yield path
         return
     if sql and source and not is_database:
-        raise CompanyListError(
-            f"{source} is not a DuckDB database, so --sql cannot query it",
-            f"Omit LIST and name the file in the query: --sql \"FROM '{source}'\"",
-        )
+        raise refusal("no_database", source=source)
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
         if sql or is_database:
             file = Path(folder) / f"{path.stem or 'query'}.parquet"
-            write_list(path if source else None, sql, settings, file)
+            _query(source, sql, settings, file)
         elif scheme:
             file = Path(folder) / (PurePosixPath(source).name or "list")
             _download(source, scheme, settings, file)
         else:
             file = Path(folder) / "stdin"
-            _spool(sys.stdin.buffer, file, settings)
+            _write_blocks(iter(partial(sys.stdin.buffer.read, _BLOCK_BYTES), b""), "standard input", settings, file)
         if keep_in is not None:
             file = keep_copy(file, keep_in)
-        try:
+        with shown_as(file, {STDIN: "standard input", "": "the query"}.get(source, source)):
             yield file
-        except CompanyListError as error:
-            shown = {STDIN: "standard input", "": "the query"}.get(source, source)
-            message, next_step = (text.replace(str(file), shown) for text in (error.message, error.next_step))
-            raise CompanyListError(message, next_step) from error
 
 
 def keep_copy(file: Path, folder: Path) -> Path:
@@ -119,43 +110,17 @@ def keep_copy(file: Path, folder: Path) -> Path:
     return kept
 
 
-def write_list(database: Path | None, sql: str, settings: Settings, target: Path) -> None:
-    """Write the result of a query, or the only table of a database, as Parquet.
-
-    Args:
-        database: A DuckDB file; None for a query that names files.
-        sql: The query; "" takes the only table.
-        settings: Limits of rows, time, memory and size.
-        target: The file to write, alone in its folder.
-
-    Raises:
-        CompanyListError: The query fails, reaches for something else, is no query or takes too long; or the database
-            has no table, or several.
-    """
-    limits = settings.intake
-    where = str(database) if database else "--sql"
-    job = _Job(
-        database=str(database or ""),
-        sql=sql,
-        target=str(target),
-        hidden=os.environ.get("FIRMLAKE_API_TOKEN_FILE", ""),
-        memory_limit=settings.run.duckdb_memory,
-        file_bytes=limits.max_inflated_megabytes << 20,
-        seconds=limits.query_seconds_max,
-        max_rows=limits.max_rows + 1,
-    )
+def _query(database: str, sql: str, settings: Settings, target: Path) -> None:
+    """Write the result of a query, or the only table of a database, as Parquet."""
+    limits, hidden = settings.intake, os.environ.get("FIRMLAKE_API_TOKEN_FILE", "")
+    where, seconds = database or "--sql", limits.query_seconds_max
+    job = msgspec.json.encode(_Job(database, sql, str(target), hidden, settings.run.duckdb_memory, limits))
     try:
-        child = run_guarded(
-            "firmlake.intake.source", msgspec.json.encode(job), seconds=job.seconds, folder=target.parent
-        )
+        child = run_guarded("firmlake.intake.source", job, seconds=seconds, folder=target.parent)
     except TimeoutError:
-        message = f"{where}: the query took more than {job.seconds} seconds"
-        raise CompanyListError(message, f"Narrow it down, or raise {_SECONDS}") from None
+        raise refusal("slow_query", where=where, seconds=seconds) from None
     if child.returncode:
-        raise CompanyListError(
-            f"{where}: DuckDB ended while it read it (exit code {child.returncode})",
-            "The file is damaged, or its result is too large: export the list as CSV or Parquet",
-        )
+        raise refusal("query_ended", where=where, code=child.returncode)
 
 
 def _refuse_secrets(path: Path, source: str) -> None:
@@ -163,9 +128,9 @@ def _refuse_secrets(path: Path, source: str) -> None:
     if not (source and path.is_file()):
         return
     if not path.stat().st_size:
-        raise CompanyListError(f"{source} is empty", "Export the list again")
+        raise refusal("empty", path=source)
     if is_token_file(path):
-        raise CompanyListError(f"{source} is the file of the token, not a list", "Name the list")
+        raise refusal("token_file", source=source)
 
 
 def _is_database(path: Path) -> bool:
@@ -177,46 +142,36 @@ def _is_database(path: Path) -> bool:
 def _download(address: str, scheme: str, settings: Settings, target: Path) -> None:
     """Copy an object from a store to a file."""
     if scheme not in _STORES:
-        raise CompanyListError(
-            f"{scheme}:// is not a supported source of lists", "Name a file, or s3://, gs:// or az://"
-        )
+        raise refusal("unknown_store", scheme=scheme)
     prefix, _, key = address.rpartition("/")
     check_address(f"{prefix}/{key.replace('#', '')}")  # the name of a list may hold one
     import obstore  # here, because importing it takes a tenth of a second
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
-    limit = settings.intake.max_inflated_megabytes
     try:
         found = obstore.get(from_url(prefix), key)
-        if found.meta["size"] > limit << 20:
-            raise too_large(address, limit, "MB", "intake.max_inflated_megabytes")
-        with target.open("wb") as file:
-            for piece in found.stream(min_chunk_size=_BLOCK_BYTES):
-                file.write(piece)
+        _write_blocks(found.stream(min_chunk_size=_BLOCK_BYTES), address, settings, target)
     except (BaseError, FileNotFoundError, PermissionError, OSError, ValueError) as error:
-        first = first_line(error)
-        raise CompanyListError(
-            f"{address} cannot be read: {first}", "Check the address, and the credentials in the environment"
-        ) from error
+        raise refusal("unreadable_object", address=address, problem=first_line(error)) from error
 
 
-def _spool(stream: IO[bytes], target: Path, settings: Settings) -> None:
-    """Copy a stream to a file, up to the limit."""
-    limit, count = settings.intake.max_inflated_megabytes, 0
+def _write_blocks(blocks: Iterable[Any], name: str, settings: Settings, target: Path) -> None:
+    """Write a file block by block, up to the limit."""
+    limit = settings.intake.max_inflated_megabytes
     with target.open("wb") as file:
-        while block := stream.read(_BLOCK_BYTES):
-            count += len(block)
-            if count > limit << 20:
-                raise too_large("standard input", limit, "MB", "intake.max_inflated_megabytes")
+        for block in blocks:
             file.write(block)
+            if file.tell() > limit << 20:
+                raise refusal("max_inflated_megabytes", TooLargeError, path=name, limit=limit)
 
 
 def _write(order: bytes) -> bytes:
     """Write the result of a query, in a guarded process."""
     job = msgspec.json.decode(order, type=_Job)
-    limit_process(seconds=job.seconds * (os.cpu_count() or 1), file_bytes=job.file_bytes)
-    where = job.database or "--sql"
+    limits, where = job.limits, job.database or "--sql"
+    seconds = limits.query_seconds_max * (os.cpu_count() or 1)
+    limit_process(seconds=seconds, file_bytes=limits.max_inflated_megabytes << 20)
     config: dict[str, Any] = {
         "memory_limit": job.memory_limit,
         "temp_directory": str(Path(job.target).parent),
@@ -230,18 +185,13 @@ def _write(order: bytes) -> bytes:
             query = job.sql or f"FROM {_only_table(connection, where)}"
             kinds = [statement.type for statement in connection.extract_statements(query)]
             if kinds != [duckdb.StatementType.SELECT]:
-                raise CompanyListError("--sql is not one query", "Write one: --sql 'SELECT ... FROM ...'")
-            connection.sql(query).limit(job.max_rows).write_parquet(job.target)
+                raise refusal("no_query")
+            connection.sql(query).limit(limits.max_rows + 1).write_parquet(job.target)
     except duckdb.PermissionException as error:
-        reach = (
-            "SQL over a database sees only that database"
-            if job.database
-            else "SQL sees only files whose names it holds between quotes, and not the token"
-        )
-        raise CompanyListError(f"{where}: {first_line(error)}", reach) from None
+        code = "beyond_database" if job.database else "beyond_query"
+        raise refusal(code, where=where, problem=first_line(error)) from None
     except duckdb.Error as error:
-        message = f"{where}: the query failed: {first_line(error)}"
-        raise CompanyListError(message, "Correct the query, or close the database") from None
+        raise refusal("query_failed", where=where, problem=first_line(error)) from None
     return b""
 
 
@@ -273,11 +223,9 @@ def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
     if len(names) == 1:
         return names[0]
     if not names:
-        raise CompanyListError(f"{where} has no table", "Name another file, or a view of it: --sql 'FROM my_view'")
-    raise CompanyListError(
-        f"{where} has {len(names)} tables: {', '.join(names[:10])}{' and more' if len(names) > 10 else ''}",
-        f"Name the one with the list: --sql 'FROM {names[0]}'",
-    )
+        raise refusal("no_table", where=where)
+    tables = ", ".join(names[:10]) + " and more" * (len(names) > 10)
+    raise refusal("many_tables", where=where, count=len(names), tables=tables, first=names[0])
 
 
 if __name__ == "__main__":

@@ -7,19 +7,19 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.columns import ERROR, Synonyms, is_country, quoted_names, role_of
+from firmlake.intake.columns import ERROR, Synonyms, is_country, role_of
+from firmlake.intake.refusals import quoted_names, refusal
 
 SAMPLE_ROWS: Final = 1_000
 
@@ -55,6 +55,10 @@ _MAX_LETTERS: Final = 8
 _DATE: Final = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?!\d)")
 _WIDE: Final = 0.5
 """A header fills at least this share of the cells that the data below it fill; a title fills one or two."""
+
+_BATCH_BYTES: Final = 4 * 2**20
+_CELL_BYTES: Final = 4
+"""What a cell takes beside its text."""
 
 _BLANK_CELL: Final = rf"^\s*$|{ERROR}"
 """A cell without information: formulas copied below the last line leave whole lines of errors."""
@@ -138,8 +142,14 @@ class StoredRows:
                 yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group)))
 
 
-class TooLargeError(CompanyListError):
-    """The file holds more than a setting allows."""
+class Record(NamedTuple):
+    """One row of `ROWS` as a reader makes it; its text counts only if it has a defect."""
+
+    line: int
+    cells: Sequence[Any]
+    text: str = ""
+    defect: str | None = None
+    kinds: str | None = None
 
 
 class Header(NamedTuple):
@@ -158,35 +168,33 @@ class Header(NamedTuple):
     guesses: tuple[str, ...]
 
 
-def too_large(path: Path | str, limit: int, unit: str, setting: str) -> TooLargeError:
-    """Return the error for a file that holds more than a setting allows."""
-    return TooLargeError(
-        f"{path} holds more than {limit:,} {unit}", f"Check that it is a list; if it is, raise {setting}"
-    )
-
-
 def cell(position: int) -> pl.Expr:
     """Return the text of a column, for frames of `ROWS`; a negative position counts from the end of the line."""
     return pl.col("cells").list.get(position, null_on_oob=True)
 
 
-def as_rows(
-    lines: Sequence[int],
-    cells: Sequence[Sequence[str | None]],
-    kinds: Sequence[str] | None = None,
-    defects: Sequence[str | None] | None = None,
-    texts: Sequence[str] | None = None,
-) -> pl.DataFrame:
-    """Return rows as a frame of `ROWS`; only rows with a defect keep their text."""
-    nothing = [None] * len(cells)
-    columns = {"kinds": kinds, "defect": defects, "text": texts}
-    frame = pl.DataFrame({"line": lines} | {name: values or nothing for name, values in columns.items()})
+def as_batches(records: Iterable[Record], first_rows: int = 0) -> Iterator[pl.DataFrame]:
+    """Yield records as frames of `ROWS` of some megabytes; the first holds `first_rows` rows, unless that is 0."""
+    taken, size = list[Record](), 0
+    for record in records:
+        taken.append(record)
+        size += len(record.text) + _CELL_BYTES * len(record.cells)
+        if size > _BATCH_BYTES or len(taken) == first_rows:
+            yield _as_rows(taken)
+            taken, size, first_rows = [], 0, 0
+    if taken:
+        yield _as_rows(taken)
+
+
+def _as_rows(records: Sequence[Record]) -> pl.DataFrame:
+    lines, cells, texts, defects, kinds = zip(*records, strict=True)
     # A series of lists takes 20 times as long, and `pa.array` of lists imports pandas where it is installed.
     ends = pl.Series(list(accumulate(map(len, cells), initial=0)), dtype=pl.Int64)
     values = pl.Series(list(chain.from_iterable(cells)), dtype=pl.String)
     lists = pl.Series("cells", pl.from_arrow(pa.LargeListArray.from_arrays(ends.to_arrow(), values.to_arrow())))
-    has_defect = pl.col("defect").is_not_null()
-    return frame.with_columns(lists, text=pl.when(has_defect).then("text")).select(list(ROWS)).cast(ROWS)
+    text = pl.when(pl.col("defect").is_not_null()).then(pl.col("text").str.strip_suffix("\n"))
+    frame = pl.DataFrame({"line": lines, "kinds": kinds, "defect": defects, "text": texts})
+    return frame.with_columns(lists, text=text).select(list(ROWS)).cast(ROWS)
 
 
 def sample_of(rows: pl.DataFrame) -> pl.Series:
@@ -219,32 +227,21 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def find_header(reading: Reading, lines: Sequence[int], rows: Sequence[Sequence[str]]) -> Header:
-    """Find the row that names the columns, among the first rows that are not blank.
+def find_header(reading: Reading, records: Sequence[Record]) -> Header:
+    """Find the row that names the columns, among the first ones that are not blank.
 
     The header is the row with the most known names above the first company number. If no row has a known name, the
     header is the last row above the data that fills about as many columns as the data.
-
-    Args:
-        reading: How to read the list.
-        lines: Line numbers of the first rows that are not blank.
-        rows: Cells of these rows.
 
     Raises:
         CompanyListError: Line `intake.header_row` is blank or too far down. Correct the setting.
     """
     path, options, synonyms, *_ = reading
+    lines, rows = [record.line for record in records], [record.cells for record in records]
     if options.header_row and options.header_row not in lines:
-        raise CompanyListError(
-            f"{path}: line {options.header_row} cannot be the header: it is blank, or below the first "
-            f"{SAMPLE_ROWS:,} lines",
-            "Give the line with the names of the columns: --set intake.header_row=LINE",
-        )
-    if options.header_row:
-        row: int | None = lines.index(options.header_row)
-        data = lines.index(options.header_row) + 1
-    else:
-        row, data = locate_header(rows[:_HEADER_ROWS], options.header, synonyms)
+        raise refusal("no_header_row", path=path, line=options.header_row, most=SAMPLE_ROWS)
+    header = lines.index(options.header_row) if options.header_row else None
+    row, data = locate_header(rows[:_HEADER_ROWS], options.header, synonyms) if header is None else (header, header + 1)
     names = None if row is None else tuple(name.strip() for name in rows[row])
     line = lines[data] if data < len(lines) else lines[-1] + 1
     if data <= 1:
@@ -283,26 +280,18 @@ def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms
     if any(known):
         header = max(range(len(known)), key=lambda n: (known[n], _count_filled(rows[n]), -n))
         return header, _end_of_header(rows, known, header)
-    found = _above_data(rows)
-    return (0, 1) if found == (None, 0) and choice == "yes" else found
+    data = next((n for n, row in enumerate(rows[:data]) if any(map(is_country, row))), data)
+    width = _count_filled(rows[data]) if data < len(rows) else max(map(_count_filled, rows))
+    wide = [n for n, row in enumerate(rows[:data]) if _count_filled(row) >= width * _WIDE]
+    if not wide:
+        return (0, 1) if choice == "yes" and not data else (None, data)
+    header = wide[-1] if data < len(rows) else wide[0]
+    return header, header + 1
 
 
 def count_known(row: Sequence[str], synonyms: Synonyms) -> int:
     """Count the cells that are known header names."""
     return sum(role_of(name, synonyms) is not None for name in row if name)
-
-
-def _above_data(rows: Sequence[Sequence[str]]) -> tuple[int | None, int]:
-    """Find the header by the rows below it, if no name is known."""
-    data = next((n for n, row in enumerate(rows) if any(_is_number(text) or is_country(text) for text in row)), None)
-    if data == 0:
-        return None, 0
-    width = max(map(_count_filled, rows)) if data is None else _count_filled(rows[data])
-    wide = [n for n, row in enumerate(rows[:data]) if _count_filled(row) >= width * _WIDE]
-    if not wide:
-        return None, data or 0
-    header = wide[0] if data is None else wide[-1]
-    return header, header + 1
 
 
 def _end_of_header(rows: Sequence[Sequence[str]], known: Sequence[int], header: int) -> int:

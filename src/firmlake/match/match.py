@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import duckdb
 import polars as pl
-import pyarrow.parquet as pq
 
 from firmlake.core.company import COUNTRIES
-from firmlake.core.errors import CompanyListError, UsageError
+from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
 from firmlake.core.guard import guard
 from firmlake.core.settings import Settings
@@ -25,11 +24,10 @@ from firmlake.intake.columns import (
     NUMBER_ROLES,
     country_codes,
     find_columns,
-    quoted_names,
-    role_of,
 )
 from firmlake.intake.identifiers import identify_column
 from firmlake.intake.readers import open_table
+from firmlake.intake.refusals import quoted_names, refusal
 from firmlake.intake.table import Reading, Table, cell, unique_names
 from firmlake.match.register import ROLES, find_column, load_register
 
@@ -39,6 +37,7 @@ _CANDIDATES: Final = 3
 _SQL: Final = read_queries(__file__)
 _BATCH_ROWS: Final = 10_000
 _FIRST: Final = ("country", "company_number", "match", "score")
+_ENDINGS: Final = (".csv", ".parquet", ".xlsx")
 
 
 class Matched(NamedTuple):
@@ -78,10 +77,10 @@ def match_names(
         UsageError: `out` has another ending.
         CompanyListError: A file cannot be used. Follow the next step.
     """
-    if out.suffix not in _WRITERS:
+    if out.suffix not in _ENDINGS:
         raise UsageError(
             f"--out {out}: matches cannot be written as {out.suffix or 'a file without an ending'}",
-            f"Let its name end with {', '.join(_WRITERS)}",
+            f"Let its name end with {', '.join(_ENDINGS)}",
         )
     synonyms = {**COMPANY_COLUMNS, "name": frozenset(ROLES["name"])}
     table = open_table(Reading(path, settings.intake, synonyms))
@@ -93,11 +92,11 @@ def match_names(
         }
         with duckdb.connect(str(Path(folder) / "register.duckdb"), config=config) as connection:
             said = load_register(connection, register, settings.intake)
-            _load_list(connection, table, columns)
+            _load_list(connection, path, table, columns)
             connection.execute("SET VARIABLE accept = ?", [accept])
             connection.execute(_SQL["results"])
             result = connection.sql(_result_query(table))
-            write_file(out, lambda aside: _WRITERS[out.suffix](aside, result, table.delimiter or ","))
+            write_file(out, lambda aside: _write(aside, out.suffix, result, table.delimiter or ","))
             counts = dict(connection.execute("SELECT match, count(*) FROM results GROUP BY ALL").fetchall())
     return Matched(out, counts, said, {role: table.columns[n] for role, n in columns.items()})
 
@@ -111,19 +110,16 @@ def _columns(path: Path, table: Table, mapping: Mapping[str, str]) -> dict[str, 
     found |= {role: known[role][0] for role in mapping}
     chosen = {role: position for role, position in found.items() if position is not None}
     if not chosen.keys() & {"name", "vat"}:
-        raise CompanyListError(
-            f"{path}: no column is known as the name of a company. Its columns are {quoted_names(names)}",
-            "Map it: --map name=COLUMN, or --map vat=COLUMN",
-        )
+        raise refusal("no_name_column", path=path, names=quoted_names(names))
     return chosen
 
 
-def _load_list(connection: duckdb.DuckDBPyConnection, table: Table, columns: Mapping[str, int]) -> None:
+def _load_list(connection: duckdb.DuckDBPyConnection, path: Path, table: Table, columns: Mapping[str, int]) -> None:
     """Load the list into a table: its rows, with what identifies the company of each line."""
-    known = [(position, role_of(name, COMPANY_COLUMNS)) for position, name in enumerate(table.names or ())]
-    numbers = {position: role for position, role in known if role in NUMBER_ROLES}
-    if "vat" in columns:
-        numbers.setdefault(columns["vat"], "vat_number")
+    known = find_columns(path, table.names, table.width, COMPANY_COLUMNS, {})
+    numbers = [(position, role) for role in NUMBER_ROLES for position in known.get(role, ())]
+    if "vat" in columns and columns["vat"] not in dict(numbers):
+        numbers.append((columns["vat"], "vat_number"))
 
     def text(role: str) -> pl.Expr:
         return cell(columns[role]) if role in columns else pl.lit(None, pl.String)
@@ -138,16 +134,14 @@ def _load_list(connection: duckdb.DuckDBPyConnection, table: Table, columns: Map
         connection.execute("INSERT INTO list_rows BY NAME FROM given")
 
 
-def _own_numbers(batch: pl.DataFrame, numbers: Mapping[int, str], codes: pl.Series) -> list[pl.Series]:
+def _own_numbers(batch: pl.DataFrame, numbers: Sequence[tuple[int, str]], codes: pl.Series) -> list[pl.Series]:
     """Return country and number of lines that state a company number themselves, such as a Belgian VAT number."""
-    nothing = pl.Series([None] * batch.height, dtype=pl.String)
-    country, number = nothing, nothing
-    for position, role in numbers.items():
-        found = identify_column(batch.select(text=cell(position))["text"], codes, role, None)
-        is_new = country.is_null()
-        country = country.zip_with(~is_new, found["country"])
-        number = number.zip_with(~is_new, found["company_number"])
-    return [country.alias("own_country"), number.alias("own_number")]
+    texts = [batch.select(text=cell(position))["text"] for position, _ in numbers]
+    found = [identify_column(text, codes, role, None) for text, (_, role) in zip(texts, numbers, strict=True)]
+    nothing = pl.repeat(None, batch.height, dtype=pl.String)
+    country = pl.coalesce(nothing, *(each["country"] for each in found))
+    number = pl.coalesce(nothing, *(each["company_number"] for each in found))
+    return pl.select(own_country=country, own_number=number).get_columns()
 
 
 def _result_query(table: Table) -> str:
@@ -164,25 +158,13 @@ def _result_query(table: Table) -> str:
     return f"SELECT {', '.join(shown)} FROM results ORDER BY line"  # noqa: S608 - quoted names
 
 
-def _write_csv(path: Path, result: duckdb.DuckDBPyRelation, delimiter: str) -> None:
+def _write(path: Path, ending: str, result: duckdb.DuckDBPyRelation, delimiter: str) -> None:
+    if ending == ".parquet":
+        result.write_parquet(str(path), compression="zstd")
+        return
+    batches = result.to_arrow_reader(_BATCH_ROWS)
+    if ending == ".xlsx":
+        write_result(path, "Matches", dict(zip(result.columns, map(str, result.types), strict=True)), batches)
+        return
     names = [guard(name) for name in result.columns]
-    write_csv(path, (batch.rename_columns(names) for batch in result.to_arrow_reader(_BATCH_ROWS)), delimiter)
-
-
-def _write_parquet(path: Path, result: duckdb.DuckDBPyRelation, _delimiter: str) -> None:
-    reader = result.to_arrow_reader(_BATCH_ROWS)
-    with pq.ParquetWriter(path, reader.schema, compression="zstd") as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-
-
-def _write_xlsx(path: Path, result: duckdb.DuckDBPyRelation, _delimiter: str) -> None:
-    columns = dict(zip(result.columns, map(str, result.types), strict=True))
-    write_result(path, "Matches", columns, result.to_arrow_reader(_BATCH_ROWS))
-
-
-_WRITERS: Final[dict[str, Callable[[Path, duckdb.DuckDBPyRelation, str], None]]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    ".xlsx": _write_xlsx,
-}
+    write_csv(path, (batch.rename_columns(names) for batch in batches), delimiter)

@@ -11,13 +11,13 @@ import duckdb
 import msgspec
 import polars as pl
 
-from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.sql import read_queries
 from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, country_codes, fold
 from firmlake.intake.identifiers import EMPTY, identify_column
 from firmlake.intake.readers import open_table
+from firmlake.intake.refusals import refusal
 from firmlake.intake.table import Reading, Table, cell
 
 
@@ -79,10 +79,7 @@ def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
     said = [_load_file(connection, path, options) for path in paths]
     counts = connection.execute("SELECT (SELECT count(*) FROM names), (SELECT count(*) FROM vats)").fetchall()[0]
     if not any(counts):
-        raise CompanyListError(
-            f"{', '.join(map(str, paths))}: no names and no VAT numbers of companies",
-            "Add the file with the names: denomination.csv of the KBO, StockUniteLegale of SIRENE",
-        )
+        raise refusal("no_register", paths=", ".join(map(str, paths)))
     return said
 
 

@@ -17,7 +17,7 @@ from firmlake.core.errors import CompanyListError, DamagedError, UsageError
 from firmlake.core.files import read_json
 from firmlake.core.settings import ApiSettings, IntakeSettings, Settings
 from firmlake.intake.columns import COMPANY_COLUMNS, ERROR, Synonyms, header_names
-from firmlake.intake.entries import describe_assumed, read_entries
+from firmlake.intake.entries import read_entries
 from firmlake.intake.table import cell
 
 
@@ -228,7 +228,7 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
         refused,
         named.filter("is_repaired").height,
         named.height - unique.height,
-        (*entries.guesses, *describe_assumed(with_company.filter(status="accepted"), entries.table.columns)),
+        entries.guesses,
     )
 
 
