@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.guard import guard, guard_texts, unguard
-from firmlake.delivery.files import guarded
 
 TEXTS = st.text(alphabet="=+-@\uff1d\uff0b\uff0d\uff20\t\r\n'09.,a %€", max_size=6)
 
@@ -17,12 +15,6 @@ TEXTS = st.text(alphabet="=+-@\uff1d\uff0b\uff0d\uff20\t\r\n'09.,a %€", max_si
 @given(TEXTS)
 def test_every_text_can_be_had_back(text):
     assert unguard(guard(text)) == text
-
-
-@given(st.lists(TEXTS, max_size=5))
-def test_arrow_and_python_guard_alike(texts):
-    batch = pa.record_batch({"text": pa.array(texts, pa.string())})
-    assert guarded(batch).to_pydict()["text"] == list(map(guard, texts))
 
 
 @given(st.lists(TEXTS | st.none(), max_size=5))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 
 import duckdb
@@ -17,7 +15,7 @@ from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.delivery.deliver import deliver
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-from .conftest import Place
+from .conftest import Endpoint, Place
 from .test_load import assert_same, now
 
 pytestmark = pytest.mark.slow
@@ -41,35 +39,16 @@ class Service:
         self.folder, self.said, self.sessions, self.locations, self.comments = folder, [], [], {}, {}
         self.connection = duckdb.connect()
         self.jobs, self.numbers, self.in_transaction = {}, count(1), False
-        service = self
+        self.endpoint = Endpoint(self.respond)
+        self.url = f"http://127.0.0.1:{self.endpoint.port}"
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                status, headers = 200, {}
-                try:
-                    answer = service.answer(self.command, self.path, self.headers, body, headers)
-                except RefusedError as refused:
-                    status = refused.status
-                    answer = {"error": {"code": status, "message": str(refused), "errors": [{"reason": "invalid"}]}}
-                sent = json.dumps(answer).encode()
-                self.send_response(status)
-                for name, value in {"content-type": "application/json", **headers}.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
-
-            do_GET = do_PUT = do_POST  # noqa: N815 - the names that the library calls
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def respond(self, method, path, sent, body):
+        headers = {}
+        try:
+            return 200, headers, self.answer(method, path, sent, body, headers)
+        except RefusedError as refused:
+            error = {"code": refused.status, "message": str(refused), "errors": [{"reason": "invalid"}]}
+            return refused.status, headers, {"error": error}
 
     def answer(self, method, path, sent, body, headers):
         path, _, _ = path.partition("?")
@@ -209,8 +188,7 @@ def service(tmp_path, monkeypatch):
     asks = "google.oauth2.service_account.Credentials._is_regional_access_boundary_lookup_required"
     monkeypatch.setattr(asks, lambda self: False)
     yield service
-    service.server.shutdown()
-    service.server.server_close()
+    service.endpoint.close()
     service.connection.close()
 
 

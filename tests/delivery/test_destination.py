@@ -19,21 +19,17 @@ def target(request, tmp_path):
 
 def test_a_file_is_replaced_only_by_whom_has_read_it(target):
     assert target.read("latest.json") is None
-    target.replace("latest.json", b"1", None)
+    assert target.put_if("latest.json", b"1")
     first = target.read("latest.json")
     assert first.content == b"1"
-    target.replace("latest.json", b"2", first)
-    for stale in (first, None):
-        with pytest.raises(FirmlakeError, match=r"Another export has replaced .*latest\.json"):
-            target.replace("latest.json", b"3", stale)
+    assert target.put_if("latest.json", b"2", first)
+    assert not any(target.put_if("latest.json", b"3", stale) for stale in (first, None))
     assert target.read("latest.json").content == b"2"
 
 
-def test_a_file_is_created_once_and_listed_with_its_size(target):
-    assert target.create("a/b/1", b"first")
-    assert not target.create("a/b/1", b"another")
-    target.create("ab/2", b"")
-    assert target.read("a/b/1").content == b"first"
+def test_files_are_listed_with_their_size(target):
+    target.put_if("a/b/1", b"first")
+    target.put_if("ab/2", b"")
     assert target.sizes("a") == {"a/b/1": 5}
     assert target.sizes("none") == {}
 

@@ -11,11 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from firmlake.core.guard import unguard
-from firmlake.delivery.files import Source, write_csv, write_parquet
-from firmlake.delivery.selection import Selected
+from firmlake.delivery.destination import Folder
+from firmlake.delivery.files import FileTarget, folder_of
+from firmlake.delivery.record import Record
+from firmlake.delivery.selection import Source
 from firmlake.tables.schemas import Column, Table
 
 from .conftest import ODD
+from .test_load import NOWHERE
 
 COLUMNS = (
     Column("company_number", "text", "Number"),
@@ -28,15 +31,14 @@ AMOUNTS = ["-0.01", "1234567890123456.78", "0.10", "-5.00"]
 
 
 @pytest.fixture
-def source(tmp_path):
+def source():
     """Make a source of a table of five columns from rows in SQL."""
     with duckdb.connect() as connection:
 
-        def make(rows, columns=COLUMNS, **sizes):
+        def make(rows, columns=COLUMNS, key=None):
             names = ", ".join(column.name for column in columns)
-            table = Table("odd", "Odd rows", (columns[0].name,), columns)
-            query = f"SELECT * FROM ({rows}) t({names})"
-            return Source(connection, Selected(table, query), tmp_path, **{"file_bytes": 1 << 20, **sizes})
+            table = Table("odd", "Odd rows", key or (columns[0].name,), columns)
+            return Source(connection, table, f"SELECT * FROM ({rows}) t({names})")
 
         yield make
 
@@ -50,18 +52,27 @@ def people(source):
     return source(f"VALUES {', '.join(values)}, ('9999999999', NULL, NULL, NULL, NULL)")
 
 
-def contents(files):
-    """The content of each file, with what else is said about it; a file is open until the next one."""
-    return [(written, written.file.read()) for written in files]
+@pytest.fixture
+def put(tmp_path):
+    """Export rows, and give what is said about each file with its content."""
+
+    def put(file_format, source, **sizes):
+        record = Record(delivery_id="x", **{**NOWHERE, "format": file_format})
+        target = FileTarget(Folder(tmp_path), **sizes)
+        target.begin(record)
+        files = target.put(record, source).files
+        return [(each, (tmp_path / folder_of("x") / each.path).read_bytes()) for each in files]
+
+    return put
 
 
 def _sql(text):
     return "'" + text.replace("'", "''") + "'"
 
 
-def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_alone(source):
-    [(written, content)] = contents(write_csv(people(source)))
-    rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_alone(source, put):
+    [(written, content)] = put("csv", people(source))
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
     assert not [row["name"] for row in rows if row["name"].startswith(tuple("=-@\t\r\n"))]
     names = [unguard(row["name"]) for row in rows]
     assert names == [*ODD, "", ""]
@@ -70,30 +81,30 @@ def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_al
     assert written.row_count == len(rows)
 
 
-def test_the_character_nul_is_not_in_csv(source):
+def test_the_character_nul_is_not_in_csv(source, put):
     """PostgreSQL takes it for the end of the file."""
     rows = source("VALUES ('1', 'a' || chr(0) || 'b', 1::DECIMAL(18,2), 1, DATE '2026-01-05')")
-    [(_, content)] = contents(write_csv(rows))
+    [(_, content)] = put("csv", rows)
     assert b"\x00" not in content
     assert "a\ufffdb".encode() in content
 
 
-def test_csv_tells_null_from_empty_and_text_from_number(source):
-    [(_, content)] = contents(write_csv(people(source)))
-    lines = content.decode().splitlines()
+def test_csv_tells_null_from_empty_and_text_from_number(source, put):
+    [(_, content)] = put("csv", people(source))
+    lines = content.decode("utf-8-sig").splitlines()
     assert lines[0] == '"company_number","name","amount","count","received_on"'
-    assert lines[-2:] == ['"0000000009","",1234567890123456.78,-9,2026-01-05', '"9999999999",,,,']
+    assert lines[-2:] == ['"0000000009","",1234567890123456.78,-9,"2026-01-05"', '"9999999999",,,,']
 
 
-def test_a_table_without_rows_has_a_header_in_every_format(source):
+def test_a_table_without_rows_has_a_header_in_every_format(source, put):
     nothing = source("SELECT '', '', 0::DECIMAL(18,2), 0, DATE '2026-01-05' WHERE false")
-    for write, read in ((write_parquet, pl.read_parquet), (write_csv, pl.read_csv)):
-        [(written, content)] = contents(write(nothing))
+    for file_format, read in (("parquet", pl.read_parquet), ("csv", pl.read_csv)):
+        [(written, content)] = put(file_format, nothing)
         frame = read(io.BytesIO(content))
         assert (frame.columns, frame.height, written.row_count) == ([c.name for c in COLUMNS], 0, 0)
 
 
-def test_parquet_declares_its_order_and_a_reader_skips_row_groups_without_the_number(source):
+def test_parquet_declares_its_order_and_a_reader_skips_row_groups_without_the_number(source, put, tmp_path):
     columns = (
         Column("country", "text", "Country"),
         Column("company_number", "text", "Number"),
@@ -103,12 +114,9 @@ def test_parquet_declares_its_order_and_a_reader_skips_row_groups_without_the_nu
     query = (
         "SELECT 'BE', lpad((9999 - i // 3)::VARCHAR, 10, '0'), i % 3, (hash(i) // 1000)::VARCHAR FROM range(6000) r(i)"
     )
-    made = source(query, columns, batch_rows=2000)
-    made = made._replace(
-        selected=Selected(made.table._replace(key=("country", "company_number", "rank")), made.selected.query)
-    )
-    [(_, content)] = contents(write_parquet(made))
-    path = made.scratch / "lookalikes.parquet"
+    made = source(query, columns, ("country", "company_number", "rank"))
+    [(_, content)] = put("parquet", made, batch_rows=2000)
+    path = tmp_path / "lookalikes.parquet"
     path.write_bytes(content)
     read = pq.ParquetFile(path)
     rows = list(zip(*(read.read([n])[n].to_pylist() for n in ("company_number", "rank")), strict=True))
@@ -123,13 +131,12 @@ def test_parquet_declares_its_order_and_a_reader_skips_row_groups_without_the_nu
 
 
 @pytest.mark.parametrize("rows", [100, 20_000, 23_000])
-def test_parquet_files_are_of_even_size_without_a_scrap_at_the_end(source, rows):
+def test_parquet_files_are_of_even_size_without_a_scrap_at_the_end(source, put, rows):
     columns = (Column("number", "integer", "Number"), Column("country", "text", "Country"))
     wanted = 30_000
     query = f"SELECT (hash(i) // 2)::BIGINT, 'BE' FROM range({rows}) r(i)"
-    made = source(query, columns, file_bytes=wanted, batch_rows=500)
     sizes, counts, numbers = [], [], []
-    for written, content in contents(write_parquet(made)):
+    for written, content in put("parquet", source(query, columns), file_bytes=wanted, batch_rows=500):
         numbers += pq.read_table(io.BytesIO(content))["number"].to_pylist()
         sizes.append(len(content))
         counts.append(written.row_count)

@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import duckdb
 import pytest
@@ -15,7 +14,7 @@ import sqlglot
 from firmlake.core.errors import FirmlakeError
 from firmlake.delivery.deliver import deliver
 
-from .conftest import Place
+from .conftest import Endpoint, Place
 from .test_load import assert_same, now
 
 pytestmark = pytest.mark.slow
@@ -34,27 +33,11 @@ class Service:
         self.connection.execute("CREATE SCHEMA firmlake; SET schema = 'firmlake'")  # the schema of the session
         self.accepts = "planted-secret"
         self.lock = threading.Lock()  # the driver asks several things at once
-        service = self
+        self.endpoint = Endpoint(self.respond)
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_):
-                pass
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                if self.headers.get("content-encoding") == "gzip":
-                    body = gzip.decompress(body)
-                answer = json.dumps(service.answer(self.path, json.loads(body or b"{}"))).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            do_GET = do_POST  # noqa: N815 - the name that the library calls
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def respond(self, _, path, sent, body):
+        body = gzip.decompress(body) if sent.get("content-encoding") == "gzip" else body
+        return 200, {}, self.answer(path, json.loads(body or b"{}"))
 
     def answer(self, path, request):
         if "login-request" in path:
@@ -118,16 +101,19 @@ def rows(columns, found):
 def service(tmp_path, monkeypatch):
     (tmp_path / "stage").mkdir()
     service = Service(tmp_path / "stage")
-    for name, value in {"HOST": "127.0.0.1", "PORT": str(service.server.server_port), "PROTOCOL": "http",
+    for name, value in {"HOST": "127.0.0.1", "PORT": str(service.endpoint.port), "PROTOCOL": "http",
                         "USER": "loader", "PASSWORD": "planted-secret"}.items():  # fmt: skip
         monkeypatch.setenv(f"SNOWFLAKE_{name}", value)
     yield service
-    service.server.shutdown()
-    service.server.server_close()
+    service.endpoint.close()
+
+
+def place_of(service):
+    return Place("snowflake://account/D?warehouse=w", lambda sql: service.connection.execute(sql).fetchall())
 
 
 def test_weeks_are_loaded_in_transactions_that_no_statement_ends_early(weeks, service):
-    place = Place("snowflake://account/D?warehouse=w", lambda sql: service.connection.execute(sql).fetchall())
+    place = place_of(service)
     for week in range(2):
         folders = weeks(week)
         assert deliver(folders, place.request(), now=now).record.mode == ("changes" if week else "whole")
@@ -141,7 +127,7 @@ def test_weeks_are_loaded_in_transactions_that_no_statement_ends_early(weeks, se
 
 
 def test_what_others_changed_is_put_right_and_a_table_to_drop_is_named(weeks, service):
-    place = Place("snowflake://account/D?warehouse=w", lambda sql: service.connection.execute(sql).fetchall())
+    place = place_of(service)
     folders = weeks(0)
     deliver(folders, place.request(), now=now)
     place.ask("DELETE FROM firmlake.lookalikes")
@@ -160,6 +146,6 @@ def test_what_others_changed_is_put_right_and_a_table_to_drop_is_named(weeks, se
 def test_a_refused_login_is_told_without_the_password(weeks, service):
     service.accepts = "another"
     with pytest.raises(FirmlakeError) as caught:
-        deliver(weeks(0), Place("snowflake://account/D", lambda _: []).request(), now=now)
+        deliver(weeks(0), place_of(service).request(), now=now)
     assert "planted-secret" not in str(caught.value)
     assert "SNOWFLAKE_USER" in str(caught.value)

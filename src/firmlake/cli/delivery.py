@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["export", "load"]
@@ -38,6 +39,7 @@ __all__ = ["export", "load"]
 @click.option(
     "--ddl",
     type=click.Choice(["snowflake", "bigquery", "redshift", "databricks", "postgres"]),
+    metavar="[snowflake|bigquery|redshift|databricks]",
     help="Print the SQL script that creates the tables and loads this export.",
 )
 @click.option("--dbt", is_flag=True, help="Print a dbt sources file for this export.")
@@ -52,6 +54,11 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
     from firmlake.delivery.deliver import deliver, export_request
     from firmlake.delivery.scripts import render_ddl, render_sources
 
+    if ddl == "postgres":
+        raise UsageError(
+            "There is no script for PostgreSQL any more",
+            "Run `firmlake load postgres://HOST/DATABASE`, which creates and fills the tables",
+        )
     settings = call.settings(
         export__target=options["target"],
         export__format=options["file_format"],

@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, NamedTuple
+from itertools import chain, islice, starmap
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, ClassVar
 
 import duckdb
 import msgspec
@@ -20,61 +23,62 @@ import pyarrow as pa
 
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, Translation, translated
-from firmlake.core.sql import quote_name, quote_text
-from firmlake.delivery.files import Source
+from firmlake.core.sql import quote_name, quote_text, read_queries
 from firmlake.delivery.record import ColumnShape, DeliveredTable, Record, describe_table
-from firmlake.delivery.selection import CHANGE
-from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table, comment_of
+from firmlake.delivery.selection import CHANGE, Source
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Table, comment_of, read_tables
+
+_SQL = read_queries(__file__)
 
 Shape = tuple[tuple[str, str], ...]
 """Name and type of each column of a table, as the database spells them."""
 
-LOADS = Table(
-    "_firmlake_loads",
-    "A load by firmlake; the newest row describes the current contents of the other tables",
-    ("load_id",),
-    (
-        Column("load_id", "text", "Name of the load, derived from its content"),
-        Column("loaded_at", "timestamp", "When the load was committed, UTC"),
-        Column("mode", "text", "whole, or changes since base_generation"),
-        Column("run_id", "text", "Last run included"),
-        Column("generation", "integer", "Generation of the warehouse that was loaded"),
-        Column("published_at", "timestamp", "When that generation was published, UTC"),
-        Column("made_at", "text", "Time and size of the file of that generation, to tell it from another"),
-        Column("base_generation", "integer", "Generation whose changes were loaded", "the load was whole"),
-        Column("schema_version", "integer", "Version of the shape of the tables"),
-        Column("firmlake_version", "text", "Version of firmlake"),
-        Column("tables", "json", "Columns and types of each table that was loaded"),
-        Column("row_counts", "json", "Rows that were staged for each table: all rows, or the changed ones"),
-    ),
-)
+LOADS = read_tables(Path(__file__).with_name("loads.toml").read_text("utf-8"))["_firmlake_loads"]
 
 _LOADING, _STAGING = "_firmlake_loading_", "_firmlake_staging_"
-ROWS_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 50_000
 """Rows that are read from a database at once."""
-_DUCKDB_TYPES = ("VARCHAR", "BIGINT", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMPTZ")
-"""The types of exported columns, as DuckDB and manifests spell them. DECIMAL is followed by precision and scale."""
 
 
-class Dialect(NamedTuple):
-    """How the SQL of one database differs from the others, and the statements that loads and scripts consist of.
+class LibraryError(msgspec.Struct, frozen=True):
+    """What the user does about some errors of a database's library; see `core.errors.Translation`.
 
     Attributes:
-        types: Its spelling of `_DUCKDB_TYPES`.
+        types: Module and name of each, with a colon between them.
+    """
+
+    types: tuple[str, ...]
+    next_step: str
+    message: str = "{where}: {reason}"
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """How the SQL of one database differs from DuckDB's: a row of `dialects.toml`.
+
+    Attributes:
+        types: Its spelling of types that it spells differently. DECIMAL is followed by precision and scale.
         quote: The character around names; empty if names are not quoted, so that users need not quote them either.
         comment: A comment as part of a column or table; empty if comments are separate statements.
         has_keys: Whether primary keys are declared.
         has_backslashes: Whether backslashes escape quotes in texts; otherwise a quote is doubled.
         has_apart_ddl: Whether tables are created, altered and dropped outside transactions, because the database would
             commit the transaction or refuse the statement.
+        columns: A query for table, name and type of each column in a schema, in order, with its own spelling of types.
+        remnants: Where the database `{name}` itself keeps deleted rows, for the user.
+        addresses: How a script of `export --ddl` spells the address of an export, by scheme; others it cannot load.
+        errors: The first that fits an error is taken.
     """
 
-    types: tuple[str, ...]
+    types: dict[str, str] = {}
     quote: str = '"'
     comment: str = ""
     has_keys: bool = False
     has_backslashes: bool = False
     has_apart_ddl: bool = False
+    columns: str = ""
+    remnants: str = ""
+    addresses: dict[str, str] = {}
+    errors: tuple[LibraryError, ...] = ()
 
     def quoted(self, name: str) -> str:
         """Return the name of a column as statements spell it."""
@@ -91,7 +95,7 @@ class Dialect(NamedTuple):
     def type(self, duckdb_type: str) -> str:
         """Return the spelling of a type that DuckDB spells like this."""
         name, bracket, size = duckdb_type.partition("(")
-        return self.types[_DUCKDB_TYPES.index(name)] + bracket + size
+        return self.types.get(name, name) + bracket + size
 
     def literal(self, value: object) -> str:
         """Return a value as statements spell it."""
@@ -100,6 +104,11 @@ class Dialect(NamedTuple):
         if self.has_backslashes:
             return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
         return quote_text(value)
+
+    def translated(self, where: str, secret: str = "") -> AbstractContextManager[None]:
+        """Turn errors of the database's library, without a secret, into one line."""
+        found = ((tuple(map(resolve_name, each.types)), each.next_step, each.message) for each in self.errors)
+        return translated(where, *starmap(Translation, found), secret=secret)
 
     def create_table(self, name: str, table: DeliveredTable, more: str = "") -> str:
         """Create an empty table with these columns; `more` stands before its name."""
@@ -113,7 +122,7 @@ class Dialect(NamedTuple):
 
     def add_key(self, name: str, table: DeliveredTable) -> Iterator[str]:
         """Declare the primary key, if the database has keys and no column of the key may be null."""
-        if self.has_keys and table.strict_key:
+        if self.has_keys and table.has_strict_key:
             yield f"ALTER TABLE {name} ADD PRIMARY KEY ({', '.join(map(self.quoted, table.key))})"
 
     def comments(self, name: str, table: DeliveredTable) -> Iterator[str]:
@@ -124,69 +133,15 @@ class Dialect(NamedTuple):
         for column in table.columns:
             yield f"COMMENT ON COLUMN {name}.{self.quoted(column.name)} IS {self.literal(column.comment)}"
 
-    def replace_rows(self, name: str, staged: str, table: DeliveredTable) -> Iterator[str]:
-        """Make a table hold exactly the staged rows, writing only those that differ.
-
-        Readers with an open transaction keep what they saw, and views on the table stay valid.
-        """
-        rest = (column.name for column in table.columns if column.name not in table.key)
-        same_key, columns = self._same_key(name, staged, table), self.names(table)
-        same_row = [same_key, *(self._compared(name, staged, column, "IS NOT DISTINCT FROM") for column in rest)]
-        yield f"DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} WHERE {' AND '.join(same_row)})"
-        yield (
-            f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} "
-            f"WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {same_key})"
-        )
-
-    def apply_changes(self, name: str, staged: str, table: DeliveredTable) -> Iterator[str]:
-        """Apply the staged changes to a table that holds the previous generation."""
-        columns = self.names(table)
-        yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {self._same_key(name, staged, table)})"
-        yield f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} WHERE {CHANGE.name} <> 'delete'"
-
     def _declared(self, column: ColumnShape, null: str = "") -> str:
         return f"{self.quoted(column.name)} {self.type(column.type)}{null}{self._inline(column.comment)}"
 
     def _inline(self, comment: str) -> str:
         return " " + self.comment.format(self.literal(comment)) if self.comment else ""
 
-    def _same_key(self, name: str, staged: str, table: DeliveredTable) -> str:
-        nullable = {column.name for column in table.columns if column.nullable}
-        operators = {key: "IS NOT DISTINCT FROM" if key in nullable else "=" for key in table.key}
-        return " AND ".join(self._compared(name, staged, key, operator) for key, operator in operators.items())
 
-    def _compared(self, name: str, staged: str, column: str, operator: str) -> str:
-        """Compare a column of two tables, without their schema, which not every database allows before a column."""
-        bare_staged, bare_name = staged.rpartition(".")[2], name.rpartition(".")[2]
-        return f"{bare_staged}.{self.quoted(column)} {operator} {bare_name}.{self.quoted(column)}"
-
-
-# With a primary key, DuckDB rejects a row that is deleted and inserted again in one transaction.
-DUCKDB = Dialect(_DUCKDB_TYPES)
-POSTGRES = Dialect(
-    ("text", "bigint", "numeric", "double precision", "boolean", "date", "timestamp with time zone"), has_keys=True
-)
-# Its COPY refuses to put the times of Parquet files into a column with a zone; they are in UTC.
-REDSHIFT = Dialect(("VARCHAR(MAX)", "BIGINT", "DECIMAL", "DOUBLE PRECISION", "BOOLEAN", "DATE", "TIMESTAMP"))
-SNOWFLAKE = Dialect(
-    ("VARCHAR", "NUMBER(38,0)", "NUMBER", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP_TZ"),
-    quote="",
-    has_backslashes=True,
-    has_apart_ddl=True,
-)
-BIGQUERY = Dialect(
-    ("STRING", "INT64", "NUMERIC", "FLOAT64", "BOOL", "DATE", "TIMESTAMP"),
-    quote="`",
-    comment="OPTIONS (description = {})",
-    has_backslashes=True,
-    has_apart_ddl=True,
-)
-DATABRICKS = Dialect(
-    ("STRING", "BIGINT", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP"),
-    quote="`",
-    comment="COMMENT {}",
-    has_backslashes=True,
-)
+DIALECTS = msgspec.toml.decode(Path(__file__).with_name("dialects.toml").read_bytes(), type=dict[str, Dialect])
+"""The databases of loads, and the warehouses of scripts."""
 
 
 class Database:
@@ -198,7 +153,6 @@ class Database:
         cursor: Runs statements, as the DB-API says; each is its own transaction unless one was begun.
         name: The database without credentials, for messages and records.
         schema: The schema of the tables, which exists, as users spell it.
-        translations: What the user does about errors of the library.
         secret: A text to hide in messages.
 
     Attributes:
@@ -208,16 +162,11 @@ class Database:
     """
 
     dialect: ClassVar[Dialect]
-    columns_query: ClassVar[str]
-    """Selects table, name and type of each column in the schema, in order, with types as the database spells them."""
-    remnants: ClassVar[str] = ""
-    """Where the database `{name}` itself keeps deleted rows, for the user."""
     next_step = "Load into another schema (--schema), or add --take-over to replace what it holds"
     logs_deliveries = True
 
-    def __init__(self, cursor: Any, name: str, schema: str, *translations: Translation, secret: str = "") -> None:
-        self._cursor, self._schema = cursor, schema
-        self._translations, self._secret = translations, secret
+    def __init__(self, cursor: Any, name: str, schema: str, secret: str = "") -> None:
+        self._cursor, self._schema, self._secret = cursor, schema, secret
         self.name = self.address = name
         self.key = f"{name} {schema}"
         self.now = utc_now
@@ -230,20 +179,27 @@ class Database:
             self._cursor.execute(statement)
             return self._cursor.fetchall() if self._cursor.description else []
 
-    def read_parts(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Run a query and yield its rows in parts, so that a large table need not fit into memory."""
-        with self.translated():
-            self._cursor.execute(statement)
-            while rows := self._cursor.fetchmany(ROWS_AT_ONCE):
-                yield rows
+    def run_all(self, statements: Iterable[str]) -> None:
+        """Run statements one after the other."""
+        for statement in statements:
+            self.run(statement)
 
-    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write batches into an empty table, and return the number of rows."""
+    def iterate(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Run a query and yield its rows, which need not fit into memory."""
+        self._cursor.execute(query)
+        return iter(self._cursor.fetchone, None)
+
+    def ingest(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """Write rows into an empty table."""
         raise NotImplementedError
 
     def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
         """Overwrite or free the space of deleted rows; return where they may still be, or an empty text."""
-        return self.remnants.format(name=self.name)
+        return self.dialect.remnants.format(name=self.name)
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Turn errors of the library into one line."""
+        return self.dialect.translated(self.name, self._secret)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -256,10 +212,6 @@ class Database:
                 self.run("ROLLBACK")
             raise
         self.run("COMMIT")
-
-    def translated(self) -> AbstractContextManager[None]:
-        """Turn errors of the library into one line."""
-        return translated(self.name, *self._translations, secret=self._secret)
 
     def held(self) -> Record | None:
         """Read the record of the newest load; None before the first."""
@@ -314,35 +266,25 @@ class Database:
         Returns:
             The names of the tables that this load has already staged.
         """
-        existing = self.shapes()
-        if LOADS.name not in existing:
-            with self._ddl():
-                self.run(self.dialect.create_table(self.at(LOADS.name), describe_table(LOADS)))
-                self._comment(describe_table(LOADS))
-        ours = _staging(record, "")
+        existing, ours = self.shapes(), _staging(record, "")
+        rests = [name for name in existing if name.startswith((_LOADING, _STAGING)) and not name.startswith(ours)]
         with self._ddl():
-            for name in existing:
-                if name.startswith((_LOADING, _STAGING)) and not name.startswith(ours):
-                    self.run(f"DROP TABLE {self.at(name)}")
+            if LOADS.name not in existing:
+                self._create(describe_table(LOADS))
+            self.run_all(f"DROP TABLE {self.at(name)}" for name in rests)
         return {name.removeprefix(ours) for name in existing if name.startswith(ours)}
 
     def put(self, record: Record, source: Source) -> DeliveredTable:
-        """Stage the rows of a table, and commit them, unless an earlier attempt did.
-
-        If these are all rows, the staged table may later become the table itself.
-        """
-        name, staged = source.table.name, _staging(record, source.table.name)
+        """Stage the rows of a table, and commit them, unless an earlier attempt did."""
         described = describe_table(source.table)
-        if staged in self.shapes():
-            return msgspec.structs.replace(described, row_count=self._count(staged, ())[0])
-        loading = f"{_LOADING}{name}"
-        with self._ddl():
-            self.run(self.dialect.create_table(self.at(loading), described))
-            count = self.ingest(loading, source.table, source.batches(source.table))
-            for statement in self.dialect.add_key(self.at(loading), described) if record.mode == "whole" else ():
-                self.run(statement)
-            self.run(f"ALTER TABLE {self.at(loading)} RENAME TO {staged}")
-        return msgspec.structs.replace(described, row_count=count)
+        loading, staged = f"{_LOADING}{described.name}", _staging(record, described.name)
+        if staged not in self.shapes():
+            with self._ddl():
+                self.run(self.dialect.create_table(self.at(loading), described))
+                self.ingest(loading, source.read())
+                self.run(f"ALTER TABLE {self.at(loading)} RENAME TO {staged}")
+        columns = tuple(column for column in described.columns if column.name != CHANGE.name)
+        return msgspec.structs.replace(described, columns=columns, row_count=self._count(staged, ())[0])
 
     def publish(self, record: Record) -> bool:
         """Publish all tables in one transaction. Readers see either the previous load or this one.
@@ -356,32 +298,24 @@ class Database:
             FirmlakeError: A table with one of these names exists, but no load made it. Choose another schema.
         """
         existing = self.shapes()
-        tables = [msgspec.structs.replace(table, columns=table.own_columns) for table in record.tables]
-        shapes = {
+        staged = {
             table.name: tuple(column for column in existing[_staging(record, table.name)] if column[0] != CHANGE.name)
-            for table in tables
+            for table in record.tables
         }
-        make_rows = self.dialect.apply_changes if record.mode == "changes" else self.dialect.replace_rows
         with self._ddl():
-            to_fill = {
-                table.name: _staging(record, table.name)
-                for table in tables
-                if not self._become(record, table, shapes[table.name], existing.get(table.name))
-            }
+            for table in record.tables:
+                self._prepare(table, staged[table.name], existing.get(table.name), is_whole=record.mode != "changes")
             with self.transaction() if self.dialect.has_apart_ddl else nullcontext():
-                for table in tables:
-                    if table.name in to_fill:
-                        for statement in make_rows(self.at(table.name), self.at(to_fill[table.name]), table):
-                            self.run(statement)
-                values = ", ".join(map(self.dialect.literal, _row_of(record, shapes, self._loaded_at())))
+                for table in record.tables:
+                    self._fill(table, _staging(record, table.name), is_whole=record.mode != "changes")
+                values = ", ".join(map(self.dialect.literal, _row_of(record, staged, self._loaded_at())))
                 self.run(f"INSERT INTO {self.at(LOADS.name)} VALUES ({values})")
-            for staged in to_fill.values():
-                self.run(f"DROP TABLE {self.at(staged)}")
+            self.run_all(f"DROP TABLE {self.at(_staging(record, name))}" for name in staged)
         return True
 
     def shapes(self) -> dict[str, Shape]:
         """Return the columns of each table that is now in the schema, whoever made it."""
-        query = self.columns_query.format(schema=self._schema, text=quote_text(self._schema))
+        query = self.dialect.columns.format(schema=self._schema, text=quote_text(self._schema))
         shapes: dict[str, Shape] = {}
         for table, column, kind in self.run(query):
             shapes[table] = (*shapes.get(table, ()), (column, kind))
@@ -390,42 +324,66 @@ class Database:
     def read(self, table: Table) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a loaded table in parts."""
         columns = ", ".join(self.dialect.quoted(column.name) for column in table.columns)
-        return self.read_parts(f"SELECT {columns} FROM {self.at(table.name)}")
+        with self.translated():
+            rows = self.iterate(f"SELECT {columns} FROM {self.at(table.name)}")
+            while part := list(islice(rows, _ROWS_AT_ONCE)):
+                yield part
 
     def at(self, name: str) -> str:
         """Return the name of a table as statements spell it."""
         return f"{self.dialect.schema(self._schema)}.{name}"
 
-    def _become(self, record: Record, table: DeliveredTable, staged: Shape, existing: Shape | None) -> bool:
-        """Make a table fit for the staged rows; return whether the staged table itself has become the table.
+    def _prepare(self, table: DeliveredTable, staged: Shape, existing: Shape | None, *, is_whole: bool) -> None:
+        """Make a table fit for the staged rows.
 
         Raises:
             FirmlakeError: No load made the table, or the type of a column has changed and the table must be dropped.
         """
         name = self.at(table.name)
-        if existing is not None and not self._is_ours(table.name, existing, staged):
+        if existing is None:
+            self._create(table)
+        elif not self._is_ours(table.name, existing, staged):
             raise FirmlakeError(
                 f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
             )
-        if existing is not None and self._fits(table.name, existing, staged):
-            new_columns = [column for column in table.columns if column.name not in dict(existing)]
-            for column in new_columns:
-                self.run(self.dialect.add_column(name, column))
-            if new_columns:
-                self._comment(table)
-            return False
-        if existing is not None and (self.dialect.has_apart_ddl or record.mode == "changes"):
+        elif self._fits(table.name, existing, staged):
+            if new := [column for column in table.columns if column.name not in dict(existing)]:
+                self.run_all(self.dialect.add_column(name, column) for column in new)
+                self.run_all(self.dialect.comments(name, table))
+        elif is_whole and not self.dialect.has_apart_ddl:
+            self.run(f"DROP TABLE {name}")
+            self._create(table)
+        else:
             raise FirmlakeError(
                 f"{self.name}: the type of a column in {name} has changed", f"Drop {name}, then load again"
             )
-        if existing is not None:
-            self.run(f"DROP TABLE {name}")
-        if self.dialect.has_apart_ddl:
-            self.run(self.dialect.create_table(name, table))
-        else:
-            self.run(f"ALTER TABLE {self.at(_staging(record, table.name))} RENAME TO {table.name}")
-        self._comment(table)
-        return not self.dialect.has_apart_ddl
+
+    def _create(self, table: DeliveredTable) -> None:
+        """Create an empty table with its key and comments."""
+        name, dialect = self.at(table.name), self.dialect
+        more = chain(dialect.add_key(name, table), dialect.comments(name, table))
+        self.run_all([dialect.create_table(name, table), *more])
+
+    def _fill(self, table: DeliveredTable, staging: str, *, is_whole: bool) -> None:
+        """Make a table hold exactly the staged rows, writing only those that differ, or apply staged changes to it.
+
+        Readers with an open transaction keep what they saw, and views on the table stay valid.
+        """
+        same = dict[str, str]()
+        for column in table.columns:
+            name, is_plain = self.dialect.quoted(column.name), column.name in table.key and not column.nullable
+            operator = "=" if is_plain else "IS NOT DISTINCT FROM"
+            # Without their schema, which not every database allows before a column.
+            same[column.name] = f"{staging}.{name} {operator} {table.name}.{name}"
+        parts = {
+            "table": self.at(table.name),
+            "staged": self.at(staging),
+            "columns": self.dialect.names(table),
+            "same_key": " AND ".join(same[name] for name in table.key),
+            "same_row": " AND ".join(same.values()),
+        }
+        statements = ("delete_others", "insert_missing") if is_whole else ("delete_changed", "insert_changed")
+        self.run_all(_SQL[name].format(**parts) for name in statements)
 
     def _is_ours(self, name: str, existing: Shape, staged: Shape) -> bool:
         """Return whether a load made a table, which may have been killed before it filled the table."""
@@ -455,10 +413,6 @@ class Database:
         """Count the rows of a table, then the values of each column that are not null."""
         counted = ", ".join(("count(*)", *(f"count({self.dialect.quoted(column)})" for column in columns)))
         return [int(count) for count in self.run(f"SELECT {counted} FROM {self.at(name)}")[0]]
-
-    def _comment(self, table: DeliveredTable) -> None:
-        for statement in self.dialect.comments(self.at(table.name), table):
-            self.run(statement)
 
 
 def _staging(record: Record, name: str) -> str:

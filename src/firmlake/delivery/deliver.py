@@ -29,7 +29,7 @@ from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.delivery.database import Database
 from firmlake.delivery.destination import open_destination
 from firmlake.delivery.drivers import open_database
-from firmlake.delivery.files import FORMATS, TABLE_FORMATS, FileTarget, Source
+from firmlake.delivery.files import FORMATS, TABLE_FORMATS, FileTarget
 from firmlake.delivery.record import DeliveredTable, Record, describe_rows
 from firmlake.delivery.selection import BASE, EXPORTED_TABLES, attach, check_mask, mask_columns, select
 from firmlake.privacy.key import read_key
@@ -37,7 +37,7 @@ from firmlake.privacy.tombstones import key_path
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.exported import LastExport, is_database, lock_name, made_at, record_export
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.incomplete import read_incomplete, to_hand_on, to_json
+from firmlake.warehouse.incomplete import read_incomplete, to_hand_on
 from firmlake.warehouse.loads import Load, has_loaded, read_loads
 
 Target = FileTarget | Database
@@ -62,7 +62,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             after the run `as_of`, for files only.
         tables: The tables; a schema of a database also keeps those that earlier loads put into it.
         takes_over: Replace what another data folder delivered.
-        format: For files: a key of `FORMATS`, or one of `TABLE_FORMATS`.
+        format: For files: one of `FORMATS`, or one of `TABLE_FORMATS`.
         file_bytes: Approximate size of a Parquet file.
         company_list: Restricts the tables to the companies of this list; empty for all companies. For files only.
         mask: "drop" or "hash" by pattern of columns; see `selection`. For files only.
@@ -218,11 +218,13 @@ def deliver(
             fails, or another export has replaced `latest.json`.
     """
     _check(request)
+    scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
     opening: AbstractContextManager[Target]
     if request.is_load:
         what, opening = f"a load into {request.address}, schema {request.schema}", open_target(request, now)
     else:
-        files = FileTarget(open_destination(request.target, folders.readers), is_named=request.is_newest)
+        destination = open_destination(request.target, folders.readers)
+        files = FileTarget(destination, scratch, request.file_bytes, is_named=request.is_newest)
         what, opening = f"an export to {files.name}", nullcontext(files)
     with (
         recorded_delivery(folders.state, what),
@@ -231,21 +233,19 @@ def deliver(
         lock(folders, what, lock_name(target.key), is_reader=True),
     ):
         previous = target.held()
-        if previous and request.mode != "as_of" and not request.takes_over:
-            _check_follows(connection, folders, previous, target)
-        tables = target.choose_tables(request.tables)
-        if kept := ", ".join(name for name in tables if name not in request.tables):
+        wanted = msgspec.structs.replace(request, tables=target.choose_tables(request.tables))
+        delivery = _Delivery(connection, folders, wanted, target, previous, _newest(connection))
+        delivery.check_follows()
+        if kept := ", ".join(name for name in wanted.tables if name not in request.tables):
             tell(f"Also loaded, because earlier loads put them into the schema: {kept}")
-        request = msgspec.structs.replace(request, tables=tables)
-        mode, note = _choose_mode(connection, folders, request, previous, target)
+        mode, note = delivery.choose_mode()
         if previous and not mode:
             record, is_new = previous, False
         else:
-            record = _start(connection, folders, request, mode, previous, target)
-            put = tuple(_put_tables(connection, folders, request, target, record, tell))
-            record = msgspec.structs.replace(record, tables=put)
+            record = delivery.start(mode)
+            record = msgspec.structs.replace(record, tables=tuple(delivery.put_tables(record, scratch, tell)))
             is_new = target.publish(record)
-        if request.is_newest and not _remember(folders, target, record, now()):
+        if request.is_newest and not delivery.remember(record, now()):
             note = f"{note}; " * bool(note) + f"not recorded in {folders.data}, which cannot be written to"
     return Delivered(target.name, record, is_new, note, request.is_load)
 
@@ -272,159 +272,148 @@ def _check(request: Request) -> None:
         )
 
 
-def _check_follows(connection: duckdb.DuckDBPyConnection, folders: Folders, previous: Record, target: Target) -> None:
-    """Check that a target holds an earlier state of this data folder: a run, overview or plan that the folder has too.
+class _Delivery(NamedTuple):
+    """What a delivery is made from.
 
-    Raises:
-        FirmlakeError: The target holds a later generation, or a delivery from another data folder.
+    Attributes:
+        connection: The newest generation.
+        folders: The data folder.
+        request: With all tables that are delivered.
+        target: What the delivery is brought to.
+        previous: What the target holds.
+        newest: The last load of the newest generation, which made it.
     """
-    if not has_loaded(connection, folders, previous.run_id):
-        raise FirmlakeError(
-            f"{target.key} holds run {previous.run_id}, which is not in {folders.data}: it came from another data "
-            "folder, or from a later copy of this one",
-            target.next_step,
-        )
-    if previous.published_at > _newest(connection).published_at.replace(tzinfo=None):
-        raise FirmlakeError(
-            f"{target.key} holds a newer generation, {previous.generation} from {previous.published_at} UTC",
-            target.next_step,
-        )
 
+    connection: duckdb.DuckDBPyConnection
+    folders: Folders
+    request: Request
+    target: Target
+    previous: Record | None
+    newest: Load
 
-def _choose_mode(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, previous: Record | None, target: Target
-) -> tuple[str, str]:
-    """Decide what to deliver, and attach the generation that changes start from.
+    def check_follows(self) -> None:
+        """Check that the target holds an earlier state of this data folder: a run, overview or plan that it has too.
 
-    Returns:
-        `whole`, `changes`, `as_of`, or an empty text if the target already holds the newest generation; and why all
-        rows are delivered although changes were requested.
-    """
-    if request.mode != "changes" or request.takes_over:
-        return "as_of" if request.mode == "as_of" else "whole", ""
-    if previous is None:
-        return "whole", "nothing was delivered before"
-    is_newest = previous.generation == _newest(connection).generation
-    if reason := next(_reasons_against_changes(folders, request, previous, is_newest=is_newest), ""):
-        return "whole", reason
-    if not is_newest:
-        attach(connection, folders.generation(previous.generation))
-    if difference := next(target.differences(connection, "" if is_newest else f"{BASE}.", previous), ""):
-        return "whole", f"the target was changed since the last delivery: {difference}"
-    return ("" if is_newest else "changes"), ""
-
-
-def _reasons_against_changes(folders: Folders, request: Request, previous: Record, *, is_newest: bool) -> Iterator[str]:
-    """Yield why changes would not bring a target from what it holds to what is requested."""
-    previous_tables, tables = {table.name for table in previous.tables}, set(request.tables)
-    if previous.schema_version != SCHEMA_VERSION:
-        yield "the columns of the tables have changed since the last delivery"
-    if previous.format and previous.format != request.format:
-        yield f"the last delivery was {previous.format}"
-    if previous.mask != request.mask:
-        yield "the last delivery had another mask"
-    if not tables <= previous_tables if is_newest else tables != previous_tables:
-        yield "the last delivery had other tables"
-    if not folders.generation(previous.generation).exists():
-        yield f"generation {previous.generation}, which was delivered last, is no longer kept"
-    elif made_at(folders, previous.generation) != previous.made_at:
-        yield f"generation {previous.generation}, which was delivered last, was rebuilt since"
-
-
-def _start(
-    connection: duckdb.DuckDBPyConnection,
-    folders: Folders,
-    request: Request,
-    mode: str,
-    previous: Record | None,
-    target: Target,
-) -> Record:
-    """Make the record of a delivery, whose name is derived from everything that goes into it."""
-    newest, base = _newest(connection), previous if mode == "changes" else None
-    published_at, made = newest.published_at.replace(tzinfo=None), made_at(folders, newest.generation)
-    before = previous if target.logs_deliveries else base
-    content = (
-        request.format,
-        request.tables,
-        request.file_bytes,
-        newest.generation,
-        published_at,
-        made,
-        before.delivery_id if before else "",
-        request.company_list,
-        sorted(request.mask.items()),
-        SCHEMA_VERSION,
-        __version__,
-    )
-    run_id = request.as_of if mode == "as_of" else newest.name
-    return Record(
-        delivery_id=f"{run_id}-{mode}-{hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]}",
-        mode=mode,
-        format=request.format,
-        run_id=run_id,
-        generation=newest.generation,
-        published_at=published_at,
-        made_at=made,
-        schema_version=SCHEMA_VERSION,
-        firmlake_version=__version__,
-        previous=base.delivery_id if base else "",
-        base_generation=base.generation if base else None,
-        mask=request.mask,
-        incomplete=to_hand_on(read_incomplete(connection)),
-    )
-
-
-def _put_tables(
-    connection: duckdb.DuckDBPyConnection,
-    folders: Folders,
-    request: Request,
-    target: Target,
-    record: Record,
-    tell: Callable[[str], object],
-) -> Iterator[DeliveredTable]:
-    """Put all tables that an earlier attempt has not put yet, and yield all of them."""
-    selection = select(connection, request.tables, record.mode, request.as_of)
-    put_before = target.begin(record)
-    scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
-    key = read_key(key_path(request.privacy, folders), "privacy.key_file") if "hash" in request.mask.values() else b""
-    no_room = Translation(
-        (OSError, duckdb.IOException, duckdb.OutOfMemoryException),
-        "Make room there, then run again",
-        f"{{where}}: no temporary file can be written in {scratch}: {{reason}}",
-    )
-    completeness = to_json(record.incomplete)
-    for selected in selection:
-        name, masked = selected.table.name, mask_columns(connection, selected, request.mask, key)
-        with translated(name, no_room):
-            make_folder(scratch)
-            table = target.put(
-                record, Source(connection, masked, scratch, request.file_bytes, completeness=completeness)
+        Raises:
+            FirmlakeError: The target holds a later generation, or a delivery from another data folder.
+        """
+        previous, target = self.previous, self.target
+        if previous is None or self.request.mode == "as_of" or self.request.takes_over:
+            return
+        if not has_loaded(self.connection, self.folders, previous.run_id):
+            raise FirmlakeError(
+                f"{target.key} holds run {previous.run_id}, which is not in {self.folders.data}: it came from another "
+                "data folder, or from a later copy of this one",
+                target.next_step,
             )
-        if name not in put_before:
-            tell(f"{name}: {describe_rows(table, record.mode)}")
-        elif target.logs_deliveries:
-            tell(f"{name}: staged by an earlier attempt")
-        yield table
+        if previous.published_at > self.newest.published_at.replace(tzinfo=None):
+            raise FirmlakeError(
+                f"{target.key} holds a newer generation, {previous.generation} from {previous.published_at} UTC",
+                target.next_step,
+            )
+
+    def choose_mode(self) -> tuple[str, str]:
+        """Decide what to deliver, and attach the generation that changes start from.
+
+        Returns:
+            `whole`, `changes`, `as_of`, or an empty text if the target already holds the newest generation; and why all
+            rows are delivered although changes were requested.
+        """
+        previous = self.previous
+        if self.request.mode != "changes" or self.request.takes_over:
+            return "as_of" if self.request.mode == "as_of" else "whole", ""
+        if previous is None:
+            return "whole", "nothing was delivered before"
+        is_newest = previous.generation == self.newest.generation
+        if reason := next(self._reasons_against_changes(previous, is_newest=is_newest), ""):
+            return "whole", reason
+        if not is_newest:
+            attach(self.connection, self.folders.generation(previous.generation))
+        differences = self.target.differences(self.connection, "" if is_newest else f"{BASE}.", previous)
+        if difference := next(differences, ""):
+            return "whole", f"the target was changed since the last delivery: {difference}"
+        return ("" if is_newest else "changes"), ""
+
+    def _reasons_against_changes(self, previous: Record, *, is_newest: bool) -> Iterator[str]:
+        """Yield why changes would not bring the target from what it holds to what is requested."""
+        previous_tables, tables = {table.name for table in previous.tables}, set(self.request.tables)
+        if previous.schema_version != SCHEMA_VERSION:
+            yield "the columns of the tables have changed since the last delivery"
+        if previous.format and previous.format != self.request.format:
+            yield f"the last delivery was {previous.format}"
+        if previous.mask != self.request.mask:
+            yield "the last delivery had another mask"
+        if not tables <= previous_tables if is_newest else tables != previous_tables:
+            yield "the last delivery had other tables"
+        if not self.folders.generation(previous.generation).exists():
+            yield f"generation {previous.generation}, which was delivered last, is no longer kept"
+        elif made_at(self.folders, previous.generation) != previous.made_at:
+            yield f"generation {previous.generation}, which was delivered last, was rebuilt since"
+
+    def start(self, mode: str) -> Record:
+        """Make the record of the delivery, whose name is derived from everything that goes into it."""
+        request, newest, base = self.request, self.newest, self.previous if mode == "changes" else None
+        before = self.previous if self.target.logs_deliveries else base
+        run_id = request.as_of if mode == "as_of" else newest.name
+        record = Record(
+            delivery_id="",
+            mode=mode,
+            format=request.format,
+            run_id=run_id,
+            generation=newest.generation,
+            published_at=newest.published_at.replace(tzinfo=None),
+            made_at=made_at(self.folders, newest.generation),
+            schema_version=SCHEMA_VERSION,
+            firmlake_version=__version__,
+            previous=base.delivery_id if base else "",
+            base_generation=base.generation if base else None,
+            mask=request.mask,
+            incomplete=to_hand_on(read_incomplete(self.connection)),
+        )
+        also = (request.tables, request.file_bytes, request.company_list, before.delivery_id if before else "")
+        digest = hashlib.sha256(msgspec.json.encode((record, also), order="sorted")).hexdigest()
+        return msgspec.structs.replace(record, delivery_id=f"{run_id}-{mode}-{digest[:8]}")
+
+    def put_tables(self, record: Record, scratch: Path, tell: Callable[[str], object]) -> Iterator[DeliveredTable]:
+        """Put all tables that an earlier attempt has not put yet, and yield all of them."""
+        mask, target = self.request.mask, self.target
+        sources = select(self.connection, self.request.tables, record.mode, self.request.as_of)
+        put_before = target.begin(record)
+        key_file = key_path(self.request.privacy, self.folders)
+        key = read_key(key_file, "privacy.key_file") if "hash" in mask.values() else b""
+        no_room = Translation(
+            (OSError, duckdb.IOException, duckdb.OutOfMemoryException),
+            "Make room there, then run again",
+            f"{{where}}: no temporary file can be written in {scratch}: {{reason}}",
+        )
+        for source in sources:
+            name = source.table.name
+            with translated(name, no_room):
+                make_folder(scratch)
+                table = target.put(record, mask_columns(source, mask, key))
+            if name not in put_before:
+                tell(f"{name}: {describe_rows(table, record.mode)}")
+            elif target.logs_deliveries:
+                tell(f"{name}: staged by an earlier attempt")
+            yield table
+
+    def remember(self, record: Record, at: datetime) -> bool:
+        """Keep the delivered generation, because the next delivery compares with it; return False if it cannot."""
+        if not is_writable(self.folders.state):
+            return False
+        last = LastExport(
+            target=self.target.key,
+            export_id=record.delivery_id,
+            generation=record.generation,
+            exported_at=at,
+            address=self.target.address,
+        )
+        record_export(self.folders, last)
+        return True
 
 
 def _newest(connection: duckdb.DuckDBPyConnection) -> Load:
-    """Return the last load of a generation, which made it."""
     loads = read_loads(connection)
     if not loads:
         raise FirmlakeError("The warehouse holds no run yet", "Start one with `firmlake run LIST`")
     return loads[-1]
-
-
-def _remember(folders: Folders, target: Target, record: Record, at: datetime) -> bool:
-    """Keep the delivered generation, because the next delivery compares with it; return False if that is impossible."""
-    if not is_writable(folders.state):
-        return False
-    last = LastExport(
-        target=target.key,
-        export_id=record.delivery_id,
-        generation=record.generation,
-        exported_at=at,
-        address=target.address,
-    )
-    record_export(folders, last)
-    return True

@@ -15,10 +15,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
-from uuid import uuid4
 
-from firmlake.core.errors import FirmlakeError, Translation, UsageError, translated
-from firmlake.core.files import make_folder, sync_folder, write_file
+from firmlake.core.errors import Translation, UsageError, translated
+from firmlake.core.files import make_folder, write_file
 from firmlake.core.stores import check_address
 
 if TYPE_CHECKING:
@@ -79,17 +78,20 @@ class Folder:
 
         write_file(self.path / path, copy, self._readers)
 
-    def create(self, path: str, content: bytes) -> bool:
-        """Write a file atomically unless it exists; return whether it was written."""
-        aside = self.path / f"{path}.{uuid4().hex}.part"
-        write_file(aside, lambda written: written.write_bytes(content), self._readers)
-        try:
-            (self.path / path).hardlink_to(aside)
-        except FileExistsError:
-            return False
-        finally:
-            aside.unlink()
-        sync_folder(aside.parent)
+    def put_if(self, path: str, content: bytes, known: StoredFile | None = None) -> bool:
+        """Write a small file atomically if it has not changed since it was read as `known` (None: it did not exist).
+
+        Returns:
+            Whether it was written.
+        """
+        make_folder(self.path, self._readers)
+        (self.path / ".lock").touch(mode=0o600)
+        with (self.path / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = self.read(path)
+            if (found and found.version) != (known and known.version):
+                return False
+            write_file(self.path / path, lambda aside: aside.write_bytes(content), self._readers)
         return True
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -103,21 +105,6 @@ class Folder:
             content = (self.path / path).read_bytes()
             return StoredFile(content, hashlib.sha256(content).digest())
         return None
-
-    def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
-        """Replace a small file if it has not changed since it was read as `known` (None: it did not exist).
-
-        Raises:
-            FirmlakeError: Somebody else has replaced the file since.
-        """
-        make_folder(self.path, self._readers)
-        (self.path / ".lock").touch(mode=0o600)
-        with (self.path / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            found = self.read(path)
-            if (found and found.version) != (known and known.version):
-                raise _replaced(f"{self.url}/{path}")
-            write_file(self.path / path, lambda aside: aside.write_bytes(content), self._readers)
 
     def clear(self, folder: str) -> None:
         """Remove all files below a folder."""
@@ -147,10 +134,11 @@ class Bucket:
         with self._translated(path):
             self._obstore.put(self._store, path, file)
 
-    def create(self, path: str, content: bytes) -> bool:
-        """Write an object unless it exists; the store itself decides who was first."""
+    def put_if(self, path: str, content: bytes, known: StoredFile | None = None) -> bool:
+        """Write a small object if it has not changed since it was read; the store itself decides who was first."""
+        mode: Any = known.version if known else "create"
         with self._translated(path), suppress(*self._is_taken):
-            self._obstore.put(self._store, path, content, mode="create", use_multipart=False)
+            self._obstore.put(self._store, path, content, mode=mode, use_multipart=False)
             return True
         return False
 
@@ -167,15 +155,6 @@ class Bucket:
             version = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
             return StoredFile(bytes(found.bytes()), version)
         return None
-
-    def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
-        """Replace a small object that was read before; the store itself refuses if the object has changed."""
-        mode: Any = known.version if known else "create"
-        with self._translated(path):
-            try:
-                self._obstore.put(self._store, path, content, mode=mode, use_multipart=False)
-            except self._is_taken:
-                raise _replaced(f"{self.url}/{path}") from None
 
     def clear(self, folder: str) -> None:
         """Remove all objects below a folder."""
@@ -210,29 +189,25 @@ def delete_versions(url: str) -> str:
     scheme, separator, _ = url.partition("://")
     if not separator:
         return ""
+    left = f"If the bucket of {url} keeps old versions or deleted objects, {_RULE}"
     if scheme not in _S3:
-        return f"If the bucket of {url} keeps old versions or deleted objects, {_RULE}"
+        return left
     try:
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
-        install = "`pip install 'firmlake[versions]'` and run `firmlake forget` again"
-        return f"If the bucket of {url} keeps old versions: {install}, or {_RULE}"
-    parts = urlsplit(url)
+        return f"{left}, or `pip install 'firmlake[versions]'` and run `firmlake forget` again"
     refused = Translation(
         (BotoCoreError, ClientError),
         f"Allow s3:ListBucketVersions and s3:DeleteObjectVersion, or {_RULE}",
         "Old versions in {where} cannot be deleted: {reason}",
     )
+    parts = urlsplit(url)
     with translated(url, refused):
-        client = boto3.client("s3")
-        pages = client.get_paginator("list_object_versions").paginate(
-            Bucket=parts.netloc, Prefix=f"{parts.path.strip('/')}/".lstrip("/")
-        )
-        for page in pages:
-            for each in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
-                if each in page.get("DeleteMarkers", ()) or not each["IsLatest"]:
-                    client.delete_object(Bucket=parts.netloc, Key=each["Key"], VersionId=each["VersionId"])
+        versions = boto3.resource("s3").Bucket(parts.netloc).object_versions
+        for each in versions.filter(Prefix=f"{parts.path.strip('/')}/".lstrip("/")):
+            if not each.is_latest or each.e_tag is None:  # markers of deleted objects have none
+                each.delete()
     return ""
 
 
@@ -241,7 +216,3 @@ def _translated(where: str) -> AbstractContextManager[None]:
     from obstore.exceptions import BaseError
 
     return translated(where, Translation((BaseError, OSError), _MEND, "{where}: {kind}: {reason}"))
-
-
-def _replaced(where: str) -> FirmlakeError:
-    return FirmlakeError(f"Another export has replaced {where} in the meantime", "Run again")

@@ -10,14 +10,12 @@ Snowflake and BigQuery were tested without an account: local endpoints answered 
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -28,16 +26,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import FirmlakeError, LockHeldError, Translation, UsageError, first_line, needed, translated
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError, first_line, needed
 from firmlake.core.files import sync_folder
 from firmlake.core.sql import quote_name, quote_text, read_queries
-from firmlake.delivery.database import BIGQUERY, DUCKDB, POSTGRES, ROWS_AT_ONCE, SNOWFLAKE, Database
+from firmlake.delivery.database import DIALECTS, Database
 from firmlake.delivery.files import row_groups
-from firmlake.delivery.selection import arrow_schema
-from firmlake.tables.schemas import Table
 
 _SQL = read_queries(__file__)
-_UNCHANGED = "The tables are unchanged. Fix this in the database, then load again"
 
 
 @contextmanager
@@ -74,27 +69,21 @@ def open_database(
 class _Postgres(Database):
     """Rows are sent by COPY."""
 
-    dialect = POSTGRES
-    columns_query = _SQL["postgres_columns"]
-    remnants = "The backups and the WAL archive of {name}, if there are any, hold earlier rows until they expire"
+    dialect = DIALECTS["postgres"]
 
-    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Copy batches into a table as CSV, which distinguishes null from an empty text."""
-        columns, count = ", ".join(quote_name(column.name) for column in table.columns), 0
+    def ingest(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """Copy rows into a table as CSV, which distinguishes null from an empty text."""
+        columns = ", ".join(map(quote_name, rows.schema.names))
         statement = f"COPY {self.at(name)} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')"
         with self.translated(), self._cursor.copy(statement) as copy:
-            for batch in batches:
-                copy.write(_as_csv(batch))
-                count += batch.num_rows
-        return count
+            for batch in rows:
+                frame = cast("pl.DataFrame", pl.from_arrow(batch))
+                frame = frame.with_columns(pl.col(pl.String).str.replace_all("\x00", "\ufffd", literal=True))
+                copy.write(frame.write_csv(include_header=False, quote_style="non_numeric").encode())
 
-    def read_parts(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Run a query and yield its rows in parts, using a cursor of the server."""
-        connection = self._cursor.connection
-        with self.translated(), connection.transaction(), connection.cursor("firmlake_rows") as cursor:
-            cursor.execute(statement)
-            while rows := cursor.fetchmany(ROWS_AT_ONCE):
-                yield rows
+    def iterate(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Run a query and yield its rows as the server sends them."""
+        return cast("Iterator[tuple[Any, ...]]", self._cursor.stream(query))
 
     def reclaim(self, tables: Sequence[str]) -> str:
         """Rewrite tables and statistics, which quote values, without deleted rows; wait up to a minute for readers."""
@@ -122,11 +111,10 @@ def _open_postgres(address: str, schema: str) -> Iterator[Database]:
         )
     port = f":{parts['port']}" if parts.get("port") else ""
     name = f"postgres://{parts.get('host') or ''}{port}/{parts.get('dbname') or ''}"
-    translations = _postgres_translations()
-    with translated(name, *translations):
+    with _Postgres.dialect.translated(name):
         connection = psycopg.connect(address, autocommit=True, application_name="firmlake load")
     with connection:
-        opened = _Postgres(connection.cursor(), name, schema, *translations)
+        opened = _Postgres(connection.cursor(), name, schema)
         ((is_free,),) = opened.run(_SQL["postgres_lock"].format(text=quote_text(schema)))
         if not is_free:
             raise LockHeldError(f"Another load into schema {schema} of {name} is running", "Wait until it ends")
@@ -141,69 +129,26 @@ def _open_postgres(address: str, schema: str) -> Iterator[Database]:
                 connection.execute("SELECT pg_advisory_unlock_all()")
 
 
-def _postgres_translations() -> tuple[Translation, ...]:
-    from psycopg import Error, OperationalError, errors
-
-    return (
-        Translation(
-            errors.DependentObjectsStillExist,
-            "Drop them, load again, then create them again",
-            "{where}: a table must be created again, but views or foreign keys depend on it: {reason}",
-        ),
-        Translation(
-            errors.IntegrityError,
-            "The tables are unchanged. Drop the constraint, or the rows that refer to this row, then load again",
-        ),
-        Translation(
-            errors.InsufficientPrivilege, "Allow the login to create the schema, or make it the schema's owner"
-        ),
-        Translation(
-            OperationalError,
-            "Check the server and the login (PGUSER, ~/.pgpass), then load again to resume",
-            "{where} cannot be used: {reason}",
-        ),
-        Translation(Error, _UNCHANGED),
-    )
-
-
-def _as_csv(batch: pa.RecordBatch) -> bytes:
-    frame = cast("pl.DataFrame", pl.from_arrow(batch)).with_columns(
-        pl.col(pl.String).str.replace_all("\x00", "\ufffd", literal=True)
-    )
-    written = io.BytesIO()
-    frame.write_csv(written, include_header=False, quote_style="non_numeric")
-    return written.getvalue()
-
-
-_DUCKDB_TRANSLATIONS = (
-    Translation((duckdb.OperationalError, duckdb.InterruptException), "The tables are unchanged. Load again to resume"),
-    Translation(duckdb.Error, _UNCHANGED),
-)
-
-
 class _Duckdb(Database):
     """Rows are read from Arrow; a memory limit applies."""
 
-    dialect = DUCKDB
-    columns_query = _SQL["duckdb_columns"]
+    dialect = DIALECTS["duckdb"]
     memory_limit = ""
     is_to_rewrite = False
 
-    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Insert batches into a table, one batch in memory at a time.
+    def ingest(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """Insert rows into a table, one batch in memory at a time.
 
         This uses half the memory limit, because the warehouse sorts the rows at the same time, with its own limit.
         """
         number = self.memory_limit.rstrip(" BGMi")
-        with self.translated():
-            self._cursor.register("rows_to_load", pa.RecordBatchReader.from_batches(arrow_schema(table), batches))
-            self.run(f"SET memory_limit = '{int(number) / 2}{self.memory_limit.removeprefix(number)}'")
-            try:
-                ((count,),) = self.run(f"INSERT INTO {self.at(name)} FROM rows_to_load")
-            finally:
-                self.run(f"SET memory_limit = '{self.memory_limit}'")
-                self._cursor.unregister("rows_to_load")
-        return int(count)
+        self._cursor.register("rows_to_load", rows)
+        self.run(f"SET memory_limit = '{int(number) / 2}{self.memory_limit.removeprefix(number)}'")
+        try:
+            self.run(f"INSERT INTO {self.at(name)} FROM rows_to_load")
+        finally:
+            self.run(f"SET memory_limit = '{self.memory_limit}'")
+            self._cursor.unregister("rows_to_load")
 
     def reclaim(self, tables: Sequence[str]) -> str:
         """Rewrite the whole file when it is closed, because its free blocks hold deleted rows."""
@@ -231,7 +176,7 @@ def _open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[Databas
         with connection:
             if not connection.execute(_SQL["duckdb_files"]).fetchall():
                 raise FirmlakeError(f"{path} is not a DuckDB database", "Name another file")
-            opened = _Duckdb(connection, f"duckdb:{path}", schema, *_DUCKDB_TRANSLATIONS)
+            opened = _Duckdb(connection, f"duckdb:{path}", schema)
             opened.memory_limit = memory_limit
             opened.run(f"CREATE SCHEMA IF NOT EXISTS {quote_name(schema)}")
             yield opened
@@ -246,7 +191,7 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     aside = path.with_name(f".{path.name}.part")
     aside.unlink(missing_ok=True)
     opening = duckdb.connect(config={"memory_limit": memory_limit})
-    with translated(f"duckdb:{path}", *_DUCKDB_TRANSLATIONS), opening as connection:
+    with _Duckdb.dialect.translated(f"duckdb:{path}"), opening as connection:
         connection.execute(f"ATTACH {quote_text(path)} AS held (READ_ONLY)")
         ((version,),) = connection.execute(_SQL["duckdb_version"]).fetchall()
         connection.execute(f"ATTACH {quote_text(aside)} AS rewritten (STORAGE_VERSION {quote_text(version)})")
@@ -262,26 +207,22 @@ _PASSWORD = "SNOWFLAKE_PASSWORD"  # noqa: S105 - the name of the variable
 class _Snowflake(Database):
     """Parquet files are put on a table's own stage, then copied into it."""
 
-    dialect = SNOWFLAKE
-    columns_query = _SQL["snowflake_columns"]
-    remnants = "{name} keeps deleted rows for its Time Travel (DATA_RETENTION_TIME_IN_DAYS), then for Fail-safe"
+    dialect = DIALECTS["snowflake"]
 
-    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:  # noqa: ARG002
+    def ingest(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Put the rows on the stage file by file, then copy them all into the table."""
-        count, stage = 0, f"@{self._schema}.%{name}"
+        stage, count = f"@{self._schema}.%{name}", 0
         with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
-            for number, rows in enumerate(row_groups(batches)):
-                path = Path(folder) / f"{number:06}.parquet"
-                pq.write_table(rows, path, compression="zstd")
+            for count, group in enumerate(row_groups(rows), 1):
+                path = Path(folder) / f"{count:06}.parquet"
+                pq.write_table(group, path, compression="zstd")
                 self.run(f"PUT 'file://{path}' {stage} AUTO_COMPRESS = FALSE OVERWRITE = TRUE")
                 path.unlink()
-                count += rows.num_rows
         if count:
             self.run(
                 f"COPY INTO {self.at(name)} FROM {stage} PURGE = TRUE "
                 "FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE) MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
             )
-        return count
 
 
 @contextmanager
@@ -297,17 +238,13 @@ def _open_snowflake(address: str, schema: str) -> Iterator[Database]:
         raise UsageError(f"{schema!r} is not a plain schema name", "Use letters, digits and underscores")
     with needed("Snowflake", "its ADBC driver", "snowflake"):
         import adbc_driver_snowflake.dbapi as driver
-        from adbc_driver_manager import Error
     name, secret = f"snowflake://{parts.hostname}{parts.path}", os.environ.get(_PASSWORD, "")
-    login = Translation(
-        Error, "Check it, SNOWFLAKE_USER, its key or password, and its rights; then load again to resume"
-    )
-    with translated(name, login, secret=secret):
+    with _Snowflake.dialect.translated(name, secret):
         # Statements begin and end the transactions.
         options = _snowflake_options(parts.hostname, parts.path.strip("/"), parts.query, schema)
         connection = driver.connect(db_kwargs=options, autocommit=True)
     with connection, connection.cursor() as cursor:
-        opened = _Snowflake(cursor, name, schema, login, secret=secret)
+        opened = _Snowflake(cursor, name, schema, secret)
         # The session is then in this schema, where tables that are renamed stay.
         opened.run(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         yield opened
@@ -341,39 +278,32 @@ class _Bigquery(Database):
     Google's own client is used: the ADBC driver for BigQuery (1.11) binds one row at a time and has no transactions.
     """
 
-    dialect = BIGQUERY
-    columns_query = _SQL["bigquery_columns"]
-    remnants = "{name} keeps deleted rows for its time travel (7 days, or as the dataset says) and 7 days more"
+    dialect = DIALECTS["bigquery"]
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
         with self.translated():
-            return [row.values() for row in self._cursor.query(statement).result()]
+            return list(self.iterate(statement))
 
-    def read_parts(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Run a query and yield its rows in parts."""
-        with self.translated():
-            rows = (row.values() for row in self._cursor.query(statement).result(page_size=ROWS_AT_ONCE))
-            while part := list(islice(rows, ROWS_AT_ONCE)):
-                yield part
+    def iterate(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Run a query and yield its rows page by page."""
+        return (row.values() for row in self._cursor.query(query).result())
 
-    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write batches to one Parquet file, and load it by one job, which appends all rows or none."""
+    def ingest(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """Write rows to one Parquet file, and load it by one job, which appends all rows or none."""
         from google.cloud.bigquery import LoadJobConfig
 
-        schema = arrow_schema(table)
         with tempfile.TemporaryFile(prefix="firmlake-", suffix=".parquet") as file:
-            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                for rows in row_groups(batches):
-                    writer.write_table(rows.cast(schema))
+            with pq.ParquetWriter(file, rows.schema, compression="zstd") as writer:
+                for group in row_groups(rows):
+                    writer.write_table(group)
             file.seek(0)
-            if count := int(pq.read_metadata(file).num_rows):
+            if pq.read_metadata(file).num_rows:
                 how = LoadJobConfig(source_format="PARQUET", write_disposition="WRITE_APPEND")
                 how.create_disposition = "CREATE_NEVER"
                 place = f"{self._cursor.project}.{self.at(name)}"
                 with self.translated():
                     self._cursor.load_table_from_file(file, place, rewind=True, job_config=how).result()
-        return count
 
 
 @contextmanager
@@ -383,16 +313,10 @@ def _open_bigquery(address: str, schema: str) -> Iterator[Database]:
     if not project or "@" in project or not _DATASET.fullmatch(dataset):
         raise UsageError("The address of BigQuery is invalid", "Write bigquery://PROJECT/DATASET?location=EU")
     with needed("BigQuery", "Google's client", "bigquery"):
-        from google.api_core.exceptions import GoogleAPIError, NotFound
-        from google.auth.exceptions import GoogleAuthError
+        from google.api_core.exceptions import NotFound
         from google.cloud import bigquery
-        from requests import RequestException
     name, location = f"bigquery://{project}/{dataset}", dict(parse_qsl(parts.query)).get("location")
-    login = Translation(
-        (GoogleAPIError, GoogleAuthError, RequestException, ValueError),  # ValueError: settings disagree
-        "Check it, the login (GOOGLE_APPLICATION_CREDENTIALS or gcloud) and its rights; then load again to resume",
-    )
-    with translated(name, login):
+    with _Bigquery.dialect.translated(name):
         client = bigquery.Client(project, location=location)
         try:
             found = client.get_dataset(dataset)
@@ -410,7 +334,7 @@ def _open_bigquery(address: str, schema: str) -> Iterator[Database]:
         client.default_query_job_config = bigquery.QueryJobConfig(
             connection_properties=[bigquery.ConnectionProperty("session_id", session.session_info.session_id)]
         )
-    opened = _Bigquery(client, name, dataset, login)
+    opened = _Bigquery(client, name, dataset)
     try:
         yield opened
     finally:

@@ -7,38 +7,32 @@ Iceberg's catalog is the one that pyiceberg knows as `firmlake`, from ~/.pyicebe
 (PYICEBERG_CATALOG__FIRMLAKE__URI): REST, SQL, Glue or Hive. Without one, an export to a folder keeps a catalog in
 SQLite beside its tables.
 
-Each version records, under our name, when the exported generation was published. An export that was killed after its
-commit finds that record and does not commit again.
+Each version records its export. An export that was killed after its commit finds that record and does not commit again.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError, Translation, UsageError, needed, translated
+from firmlake.core.errors import Translation, UsageError, needed, translated
 from firmlake.delivery.destination import Destination, open_destination
-from firmlake.delivery.files import Source, row_groups
+from firmlake.delivery.files import row_groups
 from firmlake.delivery.record import DeliveredTable, Record
-from firmlake.delivery.selection import arrow_schema
+from firmlake.delivery.selection import Source
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table as IcebergTable
 
 CATALOG: Final = "firmlake"
 """The name of Iceberg's catalog in pyiceberg's configuration, and of the namespace in it."""
 
-_NAME: Final = "firmlake"
-_MOMENT: Final = "firmlake.published"
 _EXPORT: Final = "firmlake.export"
-_ROWS: Final = "firmlake.rows"
 _ROWS_AT_ONCE: Final = 500_000
 """Rows of one Iceberg data file per country; they are held in memory while the file is written."""
 
@@ -56,28 +50,23 @@ class DeltaLake:
             UsageError: The library deltalake is missing.
             FirmlakeError: The table cannot be written.
         """
-        is_whole, moment = record.mode == "whole", _moment_of(record)
+        is_whole = record.mode == "whole"
         path = f"delta/{source.table.name}{'' if is_whole else '_changes'}"
-        where = self.location_of(path)
         with self._translated(path):
-            from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+            from deltalake import CommitProperties, write_deltalake
 
-            table = DeltaTable(where) if DeltaTable.is_deltatable(where) else None
-            if table is None or table.transaction_version(_NAME) != moment:
+            if (version := self._version_of(path, record)) is None:
                 write_deltalake(
-                    where,
-                    pa.RecordBatchReader.from_batches(arrow_schema(source.table), source.batches(source.table)),
-                    partition_by=["country"] if source.selected.has_country else None,
+                    self.location_of(path),
+                    source.read(),
+                    partition_by=["country"] if source.has_country else None,
                     mode="overwrite" if is_whole else "append",
                     schema_mode="overwrite" if is_whole else None,
                     description=source.table.meaning,
-                    commit_properties=CommitProperties(
-                        app_transactions=[Transaction(_NAME, moment)],
-                        custom_metadata={_MOMENT: str(moment), _EXPORT: record.delivery_id},
-                    ),
+                    commit_properties=CommitProperties(custom_metadata={_EXPORT: record.delivery_id}),
                 )
-            version, row_count = _version_in_delta(DeltaTable(where), path, moment)
-        return msgspec.structs.replace(described, delta_path=path, delta_version=version, row_count=row_count)
+                version = self._version_of(path, record)
+        return msgspec.structs.replace(described, delta_path=path, delta_version=version)
 
     def drop_past(self, path: str) -> None:
         """Remove the versions before the newest: their files, and their log, which holds column values."""
@@ -102,6 +91,14 @@ class DeltaLake:
         """Return the address of the files of a table."""
         return f"{self._destination.url}/{path}"
 
+    def _version_of(self, path: str, record: Record) -> int | None:
+        """Return the version of a table that an export committed."""
+        from deltalake import DeltaTable
+
+        where = self.location_of(path)
+        history = DeltaTable(where).history() if DeltaTable.is_deltatable(where) else ()
+        return next((entry["version"] for entry in history if entry.get(_EXPORT) == record.delivery_id), None)
+
     def _translated(self, path: str) -> AbstractContextManager[None]:
         with needed("Delta Lake", "the library deltalake", "delta"):
             from deltalake.exceptions import DeltaError
@@ -124,17 +121,14 @@ class IcebergLake:
             UsageError: The library pyiceberg is missing, or an object store has no catalog.
             FirmlakeError: The table cannot be written.
         """
-        is_whole, moment = record.mode == "whole", str(_moment_of(record))
+        is_whole = record.mode == "whole"
         name = f"{CATALOG}.{source.table.name}{'' if is_whole else '_changes'}"
         with _translated(name):
-            table = self._open_table(name, source)
-            if _snapshot_in_iceberg(table, moment) is None:
-                properties = {_EXPORT: record.delivery_id, _MOMENT: moment, _ROWS: str(source.row_count())}
-                _write_iceberg(table, source, properties, is_whole=is_whole)
-            committed = _snapshot_in_iceberg(table.refresh(), moment)
-            assert committed, "it was just written"
-        snapshot, row_count = committed
-        return msgspec.structs.replace(described, iceberg_table=name, iceberg_snapshot=snapshot, row_count=row_count)
+            table = self._open_table(name, source, described)
+            if (snapshot := _snapshot_of(table, record)) is None:
+                _write_iceberg(table, source, {_EXPORT: record.delivery_id}, is_whole=is_whole)
+                snapshot = _snapshot_of(table.refresh(), record)
+        return msgspec.structs.replace(described, iceberg_table=name, iceberg_snapshot=snapshot)
 
     def drop_past(self, name: str) -> None:
         """Expire the snapshots before the newest, and remove the files that only they needed."""
@@ -181,9 +175,9 @@ class IcebergLake:
             CATALOG, type="sql", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=folder.absolute().as_uri()
         )
 
-    def _open_table(self, name: str, source: Source) -> IcebergTable:
+    def _open_table(self, name: str, source: Source, described: DeliveredTable) -> IcebergTable:
         """Open a table; create it, or add new columns, if needed."""
-        catalog, schema = self._open_catalog(), _documented(arrow_schema(source.table))
+        catalog, schema = self._open_catalog(), _documented(source.schema)
         if not catalog.namespace_exists(CATALOG):  # checked first, because the login may not be allowed to create it
             catalog.create_namespace_if_not_exists(CATALOG)
         if catalog.table_exists(name):
@@ -191,12 +185,11 @@ class IcebergLake:
         else:
             table = catalog.create_table(name, schema=schema, properties={"comment": source.table.meaning})
             with table.update_spec() as spec:
-                if source.selected.has_country:
+                if source.has_country:
                     spec.add_identity("country")
         with table.update_schema() as update:
             update.union_by_name(schema)
-        nullable = {column.name for column in source.table.columns if column.null}
-        if source.table.key and not nullable.intersection(source.table.key) and not name.endswith("_changes"):
+        if described.has_strict_key and not name.endswith("_changes"):
             with table.update_schema() as update:
                 update.set_identifier_fields(*source.table.key)
         return table
@@ -206,34 +199,18 @@ LAKES: Final[dict[str, type[DeltaLake] | type[IcebergLake]]] = {"delta": DeltaLa
 """The tables of a destination, by format."""
 
 
-def _moment_of(record: Record) -> int:
-    """Return when the generation was published, in microseconds since 1970."""
-    return int(record.published_at.replace(tzinfo=UTC).timestamp() * 1e6)
-
-
-def _version_in_delta(table: DeltaTable, path: str, moment: int) -> tuple[int, int]:
-    """Return the version that holds a generation's rows, and the number of these rows."""
-    for entry in table.history():
-        if entry.get(_MOMENT) == str(moment):
-            return int(entry["version"]), int(entry["operationMetrics"]["num_added_rows"])
-    raise FirmlakeError(
-        f"{path}: the log of the table no longer says which version holds the generation", "Export to another folder"
-    )
-
-
-def _snapshot_in_iceberg(table: IcebergTable, moment: str) -> tuple[int, int] | None:
-    """Return the snapshot that holds a generation's rows, and the number of these rows; None if there is none."""
+def _snapshot_of(table: IcebergTable, record: Record) -> int | None:
+    """Return the last snapshot of a table that an export committed."""
     for snapshot in reversed(table.snapshots()):
-        properties = snapshot.summary.additional_properties if snapshot.summary else {}
-        if properties.get(_MOMENT) == moment:
-            return snapshot.snapshot_id, int(properties[_ROWS])
+        if snapshot.summary and snapshot.summary.additional_properties.get(_EXPORT) == record.delivery_id:
+            return snapshot.snapshot_id
     return None
 
 
 def _write_iceberg(table: IcebergTable, source: Source, properties: dict[str, str], *, is_whole: bool) -> None:
     """Write all rows in one commit, part by part; its last snapshot has them all."""
-    schema = _documented(arrow_schema(source.table))
-    parts = row_groups(source.batches(source.table), _ROWS_AT_ONCE)
+    schema = _documented(source.schema)
+    parts = row_groups(source.read(), _ROWS_AT_ONCE)
     with table.transaction() as transaction:
         replaces = is_whole and table.current_snapshot() is not None
         write = transaction.overwrite if replaces else transaction.append

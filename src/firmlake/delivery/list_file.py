@@ -8,17 +8,15 @@ The result can be the list of the next run: columns that an earlier `--out` adde
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import duckdb
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,13 +24,13 @@ from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.core.guard import RISKY
+from firmlake.core.guard import RISKY, unguard
 from firmlake.core.sql import quote_name, quote_text, read_queries
-from firmlake.delivery.files import guarded
-from firmlake.delivery.list_workbook import SHEET_ROWS, write_workbook
+from firmlake.delivery.files import write_rows
+from firmlake.delivery.list_workbook import SHEET_ROWS, SheetColumn, write_workbook
 from firmlake.intake.lines import ListColumns, read_columns
 from firmlake.landing.run import open_run
-from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.incomplete import (
     COMPLETENESS,
@@ -130,14 +128,12 @@ _UNREAD: Final = AddedColumn(
 @cache
 def list_added() -> tuple[AddedColumn, ...]:
     """List every column that can be added, by view, starting with the default view."""
-    views = [definition for definition in definitions() if is_of_companies(definition)]
+    views = (definition for definition in definitions() if is_of_companies(definition))
+    tables = (table for table in WAREHOUSE_TABLES.values() if table.key == _KEY)
     with duckdb.connect() as connection:
         create_tables(connection)
         create_views(connection)
-        described = describe_columns(connection, views)
-    for table in WAREHOUSE_TABLES.values():
-        if table.key == _KEY:
-            described[table.name] = {c.name: (duckdb_type(c), c.comment_in_view) for c in table.columns}
+        described = describe_columns(connection, [*views, *tables])
     found = (
         AddedColumn(relation, name, *described_as)
         for relation, columns in described.items()
@@ -258,7 +254,6 @@ class _Back(NamedTuple):
         earlier: Columns of the list that an earlier `--out` added; `added` replaces them.
         added: The added columns, by their name in the file.
         read: What is known of the columns of the list.
-        has_kinds: Whether the kinds of its cells are known.
         refused_count: Lines that were refused.
         completeness: Whether the list is complete.
     """
@@ -269,7 +264,6 @@ class _Back(NamedTuple):
     earlier: tuple[str, ...]
     added: dict[str, AddedColumn]
     read: ListColumns
-    has_kinds: bool
     refused_count: int
     completeness: Completeness
 
@@ -278,12 +272,13 @@ class _Back(NamedTuple):
         """The same, for files."""
         return to_json(to_hand_on(self.completeness.incomplete), self.completeness.service)
 
-    def rows(self, batch_rows: int, values: Mapping[str, str] = {}, *more: str) -> pa.RecordBatchReader:
-        """Read one row for each line, in order: own columns as text, or as `values` say in SQL, then the added ones."""
-        shown = [
-            f"{values.get(name, f'v{n}')} AS {quote_name(name)}" for n, name in enumerate((*self.own, *self.added))
-        ]
-        query = f"SELECT {', '.join([*shown, *more])} FROM back_rows ORDER BY back_rows.line"
+    def rows(self, batch_rows: int, types: Mapping[str, str] = {}, *more: str) -> pa.RecordBatchReader:
+        """Read one row for each line, in order: own columns as text or as `types`, then the added ones, then `more`."""
+        values = [f"v{n} AS {quote_name(name)}" for n, name in enumerate((*self.own, *self.added))]
+        for n, name in enumerate(self.own):
+            if name in types:  # a year beyond 9999 has a sign, which DuckDB does not read
+                values[n] = f"TRY_CAST(ltrim(v{n}, '+') AS {types[name]}) AS {quote_name(name)}"
+        query = f"SELECT {', '.join([*values, *more])} FROM back_rows ORDER BY back_rows.line"
         return self.connection.sql(query).to_arrow_reader(batch_rows)
 
 
@@ -301,7 +296,7 @@ def _gather(
     paths = {each: "/" + each.replace("~", "~0").replace("/", "~1") for each in json.loads(listed.column_names)}
     earlier = _find_earlier(connection, paths)
     own = tuple(each for each in paths if each not in earlier)
-    ((has_kinds, has_unread, refused_count),) = connection.execute(_SQL["found"]).fetchall()
+    ((has_unread, refused_count),) = connection.execute(_SQL["found"]).fetchall()
     added = _name_added((*line_columns(), *([_UNREAD] * has_unread), *chosen), own)
     cell = _UNGUARDED if earlier and read.delimiter else "cells[{}]"
     values = [cell.format(n) for n in range(1, len(own) + 1)] + [_source(each) for each in added.values()]
@@ -311,7 +306,9 @@ def _gather(
     lines = f"SELECT *, concat({letters or 'NULL'}) AS letters, {cells if own else '[]'} AS cells FROM back_lines"
     _fill_rows(connection, lines, dict.fromkeys(each.relation for each in chosen), values)
     completeness = Completeness(read_incomplete(connection, listed.name), describe_service(connection))
-    return _Back(connection, listed.name, own, earlier, added, read, has_kinds, refused_count, completeness)
+    if earlier and read.delimiter:
+        own = tuple(map(unguard, own))
+    return _Back(connection, listed.name, own, earlier, added, read, refused_count, completeness)
 
 
 _UNGUARDED: Final = "regexp_replace(cells[{}], " + quote_text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
@@ -329,17 +326,13 @@ def _find_earlier(connection: duckdb.DuckDBPyConnection, paths: Mapping[str, str
         paths: The JSON pointer of each column of the list, in its order.
     """
     names = {name: added.name for added in (*line_columns(), *list_added()) for name in added.names}
-    found: list[int] = []
+    found = list[int]()
     for ours, values in _EARLIER_VALUES.items():
-        named = [column for column in paths if names.get(column) == ours]
-        fits = [
-            column
-            for column in named
-            if connection.execute(_SQL["has_values"], [values, paths[column]]).fetchall() == [(True,)]
-        ]
-        found += map([*paths].index, fits[-1:])
-    if len(found) < len(_EARLIER_VALUES):
-        return ()
+        named = [n for n, column in enumerate(paths) if names.get(column) == ours]
+        fits = [n for n in named if connection.execute(_SQL["has_values"], [values, [*paths.values()][n]]).fetchone()]
+        if not fits:
+            return ()
+        found.append(fits[-1])
     return tuple(column for column in [*paths][min(found) :] if column in names)
 
 
@@ -388,33 +381,14 @@ def _fill_rows(
 
 
 def _write_csv(back: _Back, path: Path) -> int:
-    write_csv(path, back.rows(_BATCH_ROWS), back.read.delimiter or ",")
-    return 0
-
-
-def write_csv(path: Path, batches: Iterable[pa.RecordBatch], delimiter: str) -> None:
-    """Write CSV: UTF-8 with a byte order mark, text in quotes, null as an empty field.
-
-    Without a byte order mark, spreadsheet programs read text in the code page of their country. Programs that separate
-    fields by semicolons use a decimal comma, so numbers then have a decimal comma. Text is unchanged.
-    """
     with path.open("wb") as file:
-        for batch in batches:
-            cast("pl.DataFrame", pl.from_arrow(guarded(batch))).write_csv(
-                file,
-                include_bom=not file.tell(),
-                include_header=not file.tell(),
-                separator=delimiter,
-                decimal_comma=delimiter == ";",
-                quote_style="non_numeric",
-            )
+        write_rows(file, back.rows(_BATCH_ROWS), back.read.delimiter or ",")
+    return 0
 
 
 def _write_parquet(back: _Back, path: Path) -> int:
     """Write the meaning of each added column and whether the list is complete as metadata."""
-    types = {name: (n, kind) for n, name in enumerate(back.own) if (kind := back.read.types.get(name))}
-    # A year beyond 9999 has a sign, which DuckDB does not read.
-    reader = back.rows(_ROW_GROUP, {name: f"TRY_CAST(ltrim(v{n}, '+') AS {kind})" for name, (n, kind) in types.items()})
+    reader = back.rows(_ROW_GROUP, back.read.types)
     fields = [
         field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
         for field in reader.schema
@@ -427,11 +401,11 @@ def _write_parquet(back: _Back, path: Path) -> int:
 
 
 def _write_xlsx(back: _Back, path: Path) -> int:
-    values, letters = ({}, "letters") if back.has_kinds else _guess_kinds(back)
+    own = [SheetColumn(name, formats=back.read.formats.get(name, {})) for name in back.own]
+    added = [SheetColumn(name, each.type, {}, each.full_name, each.meaning) for name, each in back.added.items()]
     refused = back.connection.execute(_SQL["refused"]).fetchall()
-    meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
-    rows = back.rows(_BATCH_ROWS, values, f"{letters} AS letters")
-    return write_workbook(path, back.name, rows, meanings, back.read.formats, refused, back.completeness)
+    rows = back.rows(_BATCH_ROWS, {}, "letters")
+    return write_workbook(path, back.name, [*own, *added], rows, refused, back.completeness)
 
 
 _WRITERS: dict[str, Callable[[_Back, Path], int]] = {
@@ -439,36 +413,3 @@ _WRITERS: dict[str, Callable[[_Back, Path], int]] = {
     ".parquet": _write_parquet,
     ".xlsx": _write_xlsx,
 }
-
-_IDENTIFIER: Final = re.compile(
-    r"(^|[^a-z])(id|ids|nr|no|num|number|numero|numéro|nummer|code|key|ref|vat|btw|tva|siren|siret|kvk|kbo|bce|zip|"
-    r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
-    re.IGNORECASE,
-)
-"""Names of columns whose digits are not amounts."""
-_LETTERS: Final = {
-    "point": "if(has_point({0}) AND is_exact({0}), 'n', 's')",
-    "comma": "if(has_comma({0}) AND is_exact({0}), 'n', 's')",
-    "date": "'d'",
-    "": "'s'",
-}
-_POINTS_FOR_COMMAS: Final = "if(has_comma({0}) AND is_exact({0}), replace(replace({0}, '.', ''), ',', '.'), {0})"
-
-
-def _guess_kinds(back: _Back) -> tuple[dict[str, str], str]:
-    """Guess which own columns hold amounts or ISO dates, if no kinds are known; see list_file.sql.
-
-    Returns:
-        Values of own columns with a decimal comma, in SQL; and the letters of a line, in SQL.
-    """
-    back.connection.execute(_SQL["guesses"])
-    columns = {name: f"v{n}" for n, name in enumerate(back.own)}
-    guesses = ", ".join(f"guess(nullif({column}, ''))" for column in columns.values())
-    found = back.connection.execute(f"SELECT {guesses or 'NULL'} FROM back_rows").fetchall()[0]
-    kinds = {
-        name: "" if kind in ("point", "comma") and _IDENTIFIER.search(name) else kind
-        for name, kind in zip(columns, found, strict=False)
-    }
-    values = {name: _POINTS_FOR_COMMAS.format(columns[name]) for name, kind in kinds.items() if kind == "comma"}
-    letters = ", ".join(_LETTERS[kind].format(columns[name]) for name, kind in kinds.items())
-    return values, f"concat({letters or 'NULL'})"

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from firmlake.core.text import count_of
-from firmlake.delivery.selection import CHANGE, exported_type
+from firmlake.delivery.selection import exported_type
 from firmlake.tables.schemas import Table
 
 
@@ -70,15 +70,9 @@ class DeliveredTable(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(file.byte_count for file in self.files)
 
     @property
-    def own_columns(self) -> tuple[ColumnShape, ...]:
-        """The columns without the kind of change."""
-        return tuple(column for column in self.columns if column.name != CHANGE.name)
-
-    @property
-    def strict_key(self) -> tuple[str, ...]:
-        """The key, if none of its columns may be null; else empty."""
-        nullable = {column.name for column in self.columns if column.nullable}
-        return () if nullable.intersection(self.key) else self.key
+    def has_strict_key(self) -> bool:
+        """Whether it has a key, and no column of it may be null."""
+        return bool(self.key) and not any(column.nullable for column in self.columns if column.name in self.key)
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,14 +10,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import jinja2
 import msgspec
 
 from firmlake.core.errors import UsageError
-from firmlake.delivery.database import BIGQUERY, DATABRICKS, POSTGRES, REDSHIFT, SNOWFLAKE, Dialect
+from firmlake.delivery.database import DIALECTS, Dialect
 from firmlake.delivery.files import folder_of
 from firmlake.delivery.record import DeliveredTable, Record
 
@@ -27,48 +26,20 @@ _WARN_DAYS, _ERROR_DAYS = 8, 15
 """A weekly run is late by one run, or by two."""
 
 
-class Script(NamedTuple):
-    """What a warehouse can read.
-
-    Attributes:
-        schemes: The schemes of addresses from which it can read an export; "" is a folder.
-        format: The file format that it reads.
-    """
-
-    dialect: Dialect
-    schemes: tuple[str, ...]
-    format: str = "parquet"
-
-
-SCRIPTS = {
-    "snowflake": Script(SNOWFLAKE, ("s3", "gs", "az", "abfss")),
-    "bigquery": Script(BIGQUERY, ("gs",)),
-    "redshift": Script(REDSHIFT, ("s3",)),
-    "databricks": Script(DATABRICKS, ("s3", "gs", "az", "abfss")),
-    "postgres": Script(POSTGRES, ("",), "csv"),
-}
-
-
 def render_ddl(manifest: Record, url: str, dialect: str) -> str:
     """Write the script that creates the tables of an export and loads them.
 
     Raises:
         UsageError: The warehouse cannot read this format or this place.
     """
-    warehouse = SCRIPTS[dialect]
-    scheme = url.partition("://")[0] if "://" in url else ""
-    if manifest.format != warehouse.format:
-        raise UsageError(
-            f"{dialect} loads {warehouse.format}, not {manifest.format}", f"Add --format {warehouse.format}"
-        )
-    if scheme not in warehouse.schemes:
-        names = " or ".join(f"{each}://" if each else "a folder" for each in warehouse.schemes)
-        raise UsageError(f"{dialect} cannot load from {url}", f"Export to {names}")
+    warehouse = DIALECTS[dialect]
+    if manifest.format != "parquet":
+        raise UsageError(f"{dialect} loads parquet, not {manifest.format}", "Add --format parquet")
     folder = f"{_address_for(dialect, url)}/{folder_of(manifest.delivery_id)}"
     parts = [f"-- Export {manifest.delivery_id}, for {dialect}. Made by firmlake; run it with your own rights."]
     for table in manifest.tables:
         name = table.name + ("_changes" if manifest.mode == "changes" else "")
-        parts += [f"{statement};" for statement in _create(name, table, warehouse.dialect)]
+        parts += [f"{statement};" for statement in _create(name, table, warehouse)]
         if table.files:
             parts.append(_load(name, table, folder, dialect, replaces=manifest.mode != "changes"))
     return "\n\n".join(parts) + "\n"
@@ -104,7 +75,7 @@ def sources_file(
 
 
 def _create(name: str, table: DeliveredTable, dialect: Dialect) -> Iterator[str]:
-    if dialect is BIGQUERY:  # it takes the country from the path, and what it takes from a path may be null
+    if dialect is DIALECTS["bigquery"]:  # it takes the country from the path, and what it takes from a path may be null
         columns = (msgspec.structs.replace(c, nullable=c.nullable or c.name == "country") for c in table.columns)
         table = msgspec.structs.replace(table, columns=tuple(columns))
     yield dialect.create_table(name, table, "IF NOT EXISTS ")
@@ -112,7 +83,7 @@ def _create(name: str, table: DeliveredTable, dialect: Dialect) -> Iterator[str]
 
 
 def _load(name: str, table: DeliveredTable, folder: str, warehouse: str, *, replaces: bool) -> str:
-    dialect = SCRIPTS[warehouse].dialect
+    dialect = DIALECTS[warehouse]
     countries = sorted({file.country for file in table.files if file.country})
     types = {column.name: dialect.type(column.type) for column in table.columns}
     return _render(
@@ -123,7 +94,6 @@ def _load(name: str, table: DeliveredTable, folder: str, warehouse: str, *, repl
         columns={column: kind for column, kind in types.items() if column != "country" or not countries},
         all_columns=dialect.names(table),
         at=lambda path="/": dialect.literal(f"{folder}/{table.name}{path}"),
-        files=[dialect.literal(f"{folder}/{file.path}") for file in table.files],
     )
 
 
@@ -144,29 +114,31 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _address_for(dialect: str, url: str) -> str:
+def _address_for(warehouse: str, url: str) -> str:
     """Return the address of an export as a warehouse spells it.
 
-    Snowflake writes `gcs://` for Google's store and `azure://ACCOUNT.blob.core.windows.net/CONTAINER` for Azure's;
-    Databricks writes `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net`. An `az://` address does not name the account,
-    which then comes from AZURE_STORAGE_ACCOUNT_NAME. The export reads the account from the same variable.
+    An `az://` address does not name the account, which then comes from AZURE_STORAGE_ACCOUNT_NAME. The export reads the
+    account from the same variable.
 
     Raises:
-        UsageError: Neither the address nor the environment names the account.
+        UsageError: The warehouse cannot load from there, or neither address nor environment names the account.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "gs" and dialect == "snowflake":
-        return f"gcs{url.removeprefix('gs')}"
-    if parts.scheme not in ("az", "abfss") or dialect not in ("snowflake", "databricks"):
-        return url
+    parts, spelled = urlsplit(url), DIALECTS[warehouse].addresses
+    if parts.scheme not in spelled:
+        names = " or ".join(f"{scheme}://" for scheme in spelled)
+        raise UsageError(f"{warehouse} cannot load from {url}", f"Export to {names}")
     container, _, host = parts.netloc.partition("@")
     account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME") or os.environ.get("AZURE_STORAGE_ACCOUNT")
-    if not host and not account:
+    if "{container}" in spelled[parts.scheme] and not host and not account:
         raise UsageError(
             f"{url} does not name its storage account, which the script needs",
             "Set AZURE_STORAGE_ACCOUNT_NAME, or export to abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
         )
     host = host or f"{account}.dfs.core.windows.net"
-    if dialect == "snowflake":
-        return f"azure://{host.replace('.dfs.', '.blob.', 1)}/{container}{parts.path}"
-    return f"abfss://{container}@{host.replace('.blob.', '.dfs.', 1)}{parts.path}"
+    return spelled[parts.scheme].format(
+        place=f"{parts.netloc}{parts.path}",
+        container=container,
+        blob=host.replace(".dfs.", ".blob.", 1),
+        dfs=host.replace(".blob.", ".dfs.", 1),
+        path=parts.path,
+    )

@@ -10,8 +10,10 @@ as set by `export.mask`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +36,7 @@ from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.versions import as_of_columns
 
 _SQL = read_queries(__file__)
+_READ_ROWS = 10_000  # DuckDB takes up to twice a batch while it fills it
 
 BASE = "base"
 """Name under which the earlier generation is attached."""
@@ -49,9 +52,15 @@ EXPORTED_TABLES = (
 """The tables exported by default: the data, the state of each company, and the runs that they come from."""
 
 
-class Selected(NamedTuple):
-    """A table as it is exported: its columns, and the query that selects them."""
+class Source(NamedTuple):
+    """The rows of a table to deliver.
 
+    Attributes:
+        table: The table as it is delivered.
+        query: Selects its columns.
+    """
+
+    connection: duckdb.DuckDBPyConnection
     table: Table
     query: str
 
@@ -60,10 +69,45 @@ class Selected(NamedTuple):
         """Whether each row belongs to a country."""
         return any(column.name == "country" for column in self.table.columns)
 
+    def of_country(self, country: str) -> Source:
+        """Return the rows of a country, without the column that names it."""
+        columns = tuple(column for column in self.table.columns if column.name != "country")
+        key = tuple(name for name in self.table.key if name != "country")
+        query = f"SELECT * EXCLUDE (country) FROM ({self.query}) WHERE country = {quote_text(country)}"
+        return self._replace(table=self.table._replace(columns=columns, key=key), query=query)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, with a comment on each column; times are in UTC."""
+        return self._documented(self.connection.sql(f"FROM ({self.query}) LIMIT 0").to_arrow_table().schema)
+
+    def read(self) -> pa.RecordBatchReader:
+        """Read the rows in the order of their key, so that equal rows make equal files."""
+        order = ", ".join(self.table.key) or "ALL"
+        reader = self.connection.sql(f"FROM ({self.query}) ORDER BY {order}").to_arrow_reader(_READ_ROWS)
+        schema = self._documented(reader.schema)
+        # A loop would hold each batch while the next one is read.
+        return pa.RecordBatchReader.from_batches(schema, map(methodcaller("cast", schema), reader))
+
+    def _documented(self, schema: pa.Schema) -> pa.Schema:
+        def describe(column: Column, field: pa.Field) -> pa.Field:
+            kind = pa.timestamp("us", "UTC") if column.type == "timestamp" else field.type
+            return pa.field(column.name, kind, bool(column.null), {"comment": column.comment})
+
+        return pa.schema(list(map(describe, self.table.columns, schema)))
+
+    def counts(self, by: str) -> dict[str, int]:
+        """Count the rows for each value of a column."""
+        return dict(self.connection.sql(f"SELECT {by}, count(*) FROM ({self.query}) GROUP BY 1 ORDER BY 1").fetchall())
+
+    def row_count(self) -> int:
+        """Count the rows."""
+        return int(self.connection.sql(f"SELECT count(*) FROM ({self.query})").fetchall()[0][0])
+
 
 def select(
     connection: duckdb.DuckDBPyConnection, names: Iterable[str], mode: str = "whole", run_id: str = ""
-) -> list[Selected]:
+) -> list[Source]:
     """Select tables of the newest generation.
 
     Args:
@@ -79,12 +123,8 @@ def select(
     """
     if mode == "as_of" and run_id not in loaded_runs(connection):
         raise UsageError(f"There is no run {run_id} in the warehouse", 'List them with `firmlake query "FROM runs"`')
-    tables = [_table(name) for name in names]
-    if mode == "as_of":
-        selection = [_as_of(table, run_id) for table in tables]
-    else:
-        selection = [_changes(table) if mode == "changes" else _whole(table) for table in tables]
-    return [_as_held(connection, selected) for selected in selection]
+    make = partial(_as_of, run_id) if mode == "as_of" else _changes if mode == "changes" else _whole
+    return [_as_held(Source(connection, *make(_table(name)))) for name in names]
 
 
 def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -97,44 +137,17 @@ def exported_type(column: Column) -> str:
     return {"timestamp": "TIMESTAMPTZ", "json": "VARCHAR"}.get(column.type) or duckdb_type(column)
 
 
-def arrow_schema(table: Table) -> pa.Schema:
-    """Return the Arrow schema of an exported table, with a comment on each column; times are in UTC."""
-    return pa.schema(
-        [
-            pa.field(column.name, _arrow_type(exported_type(column)), bool(column.null), {"comment": column.comment})
-            for column in table.columns
-        ]
-    )
-
-
-_ARROW = {
-    "VARCHAR": pa.string(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "BOOLEAN": pa.bool_(),
-    "DATE": pa.date32(),
-    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
-}
-
-
-def _arrow_type(duckdb_type: str) -> pa.DataType:
-    if duckdb_type.startswith("DECIMAL"):
-        precision, scale = map(int, duckdb_type.removeprefix("DECIMAL(").removesuffix(")").split(","))
-        return pa.decimal128(precision, scale)
-    return _ARROW[duckdb_type]
-
-
 def _table(name: str) -> Table:
     if name not in WAREHOUSE_TABLES:
         raise UsageError(f"There is no table {name}", f"Choose one of {', '.join(WAREHOUSE_TABLES)}")
     return WAREHOUSE_TABLES[name]
 
 
-def _whole(table: Table) -> Selected:
-    return Selected(table, f"SELECT {_columns(table)} FROM {table.name}")
+def _whole(table: Table) -> tuple[Table, str]:
+    return table, f"SELECT {_columns(table)} FROM {table.name}"
 
 
-def _as_of(table: Table, run_id: str) -> Selected:
+def _as_of(run_id: str, table: Table) -> tuple[Table, str]:
     if table.name not in TABLES:
         raise UsageError(f"{table.name} holds superseded rows and cannot be exported as of a run", "Export it whole")
     keeps = TABLES[table.name].volatile is not None
@@ -142,24 +155,24 @@ def _as_of(table: Table, run_id: str) -> Selected:
     key = table.key if names.issuperset(table.key) else ()
     shape = table._replace(columns=tuple(c for c in table.columns if c.name in names), key=key)
     query = _SQL["as_of"] if keeps else _SQL["as_of_run"]
-    return Selected(shape, query.format(columns=_columns(shape), table=table.name, run_id=quote_text(run_id)))
+    return shape, query.format(columns=_columns(shape), table=table.name, run_id=quote_text(run_id))
 
 
-def _changes(table: Table) -> Selected:
+def _changes(table: Table) -> tuple[Table, str]:
     same_key = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in table.key)
     columns = {"new_columns": _columns(table, "n."), "old_columns": _columns(table, "o.")}
     query = _SQL["changes"].format(table=table.name, first_key=table.key[0], same_key=same_key, **columns)
-    return Selected(table._replace(columns=(CHANGE, *table.columns)), query)
+    return table._replace(columns=(CHANGE, *table.columns)), query
 
 
-def _as_held(connection: duckdb.DuckDBPyConnection, selected: Selected) -> Selected:
+def _as_held(source: Source) -> Source:
     """Give columns the types of the warehouse: `contract.types` may have made an integer a decimal."""
-    described = connection.execute(f"DESCRIBE {selected.query}").fetchall()
+    types = map(str, source.connection.sql(source.query).types)
     columns = tuple(
-        column._replace(type="decimal") if duckdb_type(column) == "BIGINT" and kind.startswith("DECIMAL") else column
-        for column, (_, kind, *_) in zip(selected.table.columns, described, strict=True)
+        column._replace(type="decimal") if duckdb_type(column) == "BIGINT" and type_.startswith("DECIMAL") else column
+        for column, type_ in zip(source.table.columns, types, strict=True)
     )
-    return selected._replace(table=selected.table._replace(columns=columns))
+    return source._replace(table=source.table._replace(columns=columns))
 
 
 def _columns(table: Table, prefix: str = "") -> str:
@@ -192,35 +205,29 @@ def check_mask(mask: Mapping[str, str]) -> None:
             )
 
 
-def mask_columns(
-    connection: duckdb.DuckDBPyConnection, selected: Selected, mask: Mapping[str, str], key: bytes
-) -> Selected:
+def mask_columns(source: Source, mask: Mapping[str, str], key: bytes) -> Source:
     """Return a table without its dropped columns and with keyed hashes in its hashed ones.
 
     Equal values have equal hashes in all tables, so hashed columns can still be joined. If a column of the key is
     dropped, the table has no key.
 
     Args:
-        connection: The connection that will run the query.
-        selected: The table as it would be exported.
+        source: The table as it would be exported.
         mask: "drop" or "hash" by pattern. If several patterns fit a column, "drop" wins.
         key: The key of the hashes.
     """
-    columns, values = list[Column](), list[str]()
-    actions = [_action(mask, selected.table, column) for column in selected.table.columns]
-    if not any(actions):
-        return selected
-    for column, action in zip(selected.table.columns, actions, strict=True):
+    table, values = source.table, dict[Column, str]()
+    for column in table.columns:
+        action = _action(mask, table, column)
         if action == "hash":
-            _create_function(connection, key)
-            columns.append(column._replace(type="text", meaning=f"Keyed hash, by export.mask. {column.meaning}"))
-            values.append(f"{_FUNCTION}({column.name}::VARCHAR) AS {column.name}")
+            _create_function(source.connection, key)
+            column = column._replace(type="text", meaning=f"Keyed hash, by export.mask. {column.meaning}")
+            values[column] = f"{_FUNCTION}({column.name}::VARCHAR) AS {column.name}"
         elif not action:
-            columns.append(column)
-            values.append(column.name)
-    is_whole = {column.name for column in columns}.issuperset(selected.table.key)
-    table = selected.table._replace(columns=tuple(columns), key=selected.table.key if is_whole else ())
-    return Selected(table, f"SELECT {', '.join(values)} FROM ({selected.query})")
+            values[column] = column.name
+    is_whole = {column.name for column in values}.issuperset(table.key)
+    table = table._replace(columns=tuple(values), key=table.key if is_whole else ())
+    return Source(source.connection, table, f"SELECT {', '.join(values.values())} FROM ({source.query})")
 
 
 def _action(mask: Mapping[str, str], table: Table, column: Column) -> str:
@@ -236,6 +243,5 @@ def _fits(pattern: str, table: Table, column: Column) -> bool:
 
 def _create_function(connection: duckdb.DuckDBPyConnection, key: bytes) -> None:
     hashed = lru_cache(maxsize=_HASHES)(lambda value: keyed_hash(key, "export", value))
-    known = connection.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", [_FUNCTION]).fetchall()
-    if not known:
+    with suppress(duckdb.NotImplementedException):  # it exists already
         connection.create_function(_FUNCTION, hashed, ["VARCHAR"], "VARCHAR")

@@ -13,10 +13,9 @@ import polars as pl
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
-from firmlake.core.guard import guard
 from firmlake.core.settings import Settings
 from firmlake.core.sql import quote_name, read_queries
-from firmlake.delivery.list_file import write_csv
+from firmlake.delivery.files import write_rows
 from firmlake.delivery.list_workbook import write_result
 from firmlake.intake.columns import (
     COMPANY_COLUMNS,
@@ -166,5 +165,5 @@ def _write(path: Path, ending: str, result: duckdb.DuckDBPyRelation, delimiter: 
     if ending == ".xlsx":
         write_result(path, "Matches", dict(zip(result.columns, map(str, result.types), strict=True)), batches)
         return
-    names = [guard(name) for name in result.columns]
-    write_csv(path, (batch.rename_columns(names) for batch in batches), delimiter)
+    with path.open("wb") as file:
+        write_rows(file, batches, delimiter)

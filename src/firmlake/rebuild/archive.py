@@ -134,7 +134,7 @@ def _add(
                 raise object_differs(destination, name)
             continue
         content = path.read_bytes()
-        if destination.create(name, content):
+        if destination.put_if(name, content):
             yield size
         elif read_object(destination, name) != content:
             raise object_differs(destination, name)
@@ -222,8 +222,8 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manife
         for file in manifest.files:
             content = (run.folders.staged(run_id) / file.path).read_bytes()
             # An existing object has this content, since its name holds the hash.
-            destination.create(_staged_path(folder, file), content)
-    if not destination.create(marker, msgspec.json.encode(manifest)):
+            destination.put_if(_staged_path(folder, file), content)
+    if not destination.put_if(marker, msgspec.json.encode(manifest)):
         return stage_archived(address, replay, run_id, shard)  # another worker was first
     return manifest
 

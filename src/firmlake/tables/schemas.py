@@ -146,10 +146,10 @@ _VALID_FROM = Column("valid_from_run", "text", "First run that found the row wit
 _VALID_TO = Column("valid_to_run", "text", "Run that found the row changed or gone; the row was valid until then")
 
 
-def _read_tables(text: str) -> dict[str, Table]:
-    """Read the definitions in `schemas.toml`, whose first lines explain them."""
+def read_tables(text: str) -> dict[str, Table]:
+    """Read definitions in the form of `schemas.toml`, whose first lines explain it."""
     content = tomllib.loads(text)
-    shared = {name: _column(column) for name, column in content["shared"].items()}
+    shared = {name: _column(column) for name, column in content.get("shared", {}).items()}
 
     def columns(listed: Sequence[str | Mapping[str, Any]]) -> tuple[Column, ...]:
         return tuple(shared[column] if isinstance(column, str) else _column(column) for column in listed)
@@ -185,7 +185,7 @@ def _column_of_field(name: str) -> dict[str, Any]:
     }
 
 
-TABLES = _read_tables(files("firmlake.tables").joinpath("schemas.toml").read_text("utf-8"))
+TABLES = read_tables(files("firmlake.tables").joinpath("schemas.toml").read_text("utf-8"))
 
 WAREHOUSE_TABLES = {
     each.name: each for table in TABLES.values() for each in ((table,) if table.volatile is None else history_of(table))

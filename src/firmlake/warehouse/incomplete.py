@@ -13,6 +13,7 @@ import msgspec
 from firmlake.core.text import count_of
 
 __all__ = [
+    "CAUSES",
     "COMPLETENESS",
     "Incomplete",
     "describe_incomplete",
@@ -24,6 +25,18 @@ __all__ = [
 
 COMPLETENESS = "firmlake.completeness"
 """The key in the metadata of Parquet files."""
+
+CAUSES = {
+    "budget": "the budget of a run or month was used up",
+    "credits": "the service's credits ran out",
+    "outage": "the service did not answer",
+    "forbidden": "the service does not allow it",
+    "gave_up": "every attempt failed",
+    "rejected": "records do not fit the tables",
+    "not_asked": "not asked yet; run the whole list",
+    "gate": "a gate holds the figures back",
+}
+"""Causes of the view `incomplete`, in words."""
 
 
 class Incomplete(msgspec.Struct, frozen=True):

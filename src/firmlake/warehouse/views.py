@@ -35,7 +35,7 @@ from typing import NamedTuple
 import duckdb
 
 from firmlake.core.sql import quote_name, quote_text
-from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Table, duckdb_type
 from firmlake.warehouse.lists import comment_list_views, create_list_views
 from firmlake.warehouse.versions import MACROS, create_macros
 
@@ -152,7 +152,7 @@ def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -
 
 
 def describe_columns(
-    connection: duckdb.DuckDBPyConnection, wanted: Iterable[Definition]
+    connection: duckdb.DuckDBPyConnection, wanted: Iterable[Definition | Table]
 ) -> dict[str, dict[str, tuple[str, str]]]:
     """Return type and meaning of the columns of existing tables, views and macros, by name of the relation.
 
@@ -180,7 +180,7 @@ def describe_columns(
             }
         return found[name]
 
-    return {definition.name: describe(definition.name) for definition in wanted}
+    return {each.name: describe(each.name) for each in wanted}
 
 
 _TYPES = """
