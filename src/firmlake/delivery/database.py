@@ -439,14 +439,12 @@ def _record_of(row: tuple[Any, ...]) -> Record:
         DeliveredTable(name, "", (), tuple(ColumnShape(*each, True, "") for each in shape), row_counts.get(name, 0))
         for name, shape in msgspec.json.decode(values["tables"], type=dict[str, Shape]).items()
     )
-    base = values["base_generation"]
     return Record(
         delivery_id=values["load_id"],
         format="",
         generation=int(values["generation"]),
         published_at=_without_zone(values["published_at"]),
         schema_version=int(values["schema_version"]),
-        base_generation=None if base is None else int(base),
         tables=tables,
         **{name: values[name] for name in ("mode", "run_id", "made_at", "firmlake_version")},
     )
