@@ -366,13 +366,9 @@ def _fill_rows(
     named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
     with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
         connection.execute(_SQL["owners"])
-    ranges: dict[int, list[str]] = {0: ["company_number IS NULL"]}
-    for portion, country, first, last in connection.execute(_SQL["ranges"], [_PORTION]).fetchall():
-        numbers = f"company_number BETWEEN {quote_text(first)} AND {quote_text(last)}"
-        ranges.setdefault(portion, []).append(f"country = {quote_text(country)} AND {numbers}")
+    portions = connection.execute(_SQL["portions"], [_PORTION]).fetchall()
     make = "CREATE TEMP TABLE back_rows AS"
-    for conditions in ranges.values():
-        portion = f"({' OR '.join(conditions)})"
+    for (portion,) in [("company_number IS NULL",), *portions]:
         joins = " ".join(
             f"LEFT JOIN (FROM {each} WHERE {portion}) {each} USING (country, company_number)" for each in relations
         )

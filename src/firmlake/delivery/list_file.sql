@@ -11,12 +11,17 @@ HAVING bool_and(regexp_full_match(cell, $1))
 -- name: owners
 -- Replaces the view, which each portion would otherwise compute for all companies.
 CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners
--- name: ranges
-SELECT portion, country, min(company_number), max(company_number)
+-- name: portions
+-- Conditions that divide the companies of a list.
+SELECT string_agg(format($$country = '{}' AND company_number BETWEEN '{}' AND '{}'$$, country, first, last), ' OR ')
 FROM (
-    SELECT *, (row_number() OVER (ORDER BY country, company_number) - 1) // ? AS portion
-    FROM (SELECT DISTINCT country, company_number FROM back_lines WHERE company_number IS NOT NULL)
+    SELECT portion, country, min(company_number) AS first, max(company_number) AS last
+    FROM (
+        SELECT *, (row_number() OVER (ORDER BY country, company_number) - 1) // ? AS portion
+        FROM (SELECT DISTINCT country, company_number FROM back_lines WHERE company_number IS NOT NULL)
+    )
+    GROUP BY portion, country
 )
-GROUP BY portion, country ORDER BY portion, country
+GROUP BY portion ORDER BY portion
 -- name: refused
 SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line
