@@ -165,7 +165,8 @@ class FileTarget:
         if record.format in TABLE_FORMATS:
             from firmlake.delivery.lakes import LAKES
 
-            table = msgspec.structs.replace(table, row_count=source.row_count())
+            row_count = sum(table.changes.values()) or source.row_count()
+            table = msgspec.structs.replace(table, row_count=row_count)
             return LAKES[record.format](self._destination).commit(source, table, record)
         files = tuple((self._write_csv if record.format == "csv" else self._write_parquet)(record, source))
         return msgspec.structs.replace(table, files=files, row_count=sum(file.row_count for file in files))
