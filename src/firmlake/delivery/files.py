@@ -212,7 +212,7 @@ class FileTarget:
     def _write_parts(
         self, record: Record, source: Source, folder: str, country: str = "", total: int | None = None
     ) -> Iterator[DeliveredFile]:
-        rows, written, part = source.read(), 0, 0
+        rows, written, part = source.read(self._batch_rows), 0, 0
         schema = rows.schema.with_metadata({COMPLETENESS: to_json(record.incomplete)})
         groups = row_groups(rows, self._batch_rows)
         group = next(groups, None)
