@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from firmlake.core.settings_keys import KEYS
+from firmlake.core.settings import KEYS
 from firmlake.core.settings_layers import DEFAULT_FILE, NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]

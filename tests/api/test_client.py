@@ -19,8 +19,7 @@ from firmlake.api.authorization import read_token
 from firmlake.api.retry import CircuitBreaker, RetryBudget
 from firmlake.core import errors
 from firmlake.core.company import Company
-from firmlake.core.settings import ApiSettings
-from firmlake.core.settings_api import RequestSettings
+from firmlake.core.settings import ApiSettings, RequestSettings
 
 from .conftest import CANARY, script
 

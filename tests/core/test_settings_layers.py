@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import SettingsError
-from firmlake.core.settings import Settings
-from firmlake.core.settings_keys import changed_keys
-from firmlake.core.settings_layers import load_settings
-from firmlake.core.settings_toml import render_changes, render_toml
+from firmlake.core.settings import Settings, changed_keys
+from firmlake.core.settings_layers import load_settings, render_changes, render_toml
 
 
 def load(toml: str = "", flags: dict[str, str] | None = None, **environment: str) -> Settings:

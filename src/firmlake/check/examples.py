@@ -35,7 +35,7 @@ from firmlake.check.talk import (
 )
 from firmlake.core.company import Company, normal_form
 from firmlake.core.example import Example
-from firmlake.core.settings_api import ApiSettings, RequestSettings
+from firmlake.core.settings import ApiSettings, RequestSettings
 from firmlake.core.text import shown
 
 BULK, PAGING = "bulk body", "paging parameters"

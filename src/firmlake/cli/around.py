@@ -10,9 +10,8 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.child import without_token
-from firmlake.core.settings import Settings
-from firmlake.core.settings_keys import changed_keys
-from firmlake.core.settings_toml import render_toml, without_passwords
+from firmlake.core.settings import Settings, changed_keys
+from firmlake.core.settings_layers import render_toml, without_passwords
 from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["config", "sandbox"]

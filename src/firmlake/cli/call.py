@@ -22,8 +22,7 @@ from firmlake.core.errors import (
     in_our_words,
 )
 from firmlake.core.log import log, log_to, warn_by
-from firmlake.core.settings import Settings
-from firmlake.core.settings_keys import changed_keys
+from firmlake.core.settings import Settings, changed_keys
 from firmlake.core.settings_layers import DEFAULT_FILE, confirm_by, load_settings, read_flags
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating

@@ -94,7 +94,7 @@ def _read(named: tuple[str, ...]) -> list[Company]:
 
 def _kept(settings: Settings, origins: dict[str, str]) -> dict[str, Any]:
     """Return the settings that the written file keeps: those of the settings file in use, and the address."""
-    from firmlake.core.settings_keys import changed_keys, value_of
+    from firmlake.core.settings import changed_keys, value_of
 
     is_lasting = {key for key, origin in origins.items() if origin.endswith(".toml")} | {"api.base_url"}
     return {key: value_of(settings, key) for key in changed_keys(settings) if key in is_lasting}

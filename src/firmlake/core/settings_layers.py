@@ -1,5 +1,6 @@
-"""Read settings from five layers: defaults, profile, TOML file, `FIRMLAKE_SECTION__KEY`, `--set section.key=value`.
+"""Settings as text: read from five layers, and written as TOML with their descriptions.
 
+The layers are defaults, profile, TOML file, `FIRMLAKE_SECTION__KEY` and `--set section.key=value`.
 The profile is what the first run of a data folder found out about its service. Each layer overrides the one before it.
 An unknown key is an error, because a misspelt budget would otherwise mean no budget.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,15 +19,24 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+from msgspec import Struct
 
 from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.example import read_example
-from firmlake.core.settings import PROFILE, SANDBOX, PathSettings, Settings
-from firmlake.core.settings_api import RequestSettings
-from firmlake.core.settings_keys import KEYS, SECTIONS, choices_of, description_of, is_mapping, is_tuple
+from firmlake.core.settings import (
+    KEYS,
+    PROFILE,
+    SANDBOX,
+    SECTIONS,
+    PathSettings,
+    RequestSettings,
+    Settings,
+    choices_of,
+    description_of,
+    is_mapping,
+    is_tuple,
+)
 from firmlake.core.text import shown
-
-__all__ = ["load_settings", "read_flags", "read_profile"]
 
 ENVIRONMENT_PREFIX = "FIRMLAKE_"
 NOT_SETTINGS = (
@@ -53,6 +64,8 @@ _OF_A_PROFILE = (
     "api.requests.", "api.requests_per_minute", "contract.",
 )  # fmt: skip
 """How the settings begin that say what the requests and answers of a service look like."""
+
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/\s]*(?=@)")
 
 _found_addresses: dict[str, Path] = {}
 """Addresses of services from a settings file that nobody named, with that file."""
@@ -153,9 +166,6 @@ def read_flags(flags: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"--set {flag} is not KEY=VALUE", "For example --set api.threads=8")
         read[key.strip()] = value
     return read
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _named_file(file: Path | None, environment: Mapping[str, str]) -> Path | None:
@@ -312,3 +322,69 @@ def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
             table = table.setdefault(section, {})
         table[name] = value
     return nested
+
+
+def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) -> str:
+    """Return settings as TOML with each key's description; with origins, also the origin of each value."""
+    lines: list[str] = []
+    _render_section(settings, "", origins, lines)
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def without_passwords(value: Any) -> Any:
+    """Return settings in which the passwords of addresses (`scheme://user:password@host`) are hidden."""
+    match value:
+        case Struct():
+            fields = {name: without_passwords(getattr(value, name)) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **fields)
+        case str():
+            return _PASSWORD.sub("[hidden]", value)
+        case tuple():
+            return tuple(map(without_passwords, value))
+        case dict():
+            return {name: without_passwords(each) for name, each in value.items()}
+    return value
+
+
+def render_changes(changes: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
+    """Return some settings as TOML, each below a comment that gives the reason.
+
+    Args:
+        changes: Value by dotted key.
+        reasons: One line by dotted key; a key without a reason shows the setting's description.
+    """
+    lines: list[str] = []
+    for section in sorted(SECTIONS):
+        names = [key for key in changes if key.rpartition(".")[0] == section]
+        lines += ["", f"[{section}]"] if names else []
+        for key in names:
+            reason = "".join(c if c.isprintable() else " " for c in reasons.get(key) or description_of(key))
+            lines += [f"# {reason}", f"{key.rpartition('.')[2]} = {_toml_value(changes[key])}"]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _render_section(section: Struct, prefix: str, origins: Mapping[str, str] | None, lines: list[str]) -> None:
+    nested = []
+    if prefix:
+        lines += ["", f"# {(type(section).__doc__ or '').strip()}", f"[{prefix.rstrip('.')}]"]
+    for name in section.__struct_fields__:
+        value = getattr(section, name)
+        if isinstance(value, Struct):
+            nested.append((name, value))
+            continue
+        key = prefix + name
+        origin = f"  # {origins[key]}" if origins and key in origins else ""
+        lines += [f"# {description_of(key)}", f"{name} = {_toml_value(value)}{origin}"]
+    for name, value in nested:
+        _render_section(value, f"{prefix}{name}.", origins, lines)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{_toml_value(name)} = {_toml_value(each)}" for name, each in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, str) and "\n" in value and "'''" not in value and value.replace("\n", "").isprintable():
+        return f"'''\n{value}'''"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")  # which JSON allows, but TOML does not

@@ -15,11 +15,11 @@ from firmlake.check.questions import ask_questions
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.folders import Folders
-from firmlake.core.settings import Settings
+from firmlake.core.settings import Settings, change_settings
 from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import Asking, apply_changes, changes_of, open_probes, open_talk, probe_of, read_by
+from firmlake.enrich.contact import Asking, changes_of, open_probes, open_talk, probe_of, read_by
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import carry_out, shortfall, start_or_resume
 from firmlake.landing.run import CHECK, Run, remove_run
@@ -82,7 +82,7 @@ def check(
             for finding in ask_questions(talk, asking.companies, asking.stranger):
                 findings.append(finding)
                 on_finding(finding)
-        settings = apply_changes(settings, changes_of(findings))
+        settings = change_settings(settings, changes_of(findings))
         charged = talk.charged if talk.tells_credits else None
         checked = Checked(findings, settings, changes_of(findings), len(talk.answers), charged)
         if not any(answer.is_success and answer.request.companies for answer in talk.answers):
@@ -94,7 +94,7 @@ def check(
         findings.append(finding)
         on_finding(finding)
     changes = changes_of(findings)
-    return checked._replace(run_id=run_id, changes=changes, settings=apply_changes(settings, changes))
+    return checked._replace(run_id=run_id, changes=changes, settings=change_settings(settings, changes))
 
 
 class Journal:
@@ -179,7 +179,7 @@ class Journal:
 
 def _again(settings: Settings) -> Settings:
     """Request companies even if their answers are fresh, which is free inside the paid window."""
-    return apply_changes(settings, {"run.refresh_after_days": 0, "run.check": False})
+    return change_settings(settings, {"run.refresh_after_days": 0, "run.check": False})
 
 
 def _planning(

@@ -27,9 +27,8 @@ from firmlake.check.talk import Talk
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
 from firmlake.core.files import write_file
-from firmlake.core.settings import SANDBOX, Settings
-from firmlake.core.settings_layers import read_profile
-from firmlake.core.settings_toml import render_changes
+from firmlake.core.settings import SANDBOX, Settings, change_settings
+from firmlake.core.settings_layers import read_profile, render_changes
 from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich.observer import Observer
@@ -150,13 +149,6 @@ def changes_of(findings: Iterable[Finding]) -> dict[str, Any]:
     for key, value in (change for finding in findings for change in finding.settings.items()):
         changes[key] = {**changes.get(key, {}), **value} if isinstance(value, dict) else value
     return changes
-
-
-def apply_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """Change settings by dotted key."""
-    for key, value in changes.items():
-        settings = _replace(settings, key.split("."), value)
-    return settings
 
 
 def write_settings(path: Path, changes: Mapping[str, Any], findings: Iterable[Finding], now: datetime) -> None:
@@ -280,7 +272,7 @@ def _contact(settings: Settings, sent: int) -> str:
 def _after(settings: Settings, sent: int) -> Settings:
     """Return the settings with what is left of the requests that the run may send."""
     most = settings.run.max_requests
-    return apply_changes(settings, {"run.max_requests": max(most - sent, min(most, 0))})
+    return change_settings(settings, {"run.max_requests": max(most - sent, min(most, 0))})
 
 
 def adopt(
@@ -299,7 +291,7 @@ def adopt(
     profile = {key: value for key, value, _ in read_profile(run.folders.data)}
     write_settings(run.folders.profile, {**profile, **changes}, findings, now)
     observer.advised(f"Written: {run.folders.profile}, which each run of this data folder reads")
-    settings = apply_changes(settings, changes)
+    settings = change_settings(settings, changes)
     return settings, read_by(settings, run)
 
 
@@ -380,8 +372,3 @@ def _mix(companies: Iterable[Company]) -> list[Company]:
     firsts = {company.country: company for company in reversed(in_order)}
     first = [firsts[country] for country in sorted(firsts)]
     return [*first, *(company for company in companies if company not in first)]
-
-
-def _replace(section: Any, names: list[str], value: Any) -> Any:
-    name, *rest = names
-    return msgspec.structs.replace(section, **{name: _replace(getattr(section, name), rest, value) if rest else value})

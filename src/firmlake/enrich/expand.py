@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import duckdb
-import msgspec
 import polars as pl
 
 from firmlake.core.company import normal_form
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
-from firmlake.core.settings import Settings
+from firmlake.core.settings import Settings, change_settings, value_of
 from firmlake.enrich.plan import Planned, plan_companies
 from firmlake.warehouse.generations import newest_of_all, open_warehouse
 
@@ -104,10 +103,9 @@ def open_steps(settings: Settings, plans: Sequence[Planned]) -> tuple[range, int
 
 def spend(settings: Settings, credit_count: int, request_count: int) -> Settings:
     """Subtract what a run used from the budgets, for the next run that shares them."""
-    run = settings.run
-    left = {"max_credits": run.max_credits - credit_count, "max_requests": run.max_requests - request_count}
-    changed = {name: max(0, count) for name, count in left.items() if getattr(run, name) >= 0}
-    return msgspec.structs.replace(settings, run=msgspec.structs.replace(run, **changed))
+    used = {"run.max_credits": credit_count, "run.max_requests": request_count}
+    left = {key: value_of(settings, key) - count for key, count in used.items() if value_of(settings, key) >= 0}
+    return change_settings(settings, {key: max(0, count) for key, count in left.items()})
 
 
 def neighbours(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import polars as pl
 
 from firmlake.api import service
@@ -15,7 +14,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.settings import Settings
+from firmlake.core.settings import Settings, change_settings
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import plan_companies
 from firmlake.enrich.run import carry_out, shortfall
@@ -50,10 +49,8 @@ def fetch_company(settings: Settings, company: Company, datasets: Sequence[str])
     Raises:
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
-    run = msgspec.structs.replace(
-        settings.run, datasets=tuple(datasets), refresh_after_days=0, expand="", sample=0, fail_on="any"
-    )
-    settings = msgspec.structs.replace(settings, run=run)
+    run = {"datasets": tuple(datasets), "refresh_after_days": 0, "expand": "", "sample": 0, "fail_on": "any"}
+    settings = change_settings(settings, {f"run.{name}": value for name, value in run.items()})
     name = f"firmlake company {company.country} {company.company_number}"
     frame = pl.DataFrame([company], schema=["country", "company_number"], orient="row")
     folders = Folders(Path(settings.paths.data))

@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
@@ -16,7 +15,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
 from firmlake.core.keys import KEY_SQL, company_key, names_of
-from firmlake.core.settings import RunSettings, Settings
+from firmlake.core.settings import RunSettings, Settings, change_settings
 from firmlake.enrich.held import (
     Held,
     find_others,
@@ -326,7 +325,8 @@ def _plan(
 ) -> Planned:
     unfinished, asked, kept = find_unfinished(settings, companies, held, now), companies.companies, None
     if unfinished and unfinished.plan.refresh_after_days < settings.run.refresh_after_days:
-        held = read_held(_refreshing_as(settings, unfinished), folders, now)  # its refresh goes on
+        its_refresh = {"run.refresh_after_days": unfinished.plan.refresh_after_days}  # goes on
+        held = read_held(change_settings(settings, its_refresh), folders, now)
     budget = budget_of(settings.run, held.spent, spent_before(settings, companies, unfinished, held, now))
     refreshes_not = refresh_off(settings.run, folders)
     if unfinished:
@@ -360,8 +360,3 @@ def _plan(
         waits=waits,
         kept=kept,
     )
-
-
-def _refreshing_as(settings: Settings, run: Run) -> Settings:
-    days = run.plan.refresh_after_days
-    return msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, refresh_after_days=days))

@@ -28,7 +28,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
-from firmlake.core.settings import Settings
+from firmlake.core.settings import Settings, change_settings
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
@@ -91,14 +91,14 @@ def enrich(
         if first is None:
             return []
         # As a first contact found them; the budgets stay those that were given.
-        settings = msgspec.structs.replace(settings, api=first.settings.api, contract=first.settings.contract)
+        settings = change_settings(settings, {"api": first.settings.api, "contract": first.settings.contract})
         published = [first, *_go_outward(settings, first, observer, now)]
         if file_back and not published[-1].summary.is_held:
             name = held_name(first.run)
             write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
             observer.written(observer.step(f"write {file_back.path.name}", write))
         if settings.run.sample:
-            rest = msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, sample=0))
+            rest = change_settings(settings, {"run.sample": 0})
             observer.priced(planning.plan(rest, company_list, now(), is_priced=True))
         return published
 
@@ -202,8 +202,7 @@ def _fetch_and_publish(
         stopped, staged = None, dict[int, Manifest]()
         if run.plan.shard_count:
             check_room(run.folders)
-            within = msgspec.structs.replace(settings.run, max_credits=credit_count)
-            limited = msgspec.structs.replace(settings, run=within)
+            limited = change_settings(settings, {"run.max_credits": credit_count})
             stopped, staged = fetch_shards(limited, run, expected, observer, name, now, looks_closer=looks_closer)
             observer.fetched(stopped.message if stopped else "")
         shards = [
