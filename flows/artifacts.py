@@ -31,20 +31,6 @@ from firmlake.terminal.runs import first_query
 from firmlake.terminal.service_lists import describe_contact_plan
 from job import is_cancelled, record, tell
 
-__all__ = [
-    "ProgressArtifact",
-    "failure_lines",
-    "failure_rows",
-    "plan_markdown",
-    "report_markdown",
-    "show_markdown",
-    "show_on_page",
-    "show_report",
-    "show_table",
-    "summary_line",
-    "summary_markdown",
-]
-
 _UPDATE_EVERY_SECONDS = 5.0
 _LOG_EVERY = 12
 """Every twelfth update, once a minute, is also a line of the log, which unlike the artifact keeps them all."""
@@ -240,9 +226,6 @@ def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dic
         for *row, path, reason in connection.execute(_REJECTS, [run_id, _ROWS_MAX]).fetchall()
     ]
     return failed + rejected
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _takes(what: str, function: Callable[[], object]) -> bool:

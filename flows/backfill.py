@@ -193,9 +193,6 @@ def conclude(name: str, ended: list[_Ended]) -> str:
     raise error
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _layers(
     settings: Settings, overrides: dict[str, str] | None, portfolio: Portfolio, portfolios: list[Portfolio]
 ) -> dict[str, str]:

@@ -33,8 +33,6 @@ from temporary_server import TemporaryServer
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
-__all__ = ["add_contacts_by_hand", "backfill_by_hand", "replay_by_hand", "run_by_hand", "service_lists_by_hand"]
-
 R = TypeVar("R")
 
 _QUIET = {
@@ -116,9 +114,6 @@ def replay_by_hand(
     """Build one warehouse in paths.data from all runs in ARCHIVE."""
     arguments = (archive, name, workers, scheduler)
     _by_hand("replay", arguments, config, flags, read_settings, asks_service=False)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _by_hand(

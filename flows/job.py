@@ -34,25 +34,6 @@ if TYPE_CHECKING:
     from prefect.logging.loggers import PrefectLogAdapter
     from prefect.tasks import Task
 
-__all__ = [
-    "EXIT_CODE_LABEL",
-    "NO_RUN_YET",
-    "as_task",
-    "end",
-    "in_one_line",
-    "is_before_first_run",
-    "is_cancelled",
-    "is_deployed",
-    "name_damaged",
-    "plain",
-    "read_job",
-    "read_settings",
-    "record",
-    "show",
-    "step",
-    "tell",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -6,8 +6,6 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-__all__ = ["run_name"]
-
 _SUBJECTS = ("company_list", "contacts", "lists", "archive")
 """Parameters that say what a run is about; the first with a value is taken."""
 

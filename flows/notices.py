@@ -13,8 +13,6 @@ from firmlake.enrich.observer import Published
 from firmlake.report.feed import describe_counts, describe_evidence, read_alerts
 from job import plain
 
-__all__ = ["alert_rows", "announce"]
-
 _ALERTS_MAX = 200
 """Prefect keeps tables of a page in its database. `firmlake alerts` lists all."""
 _ALERTS_TOLD = 10

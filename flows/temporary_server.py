@@ -27,8 +27,6 @@ from firmlake.core.child import without_token
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["BATCHES", "TemporaryServer"]
-
 _START_SECONDS = 180
 """The first start creates a database: 10 s on a laptop, a minute on a busy machine."""
 _STOP_SECONDS = 8

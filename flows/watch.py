@@ -18,8 +18,6 @@ from uuid import UUID
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-__all__ = ["report_end"]
-
 ENDED = (
     "The process of this run was ended from outside: its worker was stopped or restarted, or memory ran out. What was "
     "fetched is kept. Start the run again; otherwise its next run resumes"

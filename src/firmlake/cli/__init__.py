@@ -36,8 +36,6 @@ from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGPIPE, EXIT_USAG
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
 from firmlake.terminal.echo import Cleaned, echo, echo_json
 
-__all__ = ["firmlake", "main"]
-
 
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code."""

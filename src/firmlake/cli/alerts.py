@@ -11,8 +11,6 @@ import click
 from firmlake.cli.call import Call, command
 from firmlake.cli.output import choose_format, format_and_out, give_rows, of_list
 
-__all__ = ["alerts"]
-
 
 @click.command()
 @of_list

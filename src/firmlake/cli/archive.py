@@ -7,8 +7,6 @@ import click
 from firmlake.cli.call import Call, command
 from firmlake.terminal.echo import echo
 
-__all__ = ["archive"]
-
 
 @click.command()
 @click.argument("target")

@@ -14,8 +14,6 @@ from firmlake.core.settings import Settings, changed_keys
 from firmlake.core.settings_layers import render_toml, without_passwords
 from firmlake.terminal.echo import echo, echo_data
 
-__all__ = ["config", "sandbox"]
-
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)

@@ -27,8 +27,6 @@ from firmlake.core.settings_layers import DEFAULT_FILE, confirm_by, load_setting
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating
 
-__all__ = ["Call", "can_ask", "command"]
-
 
 class Call:
     """The call of a command: reads settings on demand, and writes the result for a person or as JSON."""

@@ -10,8 +10,6 @@ from firmlake.cli.call import Call, command
 from firmlake.cli.output import choose_format, format_and_out, give_rows, of_list
 from firmlake.core.errors import UsageError
 
-__all__ = ["changes"]
-
 _MEMORY = "400MB"
 """DuckDB can sort ten million events on disk within this memory limit; with less, two million were too many."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from firmlake.core.company import Company
     from firmlake.core.settings import Settings
 
-__all__ = ["check"]
-
 
 @click.command()
 @click.argument("company_list", metavar="[LIST]", type=click.Path(path_type=Path), required=False)

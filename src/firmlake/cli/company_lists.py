@@ -16,8 +16,6 @@ from firmlake.core.errors import UsageError
 if TYPE_CHECKING:
     from firmlake.delivery.list_file import FileBack
 
-__all__ = ["company_list", "file_back", "file_options"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -10,8 +10,6 @@ from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo, echo_data
 
-__all__ = ["export", "load"]
-
 
 @click.command()
 @click.argument("target", required=False)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from firmlake.enrich.observer import Published
     from firmlake.enrich.plan import Planned
 
-__all__ = ["OnTerminal", "answer"]
-
 
 class OnTerminal(Observer):
     """Prints the plan, draws the progress of fetching, and prints the summary.

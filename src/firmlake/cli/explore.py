@@ -6,8 +6,6 @@ import click
 
 from firmlake.cli.call import Call, command
 
-__all__ = ["explore"]
-
 
 @click.command()
 @click.option(

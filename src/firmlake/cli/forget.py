@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from firmlake.core.settings import Settings
     from firmlake.privacy.tombstones import Subject
 
-__all__ = ["forget"]
-
 
 @click.command()
 @click.argument("kind", required=False, type=click.Choice(["person", "contact", "company"]))
@@ -107,8 +105,6 @@ def forget(
     call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Follow each next step, then run `firmlake forget`")
     return EXIT_FAILED
 
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 _SHOWN_MAX = 20
 _FORMS = "person NAME, person NAME COUNTRY NUMBER, contact ID, or company COUNTRY NUMBER"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from firmlake.core.settings import RunSettings
     from firmlake.report.sections import Section
 
-__all__ = ["company", "query", "report", "status"]
-
 _SECTION = re.compile(r"(report|company)/\w*")
 _FORMATS = ("csv", "json", "parquet", "xlsx", "markdown")
 _LIST_ALONE = click.option(

@@ -11,8 +11,6 @@ from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo
 
-__all__ = ["match"]
-
 
 @click.command()
 @click.argument("names", metavar="NAMES", type=click.Path(path_type=Path))

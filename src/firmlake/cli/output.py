@@ -12,8 +12,6 @@ from firmlake.cli.call import Call
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo_data
 
-__all__ = ["choose_format", "format_and_out", "give_rows", "of_list"]
-
 of_list = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 
 

@@ -9,8 +9,6 @@ import click
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
 
-__all__ = ["prune"]
-
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")

@@ -7,8 +7,6 @@ import click
 from firmlake.cli.call import Call, command
 from firmlake.terminal.echo import echo
 
-__all__ = ["publish"]
-
 
 @click.command()
 @click.option("--anyway", is_flag=True, help="Release it although a gate fails.")

@@ -15,9 +15,6 @@ from firmlake.terminal.echo import echo
 if TYPE_CHECKING:
     from firmlake.landing.run import Run
 
-__all__ = ["replay", "verify"]
-
-
 _in_processes = click.option(
     "--processes",
     type=click.IntRange(1, 64),

@@ -18,8 +18,6 @@ from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import Settings
 from firmlake.terminal.echo import echo
 
-__all__ = ["demo", "plan", "redrive", "run"]
-
 _RUN_OPTIONS = (
     click.option("--max-credits", metavar="N", help="Spend at most N credits; 0 fetches only what is free."),
     click.option("--max-requests", metavar="N", help="Send at most N requests, including retries."),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from firmlake.service_lists.additions import Applied
     from firmlake.service_lists.contacts import ContactPlan
 
-__all__ = ["contacts", "service_lists"]
-
 
 @click.command("service-lists")
 @click.option(
@@ -147,9 +145,6 @@ def status(call: Call) -> None:
         [progress_content(one) for one in applied],
         lambda: show_applied(applied) if applied else echo("No plan was applied yet"),
     )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()) -> int:

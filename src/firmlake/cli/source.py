@@ -11,8 +11,6 @@ import click
 from firmlake.cli.call import Call
 from firmlake.core.errors import UsageError
 
-__all__ = ["map_option", "on_list", "take_mapping"]
-
 _MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}
 """The roles of `--map`, and the intake setting that each of them sets."""
 

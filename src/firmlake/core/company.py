@@ -6,8 +6,6 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["ADJECTIVES", "COUNTRIES", "NUMBER_LENGTH", "Company", "normal_form"]
-
 NUMBER_LENGTH = {"BE": 10, "NL": 8, "FR": 9}
 """Digits of a company number in normal form: enterprise number, KVK number, SIREN."""
 

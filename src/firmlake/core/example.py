@@ -151,9 +151,6 @@ def fill(
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _wrong(endpoint: str, what: str, next_step: str) -> SettingsError:
     return SettingsError(f"api.requests.{endpoint} is not a request: {what}", next_step)
 

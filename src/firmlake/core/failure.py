@@ -19,16 +19,6 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, in_our
 from firmlake.core.files import read_json, write_json
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 
-__all__ = [
-    "LastFailure",
-    "about_run",
-    "failed_deliveries",
-    "failed_work",
-    "record_failure",
-    "recorded_delivery",
-    "recorded_work",
-]
-
 
 class LastFailure(msgspec.Struct, frozen=True):
     """The failed command, its time (UTC), its exit code, the error line and the next step."""
@@ -137,9 +127,6 @@ def failed_deliveries(state: Path) -> list[LastFailure]:
             step = f"Repeat the delivery; if it is not wanted any more, remove {path}"
             found.append(msgspec.structs.replace(failure, next_step=step))
     return sorted(found, key=lambda failure: failure.at)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _work(state: Path, what: str, list_name: str) -> Path:

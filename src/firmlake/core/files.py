@@ -23,21 +23,6 @@ from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError, fro
 
 T = TypeVar("T")
 
-__all__ = [
-    "encode_json",
-    "find_group",
-    "is_writable",
-    "make_folder",
-    "open_to",
-    "read_json",
-    "remove_parts",
-    "sha256_of",
-    "sync_folder",
-    "write_file",
-    "write_json",
-    "write_parquet",
-]
-
 
 def make_folder(path: Path, readers: int | None = None) -> None:
     """Make a folder and its missing parents durably, so that they survive a power cut.

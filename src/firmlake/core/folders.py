@@ -10,8 +10,6 @@ from firmlake.core.errors import UsageError
 from firmlake.core.files import find_group
 from firmlake.core.settings import PROFILE, Settings
 
-__all__ = ["Folders"]
-
 
 class Folders(msgspec.Struct, frozen=True):
     """The folders inside a data folder; no other module spells them.

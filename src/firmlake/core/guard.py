@@ -13,8 +13,6 @@ from typing import Final
 import polars as pl
 from polars import selectors
 
-__all__ = ["HARMLESS", "RISKY", "guard", "guard_texts", "is_risky", "unguard"]
-
 RISKY: Final = "^'*[=+@\t\r\n\uff1d\uff0b\uff20\uff0d-]"
 """Matches the start of text that needs the guard. The pattern works in Python, Arrow, DuckDB and PostgreSQL.
 

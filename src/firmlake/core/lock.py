@@ -16,9 +16,6 @@ from firmlake.core.failure import recorded_work
 from firmlake.core.files import make_folder
 from firmlake.core.folders import Folders
 
-__all__ = ["holder", "lock"]
-
-
 _WHOLE = "lock"
 """The lock on the whole data folder."""
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)

@@ -17,8 +17,6 @@ import msgspec
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.redaction import redact
 
-__all__ = ["log", "log_to", "warn_by"]
-
 _LOG = logging.getLogger("firmlake")
 _LOG.addHandler(logging.NullHandler())
 
@@ -63,9 +61,6 @@ def warn_by(tell: Callable[[str], object]) -> Iterator[None]:
         yield
     finally:
         _LOG.removeHandler(handler)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 class _JsonLines(logging.Formatter):

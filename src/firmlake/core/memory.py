@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-__all__ = ["collecting_rarely", "give_back", "greater_limit", "share_arena"]
-
 _RARELY = (500_000, 20, 100)
 _ARENA_MAX = -8
 """M_ARENA_MAX of glibc's malloc.h."""

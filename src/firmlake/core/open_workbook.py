@@ -13,8 +13,6 @@ from typing import IO, Any
 from xlsxwriter import Workbook
 from xlsxwriter.exceptions import XlsxWriterException
 
-__all__ = ["open_workbook"]
-
 _TEXT_STAYS_TEXT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 
 
@@ -42,9 +40,6 @@ def open_workbook(file: IO[bytes], scratch: Path, *, is_by_row: bool = True) -> 
             kept.is_given_up = True
             cause = error.args[0] if error.args and isinstance(error.args[0], OSError) else error
             raise cause if isinstance(cause, OSError) else OSError(str(error)) from error
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 _PREFIX, _SUFFIX, _LOCK = ".sheets-", ".part", "lock"

@@ -16,8 +16,6 @@ import msgspec
 
 from firmlake.core.files import write_file
 
-__all__ = ["csv_parts", "fetch_dicts", "json_parts", "read_rows", "write_parts"]
-
 T = TypeVar("T")
 
 _PART: Final = 1000
@@ -68,9 +66,6 @@ def json_parts(values: Iterable[Any], otherwise: Callable[[Any], Any] | None = N
         yield opening + text.removeprefix("[").removesuffix("\n]")
         opening = ","
     yield "[]\n" if opening == "[" else "\n]\n"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _parts(rows: Iterable[T]) -> Iterator[list[T]]:

@@ -15,8 +15,6 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-__all__ = ["PIECE_LENGTH", "keep_secret", "redact", "redact_whole"]
-
 PIECE_LENGTH = 12
 """Length of the pieces that are redacted. Shorter pieces reveal no token and occur in ordinary texts."""
 SECRET_LENGTH_MIN = 8
@@ -62,9 +60,6 @@ def redact_whole(body: bytes) -> bytes:
     """Replace complete secrets in a body; pieces stay, because they may be data that was paid for."""
     found = _find(body, with_pieces=False)
     return _replace(body, found) if found else body
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 class _Spellings:

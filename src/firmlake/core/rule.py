@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["AlertRule", "Gate", "Rule"]
-
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule, as read and checked by `firmlake.warehouse.rules`.

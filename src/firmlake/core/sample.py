@@ -6,8 +6,6 @@ from pathlib import Path
 
 from firmlake.core.settings import SANDBOX
 
-__all__ = ["SAMPLE_SETTINGS", "find_sample"]
-
 SAMPLE_SETTINGS = {
     "api.base_url": SANDBOX,
     "paths.data": "data/sandbox",

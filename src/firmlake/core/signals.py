@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 
 from firmlake.core.errors import EXIT_SIGINT
 
-__all__ = ["catch_signals", "exit_code_of_signal", "graceful", "ignore_signals", "was_interrupted"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPING = b"\nStopping; waiting for the requests in flight (again to stop at once)\n"
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from firmlake.core.errors import UsageError
 
-__all__ = ["check_address"]
-
 _CREDENTIALS: Final = re.compile(r"[?#]|^[^/]*:[^/]*@")
 """A signature in the query, as Azure hands them out, or a password before the host."""
 

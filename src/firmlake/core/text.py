@@ -6,8 +6,6 @@ import unicodedata
 
 from firmlake.core.redaction import redact
 
-__all__ = ["LOOKED_AT_MAX", "count_of", "one_line", "shown"]
-
 LOOKED_AT_MAX = 262_144
 """Characters kept of a text before it is redacted and cut: many times the longest encoding of the longest token."""
 

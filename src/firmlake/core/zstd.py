@@ -11,8 +11,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["CompressionParameter", "ZstdError", "compress", "decompress", "decompress_frames", "zstd"]
-
 CompressionParameter = zstd.CompressionParameter
 ZstdError = zstd.ZstdError
 compress = zstd.compress

@@ -29,8 +29,6 @@ from firmlake.report.summary import find_doubts
 from firmlake.tables.index import landed_facts
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Checked", "check"]
-
 VALUES = "values"
 """What findings about records are called; docs/service_gaps.md has a row for each way in which they may differ."""
 _VALUES_MIN = 10
@@ -172,9 +170,6 @@ class Journal:
         if self._writer:
             self._writer.close()
         self._writer = None
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _again(settings: Settings) -> Settings:

@@ -338,9 +338,6 @@ def changes_by_values(run: Run, staged: Callable[[str], pl.LazyFrame], least: in
     return {key: value for key, value in found.items() if value != getattr(contract, key.partition(".")[2])}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _values(dataset: str, leaf: Leaf, staged: Callable[[str], pl.LazyFrame]) -> pl.Series:
     """Return the values of a field as the service sent them, those that were discarded too."""
     kept = staged(dataset).select(pl.col(leaf.name).cast(pl.Float64)).collect().to_series()

@@ -15,8 +15,6 @@ from firmlake.core.settings import Settings, change_settings, value_of
 from firmlake.enrich.plan import Planned, plan_companies
 from firmlake.warehouse.generations import newest_of_all, open_warehouse
 
-__all__ = ["check_expand", "neighbours", "open_steps", "plan_outward", "plan_steps", "spend"]
-
 _RELATED = """
     SELECT related_country AS country, related_company_number AS company_number
     FROM relationships r SEMI JOIN inner_companies c USING (country, company_number)

@@ -26,8 +26,6 @@ from firmlake.intake.source import keep_copy, local_list
 from firmlake.report.summary import RunSummary
 from firmlake.warehouse.generations import connect_to, newest
 
-__all__ = ["Enriched", "Plan", "Source", "enrich_source", "plan_source"]
-
 
 class ArrowStream(Protocol):
     """A frame of Polars, pandas, Arrow or DuckDB."""

@@ -22,8 +22,6 @@ from firmlake.privacy.tombstones import Subject, lift
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["HeldCompany", "as_content", "fetch_company"]
-
 
 class HeldCompany(NamedTuple):
     """What the warehouse holds about a company after a lookup.
@@ -70,9 +68,6 @@ def as_content(found: HeldCompany) -> dict[str, Any]:
         **found.company._asdict(), "is_found": found.is_found, "name": found.name, "place": found.place,
         "tables": tables, "rejects": found.rejects,
     }  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _read(

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from firmlake.landing.run import Outcome, Run
     from firmlake.report.summary import FailureGroup, RunSummary
 
-__all__ = ["Observer", "Published"]
-
 R = TypeVar("R")
 
 

@@ -15,8 +15,6 @@ from firmlake.core.guard import guard_texts
 from firmlake.core.settings import IntakeSettings, Settings
 from firmlake.intake.lines import read_company_list
 
-__all__ = ["Portfolio", "divide"]
-
 _REFUSED = "refused"
 
 
@@ -73,9 +71,6 @@ def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
         Portfolio(_name(path), path.absolute(), sha256_of(path), Folders(home / "portfolios" / _name(path)), intake)
         for path, intake in files.items()
     ], refused_count
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _is_list(path: Path) -> bool:

@@ -18,8 +18,6 @@ from firmlake.core.settings import Settings
 from firmlake.enrich.held import Held
 from firmlake.enrich.targets import count_companies, estimate
 
-__all__ = ["HitRate", "Price", "hit_rate_of", "price_cuts"]
-
 _Z: Final = 1.959964
 _WITHOUT: Final = "lookalikes"
 

@@ -14,8 +14,6 @@ from firmlake.core.keys import company_key
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.pages import count_pages
 
-__all__ = ["FAILED", "Estimate", "count_companies", "estimate", "find_targets"]
-
 ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 20)
 """Assumed numbers of records of companies that were never requested: 8 on average, as in the sandbox."""
 
@@ -139,9 +137,6 @@ def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:
     """Count the companies in targets, where the rows of a company are adjacent (see `find_targets`)."""
     company = pl.struct("country", "company_number")
     return targets.lazy().select(company.rle_id().max() + 1).collect().item() or 0
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _with_held(

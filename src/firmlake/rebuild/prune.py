@@ -29,8 +29,6 @@ from firmlake.warehouse.exported import export_record, exported_generations, las
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 
-__all__ = ["Pinned", "Removable", "find_pinned", "find_removable", "prune"]
-
 _GOING = ".going-"
 """Prefix of a folder that is being removed, so that no other process mistakes it for a run."""
 
@@ -142,9 +140,6 @@ def _remove_folder(path: Path) -> None:
         path = path.rename(path.with_name(_GOING + path.name))
         sync_folder(path.parent)
     shutil.rmtree(path)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _generations(folders: Folders, keep: int) -> Iterator[Removable]:

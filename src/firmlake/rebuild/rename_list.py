@@ -16,8 +16,6 @@ from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import NameChange, find_named_list, list_names, record_name_change
 from firmlake.warehouse.lists import drop_list, rename_list
 
-__all__ = ["change_name"]
-
 _NAME_MAX = 100
 
 

@@ -9,8 +9,6 @@ from firmlake.report.feed import Alert, describe_evidence
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_table
 
-__all__ = ["show_alerts"]
-
 
 def show_alerts(alerts: Sequence[Alert], *, has_rules: bool) -> None:
     """Print alerts, one row for each.

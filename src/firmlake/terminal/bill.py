@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from firmlake.core.text import count_of
 from firmlake.report.bill import Bill
 
-__all__ = ["describe_bill"]
-
 
 def describe_bill(bill: Bill) -> Iterator[str]:
     """Describe the bill of a data folder, or of the companies of a list in it."""

@@ -12,8 +12,6 @@ from firmlake.enrich.contact import Asking
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_table
 
-__all__ = ["check_content", "describe_asking", "show_checked"]
-
 
 def describe_asking(settings: Settings, asking: Asking, request_max: int, exposed_max: int) -> str:
     """Describe what a check will ask for and cost, before anything is sent."""

@@ -11,8 +11,6 @@ from firmlake.delivery.list_file import AddedColumn, Written, line_columns
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_rows
 
-__all__ = ["describe_written", "show_addable", "show_company_list", "show_company_lists"]
-
 _MOVES_MAX = 20
 _LINES_MAX = 20
 

@@ -18,8 +18,6 @@ import msgspec
 from firmlake.core.redaction import redact
 from firmlake.core.text import shown
 
-__all__ = ["Cleaned", "echo", "echo_data", "echo_json", "repeating"]
-
 
 def echo(text: str, *, err: bool = False, fg: str | None = None) -> None:
     """Print text for a person on stdout or stderr; unprintable characters are escaped."""
@@ -61,8 +59,6 @@ class Cleaned(io.StringIO):
         click.echo(shown(redact(text), kept="\n"), err=True, nl=False)
         return len(text)
 
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 _COMMAND = re.compile(r"`firmlake (?!(?:demo|sandbox)\b|-)[^`]+(?=`)")
 """A command in a message. `demo` and `sandbox` have data of their own."""

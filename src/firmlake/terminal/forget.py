@@ -10,8 +10,6 @@ from firmlake.forget.proof import Receipt
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_rows
 
-__all__ = ["show_forgetting", "show_receipt"]
-
 
 def show_forgetting(done: Forgetting, *, is_dry: bool) -> None:
     """Print each place that named a subject, and the copies that are out of reach."""

@@ -14,8 +14,6 @@ from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import show_table
 
-__all__ = ["describe_list", "describe_plan", "describe_prices", "describe_refused", "plan_content", "show_refused"]
-
 _REFUSED_MAX = 10
 _REFUSED_NAMED = 5
 _GIVEN_MAX = 60
@@ -152,9 +150,6 @@ def show_refused(companies: CompanyList) -> None:
         show_table(("line", "given", "refused because"), rows)
     if companies.refused.height > _REFUSED_MAX:
         echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _describe_unfinished(planned: Planned) -> Iterator[str]:

@@ -18,8 +18,6 @@ from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of, shown
 from firmlake.terminal.echo import echo
 
-__all__ = ["Counter", "duration", "show_progress"]
-
 _LINES_APART, _LINES_APART_AT_MOST = 5.0, 60.0
 """Seconds between two lines. A tenth of the time so far is enough: hours of lines would fill a mail of cron."""
 _LEFT_AT_LEAST = 1.0
@@ -136,9 +134,6 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _show_lines(counter: Counter, stop: threading.Event) -> None:

@@ -21,8 +21,6 @@ from firmlake.core.text import count_of, shown
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, screen_width, show_long_table, show_table, text_of
 
-__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_binary"]
-
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
 _BATCH_ROWS: Final = 100_000

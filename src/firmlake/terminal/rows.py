@@ -14,16 +14,6 @@ from firmlake.core.redaction import redact
 from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
 
-__all__ = [
-    "SHOWN_FIRST",
-    "SHOWN_MAX",
-    "screen_width",
-    "show_long_table",
-    "show_rows",
-    "show_table",
-    "text_of",
-]
-
 _WIDTH_ELSEWHERE: Final = 120
 SHOWN_MAX: Final = 1000
 """Most rows shown as a table; of a longer result, they determine the widths of the columns."""
@@ -76,9 +66,6 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if _is_number(value) else str(value)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 class _Screen(Console):

@@ -18,13 +18,6 @@ from firmlake.terminal.echo import echo
 from firmlake.terminal.results import QueryResult, show_whole
 from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, show_long_table, show_table
 
-__all__ = [
-    "first_query",
-    "show_changes",
-    "show_company",
-    "show_summary",
-]
-
 
 def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resumed: bool = False) -> None:
     """Print the result of a run; after a complete first run, also suggest a query."""
@@ -109,9 +102,6 @@ def show_changes(events: Iterable[Event]) -> None:
                 "--out FILE.csv writes all"
             )
     echo(count_of(kinds.total(), "event"))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _examples(failed: FailureGroup) -> list[str]:

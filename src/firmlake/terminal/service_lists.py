@@ -12,18 +12,6 @@ from firmlake.service_lists.overview import Overview
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import show_rows
 
-__all__ = [
-    "describe_contact_plan",
-    "describe_lacking",
-    "describe_overview",
-    "plan_facts",
-    "progress_content",
-    "show_applied",
-    "show_contact_plan",
-    "show_progress_of",
-    "show_service_lists",
-]
-
 _ROWS_MAX = 10
 _EVENTS_MAX = 20
 _NAME_MAX = 80
@@ -177,9 +165,6 @@ def show_applied(applied: Sequence[Applied]) -> None:
         for one in applied
     ]
     show_rows(("plan", "list", "contacts of", *(status.replace("_", " ") for status in _STATUSES)), rows)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _contacts(entries: Iterable[Entry]) -> int:

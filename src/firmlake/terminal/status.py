@@ -18,8 +18,6 @@ from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import show_rows, show_table
 
-__all__ = ["show_checks", "show_removable", "show_status"]
-
 
 def show_status(status: Status, now: datetime) -> None:
     """Print the state of a data folder. The next step comes last, just above the prompt."""
@@ -119,9 +117,6 @@ def show_removable(
     show_rows(("kind", "run ended", "MB", "folder or file"), rows)
     total = f"{_megabytes(sum(each.byte_count for each in removable)):,} MB"
     echo(f"Would free {total}; to remove these files, run it without --dry-run" if is_dry else f"Freed {total}")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _show_outcomes(status: Status, now: datetime, moment: Callable[[datetime | None], str]) -> None:
