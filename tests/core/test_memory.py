@@ -1,4 +1,4 @@
-"""Memory: collecting rarely ends with the last who wanted it, and what was freed goes back."""
+"""Memory: collecting rarely ends with the outermost work that wanted it, and what was freed goes back."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import pytest
 from firmlake.core.memory import collecting_rarely, give_back, greater_limit
 
 
-def test_the_usual_thresholds_come_back_with_the_last():
+def test_the_usual_thresholds_come_back_at_the_end_of_the_outermost_work():
     usual = gc.get_threshold()
-    one, other = collecting_rarely(), collecting_rarely()
-    one.__enter__()
-    rare = gc.get_threshold()
-    assert rare > usual
-    other.__enter__()
-    one.__exit__(None, None, None)
-    assert gc.get_threshold() == rare
-    other.__exit__(None, None, None)
+    with collecting_rarely():
+        rare = gc.get_threshold()
+        assert rare > usual
+        with collecting_rarely():
+            pass
+        assert gc.get_threshold() == rare
     assert gc.get_threshold() == usual
 
 

@@ -38,17 +38,10 @@ class LastFailure(msgspec.Struct, frozen=True):
     """Work that removes the cause; empty if none is known."""
 
 
-class _Written(msgspec.Struct, frozen=True):
-    what: str
-    at: datetime
-    exit_code: int
-    line: str
-    next_step: str
+class _Written(LastFailure, frozen=True):
+    """A failure as it is recorded: with what identifies the token that was refused, without revealing it."""
+
     key: str = ""
-    """Identifies the token that was refused, without revealing it."""
-    run_id: str = ""
-    list_name: str = ""
-    mended_by: str = ""
 
 
 @contextmanager
@@ -141,8 +134,11 @@ def _write(path: Path, what: str, error: FirmlakeError, list_name: str = "") -> 
     """Write a record. On a full disk nothing is recorded."""
     with suppress(FirmlakeError):
         code = exit_code_of_signal() if was_interrupted() else error.exit_code
-        said = str(error), error.next_step, error.key, error.run_id, list_name, error.mended_by
-        write_json(path, _Written(what, utc_now(), code, *said))
+        written = _Written(
+            what, utc_now(), code, str(error), error.next_step,
+            run_id=error.run_id, list_name=list_name, mended_by=error.mended_by, key=error.key,
+        )  # fmt: skip
+        write_json(path, written)
 
 
 def _read(path: Path, key: str = "") -> LastFailure | None:
@@ -151,8 +147,7 @@ def _read(path: Path, key: str = "") -> LastFailure | None:
     except (OSError, DamagedError):
         return None
     is_mended = bool(key and written.key) and key != written.key
-    said = written.exit_code, written.line, written.next_step
-    return LastFailure(written.what, written.at, *said, is_mended, written.run_id, written.list_name, written.mended_by)
+    return msgspec.structs.replace(msgspec.convert(written, LastFailure, from_attributes=True), is_mended=is_mended)
 
 
 def _remove(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -14,28 +13,21 @@ _RARELY = (500_000, 20, 100)
 _ARENA_MAX = -8
 """M_ARENA_MAX of glibc's malloc.h."""
 _UNITS = {"MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30}
-_lock = threading.Lock()
-_usual: list[tuple[int, int, int]] = []
-"""The thresholds to restore, one entry for each thread inside; the first entry holds the original ones."""
 
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Run the garbage collector rarely until the last thread inside has left.
+    """Run the garbage collector rarely.
 
     A shard's records form no cycles, yet with the usual thresholds the collector scans hundreds of thousands of
     records over and over.
     """
-    with _lock:
-        _usual.append(_usual[0] if _usual else gc.get_threshold())
-        gc.set_threshold(*_RARELY)
+    usual = gc.get_threshold()
+    gc.set_threshold(*_RARELY)
     try:
         yield
     finally:
-        with _lock:
-            usual = _usual.pop()
-            if not _usual:
-                gc.set_threshold(*usual)
+        gc.set_threshold(*usual)
 
 
 def share_arena() -> None:

@@ -9,11 +9,8 @@ from __future__ import annotations
 import base64
 import re
 import threading
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import accumulate
-from typing import NamedTuple
 
 PIECE_LENGTH = 12
 """Length of the pieces that are redacted. Shorter pieces reveal no token and occur in ordinary texts."""
@@ -168,59 +165,34 @@ def _find_encoded(content: bytes, known: Iterable[_Spellings], with_pieces: bool
             layers = [_places(before) for before in reversed(contents)]
             for start, end in found:
                 for places in layers:
-                    start, end = places.start_of(start), places.end_of(end - 1)
+                    start, end = places[start], places[end]
                 yield start, end
         contents.append(decoded)
 
 
-class _Decoded(dict[bytes, bytes]):
-    """The character that each encoded spelling stands for, computed once per spelling."""
-
-    def __missing__(self, spelling: bytes) -> bytes:
-        match = _ENCODED.fullmatch(spelling)
-        assert match
-        kind, text = match.lastgroup, match[match.lastindex or 0]
-        if kind == "quoted":
-            character = text
-        elif kind == "name":
-            character = _NAMED[text]
-        else:
-            character = bytes([int(text, _BASES.get(str(kind), 16)) % 256])
-        return self.setdefault(spelling, character)
-
-
-_decoded = _Decoded()
-
-
 def _decode(match: re.Match[bytes]) -> bytes:
-    return _decoded[match[0]]
+    return _character_of(match[0])
 
 
-class _Places(NamedTuple):
-    """For each encoded character: its position after decoding, and its start and end before decoding."""
-
-    decoded: list[int]
-    starts: list[int]
-    ends: list[int]
-
-    def start_of(self, at: int) -> int:
-        """Find where a decoded character begins."""
-        last = bisect_right(self.decoded, at) - 1
-        if last < 0:
-            return at
-        return self.starts[last] if self.decoded[last] == at else self.ends[last] + at - self.decoded[last] - 1
-
-    def end_of(self, at: int) -> int:
-        """Find where a decoded character ends."""
-        last = bisect_right(self.decoded, at) - 1
-        return at + 1 if last < 0 else self.ends[last] + at - self.decoded[last]
+@lru_cache(maxsize=4096)
+def _character_of(spelling: bytes) -> bytes:
+    """Return the character that an encoded spelling stands for."""
+    match = _ENCODED.fullmatch(spelling)
+    assert match
+    kind, text = match.lastgroup, match[match.lastindex or 0]
+    if kind == "quoted":
+        return text
+    return _NAMED[text] if kind == "name" else bytes([int(text, _BASES.get(str(kind), 16)) % 256])
 
 
-def _places(content: bytes) -> _Places:
-    matches = list(_ENCODED.finditer(content))
-    lost = accumulate((len(match[0]) - 1 for match in matches), initial=0)
-    decoded = [match.start() - before for match, before in zip(matches, lost, strict=False)]
-    return _Places(decoded, [match.start() for match in matches], [match.end() for match in matches])
+def _places(content: bytes) -> list[int]:
+    """Return where each byte of the decoded content begins, and the end."""
+    places: list[int] = []
+    end = 0
+    for match in _ENCODED.finditer(content):
+        places += range(end, match.start() + 1)
+        end = match.end()
+    return [*places, *range(end, len(content) + 1)]
 
 
 def _join(spans: Iterable[Span]) -> Iterator[Span]:
