@@ -15,7 +15,7 @@ from firmlake.check.talk import EXPOSED_MAX, Talk
 from firmlake.core.errors import Stopped
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.check import Checked
-from firmlake.terminal.check import show_checked
+from firmlake.terminal.runs import show_checked
 from support import ACME, BOLT, NOON, found, not_found, period
 
 API = ApiSettings()

@@ -15,22 +15,16 @@ from typing import Any, NoReturn
 import click
 
 from firmlake import __version__
-from firmlake.cli.alerts import alerts
-from firmlake.cli.archive import archive
-from firmlake.cli.around import config, sandbox
-from firmlake.cli.changes import changes
 from firmlake.cli.check import check
 from firmlake.cli.company_lists import company_list
 from firmlake.cli.delivery import export, load
-from firmlake.cli.explore import explore
+from firmlake.cli.feed import alerts, changes
 from firmlake.cli.forget import forget
 from firmlake.cli.look import company, query, report, status
+from firmlake.cli.maintain import archive, prune, publish, replay, verify
 from firmlake.cli.match import match
-from firmlake.cli.mcp import mcp
-from firmlake.cli.prune import prune
-from firmlake.cli.publish import publish
-from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
+from firmlake.cli.serve import config, explore, mcp, sandbox
 from firmlake.cli.service_lists import contacts, service_lists
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGPIPE, EXIT_USAGE, from_system
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals

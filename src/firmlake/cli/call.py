@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,9 @@ from firmlake.core.settings import Settings, changed_keys
 from firmlake.core.settings_layers import DEFAULT_FILE, confirm_by, load_settings, read_flags
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating
+
+if TYPE_CHECKING:
+    from firmlake.core.folders import Folders
 
 
 class Call:
@@ -45,6 +48,13 @@ class Call:
     def settings(self, **overrides: str | None) -> Settings:
         """Read the settings; overrides are options of the command by dotted key, with `__` for the dot."""
         return self.settings_with_origins(**overrides)[0]
+
+    def on_folder(self, **overrides: str | None) -> tuple[Settings, Folders]:
+        """Read the settings as `settings` does, for work on a data folder that exists."""
+        from firmlake.core.folders import Folders
+
+        settings = self.settings(**overrides)
+        return settings, Folders.existing(settings)
 
     def settings_with_origins(self, **overrides: str | None) -> tuple[Settings, dict[str, str]]:
         """Read the settings, and the origin of each."""

@@ -51,7 +51,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     from firmlake.core.lock import lock
     from firmlake.enrich.check import check as start
     from firmlake.enrich.contact import REQUESTS_MAX, choose_companies, write_settings
-    from firmlake.terminal.check import check_content, describe_asking, show_checked
+    from firmlake.terminal.runs import check_content, describe_asking, show_checked
 
     settings, origins = call.settings_with_origins()
     service.check_access(settings)

@@ -68,12 +68,11 @@ def company_list() -> None:
 @command
 def show(call: Call, name: str | None) -> None:
     """Show all lists. With NAME, show the status of its lines, and which companies joined or left most recently."""
-    from firmlake.core.folders import Folders
     from firmlake.terminal.company_lists import show_company_list, show_company_lists
     from firmlake.warehouse.generations import open_warehouse
     from firmlake.warehouse.list_names import read_list_overview, read_list_status
 
-    with open_warehouse(Folders.existing(call.settings())) as connection:
+    with open_warehouse(call.on_folder()[1]) as connection:
         if name is None:
             lists = read_list_overview(connection)
             call.answer(lists, lambda: show_company_lists(lists))
@@ -92,7 +91,6 @@ def export(call: Call, name: str, file: Path | None, out: Path | None, columns: 
 
     FILE (or --out FILE) gets every line of list NAME, with the data of its company.
     """
-    from firmlake.core.folders import Folders
     from firmlake.delivery.list_file import write_list
     from firmlake.terminal.company_lists import describe_written
 
@@ -101,8 +99,8 @@ def export(call: Call, name: str, file: Path | None, out: Path | None, columns: 
     wanted = file_back(out or file, columns)
     if wanted is None:
         raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
-    settings = call.settings()
-    written = write_list(Folders.existing(settings), name, wanted, settings.run.duckdb_memory)
+    settings, folders = call.on_folder()
+    written = write_list(folders, name, wanted, settings.run.duckdb_memory)
 
     def tell() -> None:
         for line in describe_written(written):
@@ -130,12 +128,10 @@ def remove(call: Call, name: str) -> None:
 
 
 def _change(call: Call, name: str, new_name: str) -> None:
-    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.rebuild.rename_list import change_name
 
-    settings = call.settings()
-    folders = Folders.existing(settings)
+    settings, folders = call.on_folder()
     with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
         was = change_name(folders, settings.run, name, new_name, utc_now)
     if new_name:

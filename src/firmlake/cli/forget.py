@@ -67,10 +67,9 @@ def forget(
 
     Without a subject, finish an interrupted call and clean restored files. docs/privacy.md explains what is erased.
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.forget import forget as start
-    from firmlake.terminal.forget import show_forgetting
+    from firmlake.terminal.status import show_forgetting
     from firmlake.warehouse.exported import drop_copy
 
     dry_run, agree = options["dry_run"], None if options["yes"] else _agree
@@ -78,8 +77,7 @@ def forget(
     if kind:
         words = (" ".join(subject),) if kind == "person" else subject
         subjects.append(_read_subject([kind, *words, *(company or ())]))
-    settings = call.settings()
-    folders = Folders.existing(settings)
+    settings, folders = call.on_folder()
     if bool(gone) + withdraw + dry_run > 1:
         raise UsageError("--gone, --withdraw and --dry-run exclude each other", "Omit all but one")
     if withdraw:

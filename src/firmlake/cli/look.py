@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.cli.output import choose_format, format_and_out, give_rows, of_list
+from firmlake.cli.options import choose_format, format_and_out, give_rows, of_list
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
@@ -47,13 +47,11 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     """Show the last run, what is running, what is unfinished or incomplete and why, and what to do next."""
     from firmlake.api.service import key_of
     from firmlake.core.files import write_file
-    from firmlake.core.folders import Folders
     from firmlake.report.metrics import render_metrics
     from firmlake.report.status import read_status
     from firmlake.terminal.status import show_status
 
-    settings = call.settings()
-    folders = Folders.existing(settings)
+    settings, folders = call.on_folder()
     found = read_status(folders, company_list, settings.run, key=key_of(settings))
     if metrics:
         text = render_metrics(found).encode()
@@ -92,7 +90,6 @@ def query(
     Instead of SQL, name a section of the report, such as report/grew_most, or of a company's page, such as
     "company/owners BE 0403227515". `firmlake query report/` lists them.
     """
-    from firmlake.core.folders import Folders
     from firmlake.core.parts import read_rows
     from firmlake.core.text import count_of
     from firmlake.report.sections import find_section
@@ -102,8 +99,7 @@ def query(
     kind = choose_format(kind, out, call.as_json, _FORMATS)
     if kind in BINARY_FORMATS and not out:
         raise UsageError(f"{kind} is binary and cannot be printed", "Add --out FILE")
-    settings = call.settings()
-    folders = Folders.existing(settings)
+    settings, folders = call.on_folder()
     if held and not find_held(folders):
         raise UsageError("No generation is held back", "Query the published one without --held")
     name, _, company = sql.strip().partition(" ")
@@ -152,12 +148,10 @@ def _prepare(
 @command
 def report(call: Call, path: Path | None, company_list: str) -> None:
     """Write a report as one HTML file: the portfolio in charts, movers, changes, groups, findings, runs and cost."""
-    from firmlake.core.folders import Folders
     from firmlake.report.page import write_report
 
-    settings = call.settings()
+    settings, folders = call.on_folder()
     memory = settings.run.duckdb_memory
-    folders = Folders.existing(settings)
     path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)
     call.answer({"report": str(path)}, lambda: echo(str(path)))
 

@@ -11,7 +11,7 @@ import click
 from msgspec import Raw
 
 from firmlake.cli.call import Call, command
-from firmlake.cli.source import map_option, take_mapping
+from firmlake.cli.options import map_option, take_mapping
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 from firmlake.terminal.echo import echo
@@ -97,12 +97,10 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 
     The plan has the contacts of the list that were not added but may succeed now.
     """
-    from firmlake.core.folders import Folders
     from firmlake.service_lists.apply import plan_redrive
     from firmlake.terminal.service_lists import plan_facts
 
-    settings = call.settings()
-    Folders.existing(settings)
+    settings, _ = call.on_folder()
     made = plan_redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
         content = {"plan": None, **plan_facts(None), "guesses": ()}
@@ -136,11 +134,10 @@ def apply(call: Call, plan_file: Path) -> int:
 @command
 def status(call: Call) -> None:
     """Show the progress of each applied plan. Sends no request."""
-    from firmlake.core.folders import Folders
     from firmlake.service_lists.additions import list_applied
     from firmlake.terminal.service_lists import progress_content, show_applied
 
-    applied = list_applied(Folders.existing(call.settings()))
+    applied = list_applied(call.on_folder()[1])
     call.answer(
         [progress_content(one) for one in applied],
         lambda: show_applied(applied) if applied else echo("No plan was applied yet"),

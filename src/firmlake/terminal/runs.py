@@ -1,4 +1,4 @@
-"""The output about a run and its results."""
+"""The output about a run, a check, and what they found: changes and alerts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from firmlake.check.finding import VERDICTS, needs_you
+from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
+from firmlake.enrich.check import Checked
+from firmlake.enrich.contact import Asking
 from firmlake.enrich.lookup import HeldCompany
-from firmlake.report.feed import Event, describe, describe_counts
+from firmlake.report.feed import Alert, Event, describe, describe_counts, describe_evidence
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.results import QueryResult, show_whole
@@ -133,3 +138,67 @@ _COMPANY_COLUMNS = {
 _NEWEST = "Generation {0.generation} stays as it is: {0.warehouse}"
 
 _QUERY = "SELECT name, revenue FROM financials JOIN companies USING (country, company_number) LIMIT 5"
+
+
+def describe_asking(settings: Settings, asking: Asking, request_max: int, exposed_max: int) -> str:
+    """Describe what a check will ask for and cost, before anything is sent."""
+    names = ", ".join(map(str, asking.companies))
+    stranger = f", and for {asking.stranger}, which does not exist" if asking.stranger else ""
+    return (
+        f"Asks {settings.api.base_url} for {names}{stranger}: at most {count_of(asking.credit_count, 'credit')} and "
+        f"{request_max} requests. Nothing is changed at the service: lists are only read. If the service charges for "
+        f"every request, its headers show that; without such headers it may charge about {exposed_max} credits"
+    )
+
+
+def check_content(checked: Checked) -> dict[str, Any]:
+    """Convert a check to plain values for JSON."""
+    return {
+        "findings": checked.findings, "settings": checked.changes, "request_count": checked.request_count,
+        "credits_charged": checked.charged, "run_id": checked.run_id or None,
+        "needs_you_count": len(needs_you(checked.findings)),
+    }  # fmt: skip
+
+
+def show_checked(checked: Checked) -> None:
+    """Print the findings as a table, then the next steps."""
+    show_table(
+        ("assumption", "seen", "verdict"),
+        [(one.assumption, one.seen, VERDICTS[one.verdict]) for one in checked.findings],
+    )
+    charged = "credits unknown" if checked.charged is None else f"{count_of(checked.charged, 'credit')} charged"
+    echo(
+        f"{count_of(checked.request_count, 'request')}, {charged}; "
+        f"{count_of(len(checked.changes), 'setting')} to change"
+    )
+    for one in needs_you(checked.findings):
+        echo(f"- {one.assumption}: {one.seen}. {one.next_step}")
+
+
+def show_alerts(alerts: Sequence[Alert], *, has_rules: bool) -> None:
+    """Print alerts, one row for each.
+
+    Args:
+        alerts: The alerts.
+        has_rules: Whether the settings name a file of rules; otherwise the output says how to set one.
+    """
+    if alerts:
+        rows = [
+            (alert.severity, alert.says, alert.name, f"{alert.country} {alert.company_number}", _state(alert),
+             describe_evidence(alert))
+            for alert in alerts
+        ]  # fmt: skip
+        show_table(("severity", "alert", "name", "number", "state", "evidence"), rows)
+    open_count = sum(alert.closed_run is None for alert in alerts)
+    closed = f", {len(alerts) - open_count:,} closed" if len(alerts) > open_count else ""
+    echo(f"{count_of(open_count, 'open alert')}{closed}")
+    if not has_rules:
+        echo(
+            'No file of rules is set. To use the rules that come with firmlake: paths.alert_rules = "config/watch.toml"'
+        )
+
+
+def _state(alert: Alert) -> str:
+    if alert.closed_at:
+        return f"closed {alert.closed_at:%Y-%m-%d}: {alert.closed_because}"
+    return f"{alert.state}, since {alert.opened_at:%Y-%m-%d}" if alert.state != "opened" else "opened"

@@ -1,4 +1,4 @@
-"""The commands `sandbox` and `config`."""
+"""The commands `explore`, `mcp` and `sandbox`, which serve until they are ended, and `config`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,47 @@ from firmlake.core.child import without_token
 from firmlake.core.settings import Settings, changed_keys
 from firmlake.core.settings_layers import render_toml, without_passwords
 from firmlake.terminal.echo import echo, echo_data
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port on 127.0.0.1. Default: a free one."
+)
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
+@command
+def explore(call: Call, port: int, no_browser: bool) -> None:
+    """Show the newest generation in a browser: portfolio, companies, groups, changes, alerts, SQL.
+
+    The application only reads the warehouse, accepts connections from this machine only, and contacts no other host. It
+    shows a new generation as soon as that is published. Needs the extra `explore`.
+    """
+    import webbrowser
+    from functools import partial
+
+    from firmlake.core.child import hidden_token
+    from firmlake.explore.server import serve
+    from firmlake.terminal.echo import echo
+
+    open_page = (lambda address: None) if no_browser else webbrowser.open
+    with hidden_token():  # a browser and the kernels of the application inherit the environment
+        serve(call.on_folder()[1], port, call.say, partial(echo, err=True), open_page)
+
+
+@click.command()
+@command
+def mcp(call: Call) -> None:
+    """Serve the newest generation to an assistant over stdio (Model Context Protocol), read-only.
+
+    Its tools query, describe, company and changes read the warehouse and nothing else: they send no request, and cost
+    no credit. Answers are bounded in rows, bytes and time. Needs the extra `mcp`.
+    """
+    from firmlake.core.child import hidden_token
+
+    folders = call.on_folder()[1]
+    from firmlake.explore.assistant import make_server  # needs the extra
+
+    with hidden_token():
+        make_server(folders).run("stdio")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})

@@ -1,13 +1,15 @@
-"""The command `changes`: show the changes that runs found."""
+"""The commands `changes` and `alerts`: what runs found, and the companies that meet a rule."""
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.cli.output import choose_format, format_and_out, give_rows, of_list
+from firmlake.cli.options import choose_format, format_and_out, give_rows, of_list
 from firmlake.core.errors import UsageError
 
 _MEMORY = "400MB"
@@ -41,7 +43,6 @@ def changes(
     out: Path | None,
 ) -> None:
     """Show what runs found changed: accounts, names, parents, children, stakes, lookalikes, health, service lists."""
-    from firmlake.core.folders import Folders
     from firmlake.core.memory import greater_limit
     from firmlake.intake.identifiers import read_named_company
     from firmlake.report.feed import EVENT_WRITERS, read_changes
@@ -55,10 +56,46 @@ def changes(
     if unknown := set(kinds).difference(known):
         raise UsageError(f"--kind {min(unknown)} does not exist", f"The kinds are {', '.join(known)}")
     wanted = read_named_company(company) if company else None
-    settings = call.settings()
+    settings, folders = call.on_folder()
     limit = greater_limit(_MEMORY, settings.run.duckdb_memory)
-    with open_warehouse(
-        Folders.existing(settings), locked=True, memory_limit=limit, company_list=company_list
-    ) as connection:
+    with open_warehouse(folders, locked=True, memory_limit=limit, company_list=company_list) as connection:
         events = read_changes(connection, since, kinds, wanted, has_lists=not company_list)
         give_rows(call, "event", events, EVENT_WRITERS.get(kind), out, show_changes)
+
+
+@click.command()
+@of_list
+@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only alerts of this rule; repeatable.")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Only alerts that were opened on this day (UTC) or later; with --all, also those closed since then.",
+)
+@click.option("--all", "with_closed", is_flag=True, help="Include closed alerts.")
+@format_and_out("csv", "json")
+@command
+def alerts(
+    call: Call,
+    company_list: str,
+    rules: tuple[str, ...],
+    since: datetime | None,
+    with_closed: bool,
+    kind: str | None,
+    out: Path | None,
+) -> None:
+    """Show alerts: the companies that meet a rule, with the evidence.
+
+    The setting paths.alert_rules names the file of rules; without one there are no alerts. config/watch.toml is an
+    example to start from. Each run evaluates the rules as they were when it was planned.
+    """
+    from firmlake.report.feed import ALERT_WRITERS, read_alerts
+    from firmlake.terminal.runs import show_alerts
+    from firmlake.warehouse.generations import open_warehouse
+
+    kind = choose_format(kind, out, call.as_json, ALERT_WRITERS)
+    settings, folders = call.on_folder()
+    with open_warehouse(folders, locked=True, company_list=company_list) as connection:
+        found = read_alerts(connection, rules=rules, with_closed=with_closed, since=since and since.date())
+    show = partial(show_alerts, has_rules=bool(settings.paths.alert_rules))
+    give_rows(call, "alert", found, ALERT_WRITERS.get(kind), out, show)

@@ -1,8 +1,9 @@
-"""The commands `replay` and `verify`, which read the landed answers."""
+"""The commands that keep a data folder in order: `archive`, `publish`, `prune`, `replay` and `verify`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,119 @@ from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from firmlake.landing.run import Run
+
+
+@click.command()
+@click.argument("target")
+@command
+def archive(call: Call, target: str) -> int:
+    """Copy the landed answers of published runs to TARGET: a folder, or s3://, gs:// or az://.
+
+    Files that TARGET already has are not changed. A damaged run is left out, and the output names it.
+    `flows/replay.py` builds one warehouse from the archived runs of several data folders.
+    """
+    from firmlake.core.lock import lock
+    from firmlake.delivery.destination import open_destination
+    from firmlake.rebuild.archive import archive as start
+    from firmlake.warehouse.exported import note_archive
+
+    folders = call.on_folder()[1]
+    destination = open_destination(target)
+    with lock(folders, "firmlake archive"):
+        note_archive(folders, destination.url)
+        done = start(folders, destination, call.say)
+    count = f"{len(done.runs)} {'run' if len(done.runs) == 1 else 'runs'}"
+    damaged = [(run_id, error.message, error.next_step) for run_id, error in done.damaged.items()]
+    call.answer(
+        {**done._asdict(), "damaged": damaged, "archive": destination.url},
+        lambda: echo(f"{count} archived in {destination.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
+    )
+    return call.name_damaged(done.damaged)
+
+
+@click.command()
+@click.option("--anyway", is_flag=True, help="Release it although a gate fails.")
+@command
+def publish(call: Call, anyway: bool) -> None:
+    """Release the generation that a gate holds back.
+
+    Without --anyway, the rules of paths.gates judge it as they are now, and it is released if it meets them.
+    """
+    from firmlake.core.lock import lock
+    from firmlake.warehouse.gates import judge_held
+    from firmlake.warehouse.generations import find_held, list_generations, release
+    from firmlake.warehouse.rules import read_gates
+
+    settings, folders = call.on_folder()
+    gates = read_gates(settings.paths.gates)
+    if not (find_held(folders) or list_generations(folders)):
+        call.answer({"released": None}, lambda: echo("No generation is held back"))
+        return
+    with lock(folders, "firmlake publish"):
+        if not anyway and find_held(folders) and (error := judge_held(folders, gates, settings.run.duckdb_memory)):
+            raise error
+        released = release(folders)
+    said = f"{released} is the newest generation now" if released else "No generation is held back"
+    call.answer({"released": released and str(released)}, lambda: echo(said))
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
+@click.option("--generations", metavar="N", help="Number of generations to keep; sets run.keep_generations.")
+@click.option(
+    "--staged-days",
+    type=click.IntRange(min=0),
+    help="Also remove staged tables of runs, and kept copies of lists, older than this many days.",
+)
+@click.option(
+    "--landed-days",
+    type=click.IntRange(min=0),
+    help="Also remove landed answers of runs older than this many days; archive them first.",
+)
+@command
+def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> int:
+    """Remove old generations, personal data older than `privacy.keep_days`, and with an option other old files.
+
+    Personal data is landed answers, refused lines, contacts, cells of lists, and lookups of single companies. Of every
+    run, either the landed answers or the staged tables stay. A generation from which the next load or export of changes
+    starts stays too; the output names the target, and says what to do if it no longer exists. A damaged run is named,
+    and nothing of it is removed.
+    """
+    from firmlake.core.lock import lock
+    from firmlake.forget.retention import apply_retention, find_expired, is_lookup
+    from firmlake.rebuild.prune import find_pinned, find_removable
+    from firmlake.rebuild.prune import prune as remove
+    from firmlake.terminal.status import show_removable
+
+    settings, folders = call.on_folder(run__keep_generations=generations)
+    days, now = settings.privacy.keep_days, utc_now()
+    if landed_days is None and days.landing >= 0:
+        landed_days = days.landing
+    with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run does not wait for another run
+        removable, damaged = find_removable(
+            folders,
+            now,
+            keep_generations=settings.run.keep_generations,
+            staged_days=staged_days,
+            landed_days=landed_days,
+            landed_days_of=lambda run: days.lookups if days.lookups >= 0 and is_lookup(run) else None,
+        )
+        pinned = find_pinned(folders, keep_generations=settings.run.keep_generations)
+        expired = find_expired(folders, days, now)
+        if not dry_run:
+            remove(folders, removable, now)
+            apply_retention(folders, days, settings.run, now)
+    content = {
+        "removed": not dry_run,
+        "byte_count": sum(each.byte_count for each in removable),
+        "removable": [each._asdict() for each in removable],
+        "pinned": [each._asdict() for each in pinned],
+        "expired": [each._asdict() for each in expired],
+        "damaged": [(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
+    }
+    call.answer(content, lambda: show_removable(removable, dry_run, expired, pinned))
+    return call.name_damaged(damaged)
+
 
 _in_processes = click.option(
     "--processes",
@@ -29,16 +143,14 @@ _in_processes = click.option(
 @command
 def replay(call: Call, processes: int) -> int:
     """Rebuild tables and warehouse from the landed answers. Sends no request."""
-    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.forget import clean_restored
     from firmlake.rebuild.replay import replay as rebuild
     from firmlake.tables.leaves import check_contract
     from firmlake.warehouse.gates import why_held
 
-    settings = call.settings()
+    settings, folders = call.on_folder()
     check_contract(settings.contract)
-    folders = Folders.existing(settings)
     with lock(folders, "firmlake replay"):
         if cleaned := clean_restored(folders, settings.privacy):
             call.say(f"Cleaned {cleaned:,} restored files that held forgotten persons or companies")
@@ -84,7 +196,6 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     counts these runs.
     """
     from firmlake.core.failure import record_failure
-    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.rebuild.verify import verify as check_all
     from firmlake.terminal.status import show_checks
@@ -95,8 +206,7 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
         return _prove(call)
     if files:
         return _check_files(call)
-    settings = call.settings()
-    folders = Folders.existing(settings)
+    settings, folders = call.on_folder()
     with lock(folders, "firmlake verify", is_reader=True):
         runs: list[Run] = []
         memory = settings.run.duckdb_memory
@@ -118,13 +228,11 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
 
 def _check_files(call: Call) -> int:
     """Compare files with their checksums."""
-    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.rebuild.verify import check_unchanged
     from firmlake.terminal.status import show_unchanged
 
-    settings = call.settings()
-    folders = Folders.existing(settings)
+    settings, folders = call.on_folder()
     with lock(folders, "firmlake verify --files", is_reader=True):  # its success is none of the whole check
         found = check_unchanged(folders, memory_limit=settings.run.duckdb_memory)
     call.answer({"unchanged": True, **found._asdict()}, lambda: show_unchanged(found))
@@ -135,15 +243,13 @@ def _prove(call: Call) -> int:
     """Search every byte for forgotten subjects."""
     import msgspec
 
-    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.copies import Copies
     from firmlake.forget.proof import list_ours, prove
     from firmlake.privacy.forgotten import open_forgotten
-    from firmlake.terminal.forget import show_receipt
+    from firmlake.terminal.status import show_receipt
 
-    settings = call.settings()
-    folders = Folders.existing(settings)
+    settings, folders = call.on_folder()
     held = open_forgotten(settings.privacy, folders)
     if held is None:
         raise UsageError(
