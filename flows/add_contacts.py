@@ -17,13 +17,11 @@ if __name__ == "__main__":
 from pathlib import Path
 from shlex import quote
 
-from prefect import flow
 from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 
 from artifacts import plan_markdown, show_markdown, show_table
-from firmlake import __version__
 from firmlake.core.errors import SomeFailedError, Stopped
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
@@ -32,8 +30,7 @@ from firmlake.service_lists.additions import Applied
 from firmlake.service_lists.apply import apply_plan, plan_contacts
 from firmlake.service_lists.contacts import ContactPlan, read_contact_list
 from firmlake.terminal.service_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
-from job import as_task, end, in_one_line, read_settings, show, tell
-from names import run_name
+from job import as_task, end, job, read_settings, show, tell
 
 _ROWS_MAX = 200
 
@@ -48,14 +45,7 @@ class Approval(RunInput):
     name: str = ""
 
 
-@flow(
-    version=__version__,
-    flow_run_name=run_name,
-    timeout_seconds=8 * 24 * 3600,
-    persist_result=False,
-    retries=0,
-)
-@in_one_line
+@job(hours=192)
 def add_contacts(
     contacts: str, list_id: int, config: str | None = None, overrides: dict[str, str] | None = None
 ) -> str:

@@ -28,7 +28,6 @@ from uuid import UUID
 
 import httpx
 import msgspec
-from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import FlowRun
@@ -36,7 +35,6 @@ from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 
 from artifacts import show_table
-from firmlake import __version__
 from firmlake.core.errors import (
     EXIT_AUTHORIZATION,
     EXIT_DONE,
@@ -56,8 +54,7 @@ from firmlake.core.settings import Settings
 from firmlake.delivery.destination import open_destination
 from firmlake.enrich.portfolios import Portfolio, divide
 from firmlake.rebuild.archive import archive as add_to_archive
-from job import EXIT_CODE_LABEL, end, in_one_line, name_damaged, read_settings, step, tell
-from names import run_name
+from job import EXIT_CODE_LABEL, end, job, name_damaged, read_settings, step, tell
 
 _WORST_FIRST = (
     EXIT_AUTHORIZATION,
@@ -97,14 +94,7 @@ class _Ended(msgspec.Struct, frozen=True):
     message: str
 
 
-@flow(
-    version=__version__,
-    flow_run_name=run_name,
-    timeout_seconds=96 * 3600,
-    persist_result=False,
-    retries=0,
-)
-@in_one_line
+@job(hours=96)
 def backfill(
     lists: str,
     name: str | None = None,

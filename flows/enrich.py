@@ -22,10 +22,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-from prefect import flow
 
-from artifacts import ProgressArtifact, failure_lines, failure_rows, show_on_page, show_report, summary_line
-from firmlake import __version__
+from artifacts import (
+    ProgressArtifact,
+    alert_rows,
+    announce,
+    failure_lines,
+    failure_rows,
+    show_on_page,
+    show_report,
+    summary_line,
+)
 from firmlake.api.exchange import Answer
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError
@@ -43,19 +50,10 @@ from firmlake.terminal.plan import describe_list, describe_plan, describe_prices
 from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.runs import show_summary
 from firmlake.warehouse.generations import open_warehouse
-from job import as_task, end, in_one_line, read_job, record, show, tell
-from names import run_name
-from notices import alert_rows, announce
+from job import as_task, end, job, read_job, record, show, tell
 
 
-@flow(
-    version=__version__,
-    flow_run_name=run_name,
-    timeout_seconds=48 * 3600,
-    persist_result=False,
-    retries=0,
-)
-@in_one_line
+@job(hours=48)
 def enrich(
     company_list: str | None = None,
     config: str | None = None,

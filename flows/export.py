@@ -7,24 +7,13 @@ An export that already exists is not made again, so it does no harm if Prefect s
 
 from __future__ import annotations
 
-from prefect import flow
-
 from artifacts import show_table
-from firmlake import __version__
 from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import deliver, export_request
-from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
-from names import run_name
+from job import NO_RUN_YET, as_task, end, is_before_first_run, is_deployed, job, read_settings, tell
 
 
-@flow(
-    version=__version__,
-    flow_run_name=run_name,
-    timeout_seconds=12 * 3600,
-    persist_result=False,
-    retries=0,
-)
-@in_one_line
+@job(hours=12)
 def export(config: str | None = None, overrides: dict[str, str] | None = None) -> str:
     """Export the newest generation to `export.target`.
 

@@ -17,9 +17,10 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, wraps
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from firmlake import __version__
 from firmlake.core.child import without_token
 from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError, in_our_words
 from firmlake.core.folders import Folders
@@ -31,6 +32,7 @@ from firmlake.core.text import shown
 from firmlake.warehouse.generations import lost_warehouse, newest
 
 if TYPE_CHECKING:
+    from prefect import Flow
     from prefect.logging.loggers import PrefectLogAdapter
     from prefect.tasks import Task
 
@@ -150,6 +152,36 @@ def is_before_first_run(settings: Settings) -> bool:
     """Tell whether no run has ever ended, so that there is nothing yet to export, load or maintain."""
     folders = Folders.of(settings)
     return newest(folders) is None and lost_warehouse(folders) is None
+
+
+_SUBJECTS = ("company_list", "contacts", "lists", "archive")
+"""Parameters that say what a run is about; the first with a value is taken."""
+
+
+def _name_run() -> str:
+    """Name the flow run that begins, by its deployment, what it is about, and the day.
+
+    A run that its parent has named keeps its name.
+    """
+    from prefect.runtime import deployment, flow_run
+
+    if flow_run.parent_flow_run_id or deployment.name == "portfolio":
+        return str(flow_run.name)
+    first = deployment.name if deployment.id else f"{flow_run.flow_name} by hand"
+    parameters = flow_run.parameters or {}
+    about = next((PurePath(str(parameters[name])).stem for name in _SUBJECTS if parameters.get(name)), "")
+    return " ".join(filter(None, (str(first), about, f"{flow_run.scheduled_start_time.astimezone():%Y-%m-%d}")))
+
+
+def job(hours: int) -> Callable[[Callable[P, R]], Flow[P, R]]:
+    """Make a flow of a function, which ends after so many hours. An error ends it with one line, see `in_one_line`.
+
+    Prefect neither stores results nor retries: the folder of a run records what is done.
+    """
+    from prefect import flow
+
+    options: dict[str, Any] = {"timeout_seconds": hours * 3600, "persist_result": False, "retries": 0}
+    return lambda function: flow(version=__version__, flow_run_name=_name_run, **options)(in_one_line(function))
 
 
 def in_one_line(function: Callable[P, R]) -> Callable[P, R]:

@@ -23,7 +23,6 @@ from typing import Any
 
 from prefect import flow
 
-from firmlake import __version__
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
@@ -31,20 +30,12 @@ from firmlake.delivery.destination import Destination, open_destination
 from firmlake.forget.forget import clean_restored
 from firmlake.landing.run import new_run_id
 from firmlake.rebuild.archive import StagedShard, list_shards, replay_archive, stage_archived
-from job import end, in_one_line, name_damaged, read_settings, step, tell
-from names import run_name
+from job import end, in_one_line, job, name_damaged, read_settings, step, tell
 
 stage_shard = step("stage shard {shard} of run {run_id}")(stage_archived)
 
 
-@flow(
-    version=__version__,
-    flow_run_name=run_name,
-    timeout_seconds=24 * 3600,
-    persist_result=False,
-    retries=0,
-)
-@in_one_line
+@job(hours=24)
 def replay(
     archive: str,
     name: str | None = None,
@@ -83,7 +74,7 @@ def replay(
     return end(str(made.warehouse), str(made))
 
 
-@flow(version=__version__, persist_result=False, retries=0)
+@flow(persist_result=False, retries=0)
 @in_one_line
 def stage_all(address: str, name: str, data: str) -> list[StagedShard]:
     """Stage every shard of every run in a data folder, in parallel."""

@@ -14,29 +14,18 @@ if __name__ == "__main__":
 
 from typing import cast, get_args
 
-from prefect import flow
-
 from artifacts import show_table
-from firmlake import __version__
 from firmlake.api.requests import ListKind
 from firmlake.core.errors import UsageError
 from firmlake.service_lists.apply import read_service_lists
 from firmlake.terminal.service_lists import describe_overview, show_service_lists
-from job import as_task, end, in_one_line, read_settings, show
-from names import run_name
+from job import as_task, end, job, read_settings, show
 
 _ROWS_MAX = 200
 """Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
 
 
-@flow(
-    version=__version__,
-    flow_run_name=run_name,
-    timeout_seconds=6 * 3600,
-    persist_result=False,
-    retries=0,
-)
-@in_one_line
+@job(hours=6)
 def service_lists(kind: str = "OVERVIEW", config: str | None = None, overrides: dict[str, str] | None = None) -> str:
     """Read all lists of the service into the warehouse.
 

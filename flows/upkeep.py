@@ -14,19 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from prefect import flow
-
-from firmlake import __version__
 from firmlake.core.errors import EXIT_DONE, EXIT_LOCKED, FirmlakeError
 from firmlake.core.settings import Settings
-from job import NO_RUN_YET, end, in_one_line, is_before_first_run, read_settings, tell
-from names import run_name
+from job import NO_RUN_YET, end, is_before_first_run, job, read_settings, tell
 
 Command = Literal["prune", "archive", "verify", "metrics", "report"]
 
 
-@flow(version=__version__, flow_run_name=run_name, timeout_seconds=12 * 3600, persist_result=False, retries=0)
-@in_one_line
+@job(hours=12)
 def upkeep(
     command: Command = "report",
     target: str = "",
