@@ -43,7 +43,6 @@ class Piece(NamedTuple):
 
 def run(job: Job, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
-    from firmlake.enrich.observer import Observer
     from firmlake.enrich.run import enrich
     from firmlake.landing import shard
     from firmlake.landing.fetch import Fetcher
@@ -51,9 +50,8 @@ def run(job: Job, stages: Stages) -> None:
     from firmlake.landing.segments import SegmentWriter
     from firmlake.landing.shard import Sender
 
-    class Clocked(Observer):
-        def step(self, name: str, work: Callable[[], Any], describe: Callable[[Any], str] | None = None) -> Any:  # noqa: ARG002
-            return stages.wrapped(work, "plan", "stage")() if name == "plan" else work()
+    def carry_out(name: str, work: Callable[[], Any], describe: Callable[[Any], str] | None = None) -> Any:  # noqa: ARG001
+        return stages.wrapped(work, "plan", "stage")() if name == "plan" else work()
 
     thread = time.thread_time
     with (
@@ -65,7 +63,7 @@ def run(job: Job, stages: Stages) -> None:
         patch.object(shard, "read_answer", stages.wrapped(shard.read_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
     ):
-        enrich(_settings(job), job.company_list, "a benchmark", Clocked())
+        enrich(_settings(job), job.company_list, "a benchmark", carry_out=carry_out)
 
 
 def replay(job: Job, stages: Stages, processes: int = 1) -> None:

@@ -24,7 +24,7 @@ from prefect.artifacts import (
 from prefect.events import emit_event
 
 from firmlake.core.text import count_of, one_line
-from firmlake.enrich.observer import Published
+from firmlake.enrich.events import Published
 from firmlake.report.feed import describe_counts, describe_evidence, read_alerts
 from firmlake.report.page import Report
 from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses

@@ -17,8 +17,7 @@ if __name__ == "__main__":
     # Before Prefect is imported, since it reads its environment on import. Imports this file again, and never returns.
     run_by_hand()
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -33,22 +32,18 @@ from artifacts import (
     show_report,
     summary_line,
 )
-from firmlake.api.exchange import Answer
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.settings import ApiSettings, DatasetName, Settings
-from firmlake.delivery.list_file import FileBack, Written
+from firmlake.core.settings import DatasetName, Settings
+from firmlake.delivery.list_file import FileBack
 from firmlake.enrich import run as runner
-from firmlake.enrich.observer import Observer, Published
-from firmlake.enrich.plan import Planned
+from firmlake.enrich.events import Event, Fetched, Fetching, Published
 from firmlake.enrich.run import shortfall
 from firmlake.intake.source import local_list
 from firmlake.report.page import write_report
-from firmlake.terminal.company_lists import describe_written
-from firmlake.terminal.plan import describe_list, describe_plan, describe_prices
-from firmlake.terminal.progress import Counter, show_progress
-from firmlake.terminal.runs import show_summary
+from firmlake.terminal.progress import Counter
+from firmlake.terminal.runs import RunOutput
 from firmlake.warehouse.generations import open_warehouse
 from job import as_task, end, job, read_job, record, show, tell
 
@@ -85,68 +80,33 @@ def enrich(
     settings, source = read_job(company_list, config, {**(overrides or {}), **given}, sql)
     wanted = FileBack(Path(out), tuple(columns or ())) if out else None
     with local_list(source, sql, settings, Folders.of(settings).inputs) as path:
-        observer = OnPage(settings.run.credit_price)
-        published = runner.enrich(settings, path, f"the flow enrich over {path}", observer, file_back=wanted)
+        holder = f"the flow enrich over {path}"
+        with OnPage(settings, tell, show) as page:
+            published = runner.enrich(settings, path, holder, page, file_back=wanted, carry_out=as_task)
     as_task("report", lambda: report(settings, published))
     return conclude(published)
 
 
-class OnPage(Observer):
-    """The observer that shows a run on its page in Prefect: steps as tasks, progress and results as artifacts."""
+class OnPage(RunOutput):
+    """Shows a run in its log and on its page in Prefect: progress and results as artifacts."""
 
-    step = staticmethod(as_task)
-
-    def __init__(self, credit_price: str = "") -> None:
-        self.credit_price = credit_price
-
-    def planned(self, planned: Planned, title: str) -> None:
-        """Log what was read from the list, and what the run will cost."""
-        if title:
-            tell(f"{title}:")
-        for line in (*describe_list(planned.companies), *describe_plan(planned)):
-            tell(line)
-
-    @contextmanager
-    def fetching(self, expected: int, api: ApiSettings) -> Iterator[Callable[[Answer], object]]:
-        """Show the progress of fetching on the page, and on stderr if started by hand."""
-        self._counter = Counter(expected, api)
-        with show_progress(self._counter), ProgressArtifact(self._counter) as self._artifact:
-            yield self._counter.count
-
-    def waiting(self, why: str) -> None:
-        """Show why fetching waits, beside the progress."""
-        self._counter.why = why
-
-    def advised(self, advice: str) -> None:
-        """Log which settings were found."""
-        tell(advice)
-
-    def fetched(self, stopped: str) -> None:
-        """Log the number of requests, their duration and the credits."""
-        tell(f"Fetched: {self._counter.summary()}")
-        if not stopped:
-            self._artifact.finish()
-
-    def published(self, published: Published) -> None:
-        """Show the result of the run on stdout, in its log and on its page."""
-        show(lambda: show_summary(published.summary, published.failed))
-        for line in (summary_line(published.summary), *failure_lines(published.failed)):
-            record(line)
-        with open_warehouse(published.run.folders, with_held=True) as connection:
-            rows = failure_rows(connection, published.summary.run_id)
-            alerts = alert_rows(connection, published.summary.run_id)
-        announce(published, alerts)
-        show_on_page(published.summary, rows, alerts)
-
-    def priced(self, planned: Planned) -> None:
-        """Log what the rest of the list will cost, after a sample of it."""
-        for line in describe_prices(planned, self.credit_price):
-            tell(line)
-
-    def written(self, written: Written) -> None:
-        """Log which file was written."""
-        for line in describe_written(written):
-            tell(line)
+    def __call__(self, event: Event) -> Counter | None:
+        """Show an event."""
+        counter = super().__call__(event)
+        match event:
+            case Fetching():
+                self._artifact = self._progress.enter_context(ProgressArtifact(self.counter))
+            case Fetched(""):
+                self._artifact.finish()
+            case Published():
+                for line in (summary_line(event.summary), *failure_lines(event.failed)):
+                    record(line)
+                with open_warehouse(event.run.folders, with_held=True) as connection:
+                    rows = failure_rows(connection, event.summary.run_id)
+                    alerts = alert_rows(connection, event.summary.run_id)
+                announce(event, alerts)
+                show_on_page(event.summary, rows, alerts)
+        return counter
 
 
 def report(settings: Settings, published: Sequence[Published]) -> None:

@@ -306,7 +306,7 @@ def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
 
 
 def as_task(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
-    """Carry out a step as a task of the flow run, and return its result; see `firmlake.core.steps.Step`.
+    """Carry out a step as a task of the flow run, and return its result; see `firmlake.core.steps.CarryOut`.
 
     Prefect keeps a task's function and result until the process ends, and the records of a shard take hundreds of MB.
     So neither the function nor the result that Prefect sees refers to them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ import firmlake.enrich  # noqa: F401 - first, because a later import of the pack
 if TYPE_CHECKING:
     import duckdb
 
+    from firmlake.enrich.events import Event
     from firmlake.enrich.frames import Enriched, Plan, Source
-    from firmlake.enrich.observer import Observer
 
 __all__ = ["__version__", "enrich", "open_warehouse", "plan"]
 
@@ -38,7 +38,7 @@ def enrich(
     settings: Mapping[str, object] | None = None,
     list_name: str = "",
     columns: Sequence[str] = (),
-    observer: Observer | None = None,
+    show: Callable[[Event], object] | None = None,
 ) -> Enriched:
     """Enrich a list of companies: fetch and publish what is missing or stale, and return frames.
 
@@ -53,7 +53,7 @@ def enrich(
         settings: Settings by dotted key, such as `{"run.max_credits": 500}`. The token comes from the environment.
         list_name: The name of the list in the warehouse; empty takes the file's name, and "frame" for a frame.
         columns: The columns to add to `lines`; empty adds those that `--out` adds.
-        observer: Follows the run; None shows nothing.
+        show: Called with each event of the run, see `firmlake.enrich.events`; None shows nothing.
 
     Returns:
         The frames, the summary, and what was left undone.
@@ -72,7 +72,7 @@ def enrich(
     """
     from firmlake.enrich import frames
 
-    return frames.enrich_source(source, frames.read_settings(data, config, list_name, settings), columns, observer)
+    return frames.enrich_source(source, frames.read_settings(data, config, list_name, settings), columns, show)
 
 
 def plan(

@@ -1,8 +1,7 @@
-"""The runner: what its observer sees, and how it ends when something fails."""
+"""The runner: what its caller sees, and how it ends when something fails."""
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -10,34 +9,37 @@ import pytest
 import firmlake_sandbox
 from firmlake.core.errors import AuthorizationError, DriftError, SettingsError, Stopped
 from firmlake.core.settings_layers import load_settings
-from firmlake.enrich.observer import Observer
+from firmlake.enrich.events import PlanMade, Published
 from firmlake.enrich.run import enrich, shortfall
 from firmlake_sandbox import Sandbox
 from other_service import start_other_service
 from support import UNASKED
 
 
-class Recording(Observer):
+class Recording:
     """Writes down what it is told, and fails a step on demand."""
 
     def __init__(self, fails: str = "") -> None:
         self.steps, self.lines, self.plans, self.published_runs, self.fails = [], {}, [], [], fails
-        self.threads = set()
 
-    def step(self, name, work, describe=None):
+    def __call__(self, event):
+        match event:
+            case PlanMade(planned, title):
+                self.plans.append((title, planned.companies.companies.height))
+            case Published():
+                self.published_runs.append(event)
+
+    def carry_out(self, name, work, describe=None):
         self.steps.append(name)
-        self.threads.add(threading.current_thread() is threading.main_thread())
         if name == self.fails:
             raise AuthorizationError("Refused")
         made = work()
         self.lines[name] = describe(made) if describe else ""
         return made
 
-    def planned(self, planned, title):
-        self.plans.append((title, planned.companies.companies.height))
 
-    def published(self, published):
-        self.published_runs.append(published)
+def follow(settings, companies: Path, seen: Recording):
+    return enrich(settings, companies, "a test", seen, carry_out=seen.carry_out)
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def settings(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_every_step_is_named_once_and_each_shard_is_staged_after_it_is_fetched(settings, companies):
     seen = Recording()
-    (published,) = enrich(settings(), companies, "a test", seen)
+    (published,) = follow(settings(), companies, seen)
     assert sorted(seen.steps) == sorted(
         ["plan", *(f"{what} shard {n}" for what in ("fetch", "stage") for n in (1, 2, 3)), "publish"]
     )
@@ -84,7 +86,7 @@ def test_every_step_is_named_once_and_each_shard_is_staged_after_it_is_fetched(s
 def test_a_step_that_fails_ends_the_run_before_it_is_published(settings, companies):
     seen = Recording("stage shard 2")
     with pytest.raises(AuthorizationError, match="Refused"):
-        enrich(settings(), companies, "a test", seen)
+        follow(settings(), companies, seen)
     assert "publish" not in seen.steps
     assert enrich(settings(), companies, "a test")[0].outcome.outcome == "done"
 
@@ -98,7 +100,7 @@ def test_expand_needs_its_dataset_before_anything_is_sent(settings, companies, s
 @pytest.mark.slow
 def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies):
     seen = Recording()
-    made = enrich(settings(run__expand="lookalikes", run__max_credits=20), companies, "a test", seen)
+    made = follow(settings(run__expand="lookalikes", run__max_credits=20), companies, seen)
     assert [title for title, _ in seen.plans] == ["", "Step 1 of 1, lookalikes"]
     assert len(made) == 2
     assert "Step 1 of 1, lookalikes: publish" in seen.steps
@@ -106,19 +108,14 @@ def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies)
     assert isinstance(shortfall(made), Stopped), "the budget is that of both"
 
 
-class Budgets(Observer):
-    """Notes the credits that each run may spend."""
-
-    def __init__(self):
-        self.seen = []
-
-    def planned(self, planned, title):
-        self.seen.append(planned.budget.credits)
-
-
 @pytest.mark.slow
 def test_a_step_outward_has_what_earlier_attempts_of_the_list_were_charged_less(settings, companies):
-    budgets = Budgets()
+    budgets = []
+
+    def note_budget(event):
+        if isinstance(event, PlanMade):
+            budgets.append(event.planned.budget.credits)
+
     with start_other_service() as service:
         answer, service.headers = service.answer, {"X-Credits-Charged": "10"}
 
@@ -131,6 +128,6 @@ def test_a_step_outward_has_what_earlier_attempts_of_the_list_were_charged_less(
         service.answer = answer_with_a_new_field
         values = {"api__base_url": service.base_url, "run__shard_companies": 20, "run__max_credits": 70}
         with pytest.raises(DriftError):
-            enrich(settings(**values, contract__new_fields="financials.*=freeze"), companies, "a test", budgets)
-        enrich(settings(**values, run__expand="lookalikes"), companies, "a test", budgets)
-    assert budgets.seen == [70, 40, 10]
+            enrich(settings(**values, contract__new_fields="financials.*=freeze"), companies, "a test", note_budget)
+        enrich(settings(**values, run__expand="lookalikes"), companies, "a test", note_budget)
+    assert budgets == [70, 40, 10]

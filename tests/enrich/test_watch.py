@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import InterruptedRunError, Stopped
-from firmlake.enrich.shards import Watch, _one_by_one
+from firmlake.enrich.shards import Watch, work_watched
 
 
 class Clock:
@@ -39,11 +39,11 @@ def test_its_threads_are_stopped_and_the_run_says_why(tmp_path: Path):
     clock, stop = Clock(), threading.Event()
     watch = Watch(1, tmp_path, clock)
 
-    def hang(shard: int) -> None:
+    def hang() -> None:
         clock.now = 100.0
         assert stop.wait(60)
         raise InterruptedRunError("Interrupted")
 
     with pytest.raises(Stopped, match="stalled"):
-        _one_by_one(hang, range(1, 2), stop, watch)
+        work_watched(hang, stop, watch)
     watch.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +15,10 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import Settings
-from firmlake.enrich.observer import Observer
 from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
-    from firmlake.core.settings import ApiSettings
-    from firmlake.delivery.list_file import Written
-    from firmlake.enrich.observer import Published
-    from firmlake.enrich.plan import Planned
+    from firmlake.enrich.events import Published
 
 
 _RUN_OPTIONS = (
@@ -99,16 +93,12 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
     the companies that the previous step found, the nearest first.
     """
     from firmlake.enrich.run import enrich
+    from firmlake.terminal.runs import RunOutput
 
     settings = _run_settings(call, **options)
     wanted = file_back(out, columns)
-    published = enrich(
-        settings,
-        company_list,
-        f"firmlake run {company_list}",
-        OnTerminal(call, settings.run.list_name),
-        file_back=wanted,
-    )
+    with RunOutput(settings, call.say, call.show) as output:
+        published = enrich(settings, company_list, f"firmlake run {company_list}", output, file_back=wanted)
     return answer(call, published, has_steps=bool(settings.run.expand))
 
 
@@ -119,10 +109,13 @@ def redrive(call: Call, **options: Any) -> int:
     """Fetch again everything that failed, from any list."""
     from firmlake.core.folders import Folders
     from firmlake.enrich import run as runner
+    from firmlake.terminal.runs import RunOutput
 
     settings = _run_settings(call, **options)
     Folders.existing(settings)
-    return answer(call, runner.redrive(settings, "firmlake redrive", OnTerminal(call)))
+    with RunOutput(settings, call.say, call.show) as output:
+        published = runner.redrive(settings, "firmlake redrive", output)
+    return answer(call, published)
 
 
 @click.command()
@@ -130,10 +123,13 @@ def redrive(call: Call, **options: Any) -> int:
 def demo(call: Call) -> int:
     """Enrich the sample list on the embedded service. Needs no key and no network."""
     from firmlake.enrich.run import enrich
+    from firmlake.terminal.runs import RunOutput
 
     sample = find_sample()
     settings = call.settings(**{key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()})
-    return answer(call, enrich(settings, sample, "firmlake demo", OnTerminal(call)))
+    with RunOutput(settings, call.say, call.show) as output:
+        published = enrich(settings, sample, "firmlake demo", output)
+    return answer(call, published)
 
 
 @click.command()
@@ -188,78 +184,6 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
         show_refused(planned.companies)
 
     call.answer(content, show)
-
-
-class OnTerminal(Observer):
-    """Prints the plan, draws the progress of fetching, and prints the summary.
-
-    Args:
-        call: The command.
-        list_name: The name of the list in the warehouse; empty takes the name of its file.
-    """
-
-    def __init__(self, call: Call, list_name: str = "") -> None:
-        self._call = call
-        self._list_name = list_name
-        self._is_resumed = False
-
-    def planned(self, planned: Planned, title: str) -> None:
-        """Print what was read from the list, and what the run will fetch and cost."""
-        from firmlake.intake.lines import list_name_of
-        from firmlake.terminal.plan import describe_list, describe_plan, describe_refused
-
-        self._is_resumed = planned.unfinished is not None
-        if title:
-            self._call.say(f"\n{title}:")
-        if planned.companies.companies.is_empty():
-            self._call.show(lambda: echo("There is nothing to fetch"))
-            return
-        name = self._list_name or list_name_of(planned.companies.path)
-        refused = describe_refused(planned.companies, name)
-        for line in (*describe_list(planned.companies), *refused, *describe_plan(planned)):
-            self._call.say(line)
-
-    @contextmanager
-    def fetching(self, expected: int, api: ApiSettings) -> Iterator[Callable[[Any], object]]:
-        """Draw a progress bar, or print a line every 5 to 60 seconds."""
-        from firmlake.terminal.progress import Counter, show_progress
-
-        self._counter = Counter(expected, api)
-        with show_progress(self._counter):
-            yield self._counter.count
-
-    def waiting(self, why: str) -> None:
-        """Show why fetching waits, beside the progress."""
-        self._counter.why = why
-
-    def advised(self, advice: str) -> None:
-        """Print which settings were found."""
-        self._call.say(advice)
-
-    def fetched(self, stopped: str) -> None:  # noqa: ARG002
-        """Print the number of requests, their duration and the credits."""
-        self._call.say(f"Fetched{' now' if self._is_resumed else ''}: {self._counter.summary()}")
-
-    def published(self, published: Published) -> None:
-        """Print the summary of a run; what it left undone comes last, see `answer`."""
-        from firmlake.terminal.runs import show_summary
-
-        self._call.show(partial(show_summary, published.summary, published.failed, is_resumed=self._is_resumed))
-
-    def priced(self, planned: Planned) -> None:
-        """Print what the rest of the list will cost, after a sample of it."""
-        from firmlake.terminal.plan import describe_prices
-
-        self._call.say("\nThe rest of the list, judged by what was fetched so far:")
-        for line in describe_prices(planned, self._call.settings().run.credit_price):
-            self._call.say(line)
-
-    def written(self, written: Written) -> None:
-        """Print which file was written, and which columns had to be renamed in it."""
-        from firmlake.terminal.company_lists import describe_written
-
-        for line in describe_written(written):
-            self._call.say(line)
 
 
 def answer(call: Call, published: Sequence[Published], *, has_steps: bool = False) -> int:

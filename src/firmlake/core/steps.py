@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 R = TypeVar("R")
 
 
-class Step(Protocol):
+class CarryOut(Protocol):
     """Carries out one step, and may display it."""
 
     def __call__(self, name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:

@@ -20,8 +20,8 @@ from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import Asking, changes_of, open_probes, open_talk, probe_of, read_by
-from firmlake.enrich.observer import Observer
-from firmlake.enrich.run import carry_out, shortfall, start_or_resume
+from firmlake.enrich.events import follow
+from firmlake.enrich.run import run_plan, shortfall, start_or_resume
 from firmlake.landing.run import CHECK, Run, remove_run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.privacy.persons import answer_filter
@@ -205,7 +205,7 @@ def _publish(
     plan = _planning(settings, asked, now)
     run = journal.settle(_again(settings), plan)
     try:
-        published = carry_out(_again(settings), plan, Observer(), now, values_min=_VALUES_MIN)
+        published = follow(run_plan(_again(settings), plan, now, values_min=_VALUES_MIN))
     except Stopped:
         raise
     except FirmlakeError as error:  # becomes a finding, so that the other findings are still shown

@@ -31,7 +31,7 @@ from firmlake.core.settings import SANDBOX, Settings, change_settings
 from firmlake.core.settings_layers import read_profile, render_changes
 from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
-from firmlake.enrich.observer import Observer
+from firmlake.enrich.events import Advice, Steps
 from firmlake.intake.lines import read_company_list
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Run, begin, remove_run
@@ -180,16 +180,13 @@ class Met(NamedTuple):
     looks_closer: bool
 
 
-def meet(
-    settings: Settings, run: Run, companies: Sequence[Company], observer: Observer, now: Callable[[], datetime]
-) -> Met:
+def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Callable[[], datetime]) -> Steps[Met]:
     """Ask a service that the data folder does not know yet, before a run buys its list.
 
     Args:
         settings: The settings of the run. `run.check = false` asks nothing, and neither does the embedded service.
         run: The run, which has begun. Answers land in it, so no credit is lost.
         companies: Companies that the run will ask for, in any number.
-        observer: Follows the run.
         now: The clock, UTC.
 
     Raises:
@@ -205,9 +202,9 @@ def meet(
         is_as_set = is_as_expected(talk, settings.run.datasets, asked)  # the run says in its own way what failed
     count = len(talk.answers)
     if is_as_set is False:
-        return look_closer(settings, run, companies, observer, now, count)
+        return (yield from look_closer(settings, run, companies, now, count))
     if is_as_set:
-        observer.advised(f"{_contact(settings, count)}: it answers as the settings say")
+        yield Advice(f"{_contact(settings, count)}: it answers as the settings say")
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
 
 
@@ -215,17 +212,15 @@ def look_closer(
     settings: Settings,
     run: Run,
     companies: Sequence[Company],
-    observer: Observer,
     now: Callable[[], datetime],
     sent: int = 0,
-) -> Met:
+) -> Steps[Met]:
     """Ask a service everything, because it did not answer as the settings say, and keep what fits it.
 
     Args:
         settings: The settings of the run.
         run: The run, in which the answers land.
         companies: Companies that the run will ask for, in any number.
-        observer: Follows the run.
         now: The clock, UTC.
         sent: Requests that were sent before.
 
@@ -246,8 +241,8 @@ def look_closer(
         raise _describe(open_points, count_of(sent, "request"))
     changes = changes_of(findings)
     if changes:
-        observer.advised(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(changes)}")
-        settings, run = adopt(settings, run, changes, findings, observer, now())
+        yield Advice(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(changes)}")
+        settings, run = yield from adopt(settings, run, changes, findings, now())
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
 
 
@@ -280,9 +275,8 @@ def adopt(
     run: Run,
     changes: Mapping[str, Any],
     findings: Iterable[Finding],
-    observer: Observer,
     now: datetime,
-) -> tuple[Settings, Run]:
+) -> Steps[tuple[Settings, Run]]:
     """Keep settings in the profile of the data folder, and let a run read its answers by them.
 
     Returns:
@@ -290,7 +284,7 @@ def adopt(
     """
     profile = {key: value for key, value, _ in read_profile(run.folders.data)}
     write_settings(run.folders.profile, {**profile, **changes}, findings, now)
-    observer.advised(f"Written: {run.folders.profile}, which each run of this data folder reads")
+    yield Advice(f"Written: {run.folders.profile}, which each run of this data folder reads")
     settings = change_settings(settings, changes)
     return settings, read_by(settings, run)
 

@@ -15,9 +15,9 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings, change_settings
-from firmlake.enrich.observer import Observer
+from firmlake.enrich.events import follow
 from firmlake.enrich.plan import plan_companies
-from firmlake.enrich.run import carry_out, shortfall
+from firmlake.enrich.run import run_plan, shortfall
 from firmlake.privacy.tombstones import Subject, lift
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.generations import open_warehouse
@@ -56,7 +56,7 @@ def fetch_company(settings: Settings, company: Company, datasets: Sequence[str])
     with lock(folders, name):
         # Naming a forgotten company explicitly lifts its tombstone.
         lift(settings.privacy, folders, Subject("company", "", company))
-        published = carry_out(settings, lambda: plan_companies(settings, frame, name, utc_now()), Observer(), utc_now)
+        published = follow(run_plan(settings, lambda: plan_companies(settings, frame, name, utc_now()), utc_now))
     assert published, "a lookup always has a company to ask for"
     return _read(folders, company, datasets, published.run.run_id, shortfall([published]))
 

@@ -29,13 +29,14 @@ from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
 from firmlake.core.settings import Settings, change_settings
+from firmlake.core.steps import CarryOut, at_once
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
+from firmlake.enrich.events import Event, Fetched, PlanMade, Priced, Published, Step, Steps, follow, say_nothing
 from firmlake.enrich.finish import decide_outcome, join_causes, left_out, publish_run, scan_staged
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
-from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies
@@ -61,9 +62,10 @@ def enrich(
     settings: Settings,
     company_list: Path,
     holder: str,
-    observer: Observer | None = None,
+    show: Callable[[Event], object] = say_nothing,
     now: Callable[[], datetime] = utc_now,
     file_back: FileBack | None = None,
+    carry_out: CarryOut = at_once,
 ) -> list[Published]:
     """Fetch and publish what is missing or stale for the companies of a list, then for those found by `run.expand`.
 
@@ -71,10 +73,11 @@ def enrich(
         settings: The budgets hold for the list and all expansion steps together.
         company_list: A file.
         holder: The text that others see if they find the data folder locked.
-        observer: Follows the run; None shows nothing.
+        show: Called with each event, see `follow`.
         now: The clock, UTC.
         file_back: Where to write the list with the figures of its companies, unless a gate holds them back; None writes
             no file.
+        carry_out: Carries out each step.
 
     Returns:
         The published runs: first that of the list, then one per expansion step.
@@ -83,35 +86,24 @@ def enrich(
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     expand.check_expand(settings)
-    observer = observer or Observer()
     if file_back:
         check_file_back(file_back, company_list)
     with _data_folder(settings, holder, settings.run.list_name or list_name_of(company_list)):
-        first = carry_out(settings, lambda: _plan_list(settings, company_list, file_back, now()), observer, now)
-        if first is None:
-            return []
-        # As a first contact found them; the budgets stay those that were given.
-        settings = change_settings(settings, {"api": first.settings.api, "contract": first.settings.contract})
-        published = [first, *_go_outward(settings, first, observer, now)]
-        if file_back and not published[-1].summary.is_held:
-            name = held_name(first.run)
-            write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
-            observer.written(observer.step(f"write {file_back.path.name}", write))
-        if settings.run.sample:
-            rest = change_settings(settings, {"run.sample": 0})
-            observer.priced(planning.plan(rest, company_list, now(), is_priced=True))
-        return published
+        return follow(_run_list(settings, company_list, now, file_back), show, carry_out)
 
 
 def redrive(
-    settings: Settings, holder: str, observer: Observer | None = None, now: Callable[[], datetime] = utc_now
+    settings: Settings,
+    holder: str,
+    show: Callable[[Event], object] = say_nothing,
+    now: Callable[[], datetime] = utc_now,
 ) -> list[Published]:
     """Ask again for the companies that failed, from any list, and publish the answers.
 
     Args:
         settings: Budgets and limits.
         holder: The text that others see if they find the data folder locked.
-        observer: Follows the run; None shows nothing.
+        show: Called with each event, see `follow`.
         now: The clock, UTC.
 
     Returns:
@@ -121,24 +113,41 @@ def redrive(
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     with _data_folder(settings, holder):
-        made = carry_out(settings, lambda: planning.plan_redrive(settings, now()), observer or Observer(), now)
+        made = follow(run_plan(settings, lambda: planning.plan_redrive(settings, now()), now), show)
     return [made] if made else []
 
 
-def carry_out(
+def _run_list(
+    settings: Settings, company_list: Path, now: Callable[[], datetime], file_back: FileBack | None
+) -> Steps[list[Published]]:
+    first = yield from run_plan(settings, lambda: _plan_list(settings, company_list, file_back, now()), now)
+    if first is None:
+        return []
+    # As a first contact found them; the budgets stay those that were given.
+    settings = change_settings(settings, {"api": first.settings.api, "contract": first.settings.contract})
+    published = yield from _go_outward(settings, first, now)
+    if file_back and not published[-1].summary.is_held:
+        name = held_name(first.run)
+        write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
+        yield (yield Step(f"write {file_back.path.name}", write))
+    if settings.run.sample:
+        rest = change_settings(settings, {"run.sample": 0})
+        yield Priced(planning.plan(rest, company_list, now(), is_priced=True))
+    return published
+
+
+def run_plan(
     settings: Settings,
     plan: Callable[[], planning.Planned],
-    observer: Observer,
     now: Callable[[], datetime],
     title: str = "",
     values_min: int = 0,
-) -> Published | None:
+) -> Steps[Published | None]:
     """Carry out one run, for a caller that holds the data folder.
 
     Args:
         settings: The settings of the run.
         plan: Makes the plan.
-        observer: Follows the run.
         now: The clock, UTC.
         title: The name of the expansion step; empty for the company list itself.
         values_min: So many values of a field tell its scale at first contact; 0 leaves that to `run.check`.
@@ -150,21 +159,21 @@ def carry_out(
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     name = f"{title}: {{}}".format if title else "{}".format
-    started = observer.step(name("plan"), partial(_start, settings, plan, observer, now, title))
+    started = yield from _start(settings, plan, now, title, name)
     if started is None:
         return None
     run, expected, credit_count, companies = started
     with about_run(run.run_id):
-        met = meet(settings, run, companies, observer, now)
+        met = yield from meet(settings, run, companies, now)
         least = values_min or VALUES_MIN * settings.run.check
-        publish = partial(_fetch_and_publish, expected=expected, credit_count=credit_count, observer=observer)
+        publish = partial(_fetch_and_publish, expected=expected, credit_count=credit_count, name=name, now=now)
         try:
-            return publish(met, name=name, now=now, values_min=least)
+            return (yield from publish(met, values_min=least))
         except RequestRefusedError:
             if not met.looks_closer:
                 raise
-            met = look_closer(met.settings, met.run, companies, observer, now)
-            return publish(met, name=name, now=now, values_min=least)
+            met = yield from look_closer(met.settings, met.run, companies, now)
+            return (yield from publish(met, values_min=least))
 
 
 def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
@@ -187,14 +196,13 @@ def _fetch_and_publish(
     met: Met,
     expected: int,
     credit_count: int,
-    observer: Observer,
     name: Callable[[str], str],
     now: Callable[[], datetime],
     values_min: int,
-) -> Published:
+) -> Steps[Published]:
     settings, run, looks_closer = met
     if unchanged := _end_unchanged(settings, run, now):
-        observer.published(unchanged)
+        yield unchanged
         return unchanged
     give_back()
     outcome = run.outcome()
@@ -203,20 +211,17 @@ def _fetch_and_publish(
         if run.plan.shard_count:
             check_room(run.folders)
             limited = change_settings(settings, {"run.max_credits": credit_count})
-            stopped, staged = fetch_shards(limited, run, expected, observer, name, now, looks_closer=looks_closer)
-            observer.fetched(stopped.message if stopped else "")
-        shards = [
-            staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
-            for shard in run.shards()
-        ]
+            stopped, staged = yield from fetch_shards(limited, run, expected, name, now, looks_closer=looks_closer)
+            yield Fetched(stopped.message if stopped else "")
+        shards = yield from _stage(run, name, staged)
         if values_min and newest_of_all(run.folders) is None:
-            settings, run, shards = _read_values(settings, run, shards, observer, name, now, values_min)
-        outcome = observer.step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
+            settings, run, shards = yield from _read_values(settings, run, shards, name, now, values_min)
+        outcome = yield Step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
     with open_warehouse(run.folders, with_held=True) as connection:
         summary = summarise(connection, run.run_id, newest_link(run.folders))
         assert summary
         published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX), settings)
-    observer.published(published)
+    yield published
     return published
 
 
@@ -224,22 +229,27 @@ def _read_values(
     settings: Settings,
     run: Run,
     shards: list[Manifest],
-    observer: Observer,
     name: Callable[[str], str],
     now: Callable[[], datetime],
     values_min: int,
-) -> tuple[Settings, Run, list[Manifest]]:
+) -> Steps[tuple[Settings, Run, list[Manifest]]]:
     """Stage the first answers of a service again if their values show that it writes them in another way."""
     files = [each for shard in shards for each in shard.files]
     changes = changes_by_values(run, partial(scan_staged, run, files), values_min)
     if not changes:
         return settings, run, shards
-    settings, run = adopt(settings, run, changes, [], observer, now())
+    settings, run = yield from adopt(settings, run, changes, [], now())
     clear_stage(run)
-    again = [
-        observer.step(name(f"stage shard {shard} again"), partial(stage_shard, run, shard)) for shard in run.shards()
-    ]
+    again = yield from _stage(run, lambda step: name(f"{step} again"), {})
     return settings, run, again
+
+
+def _stage(run: Run, name: Callable[[str], str], staged: dict[int, Manifest]) -> Steps[list[Manifest]]:
+    """Stage the shards that are not staged yet, and return all."""
+    for shard in run.shards():
+        if shard not in staged:
+            staged[shard] = yield Step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
+    return [staged[shard] for shard in run.shards()]
 
 
 def _end_unchanged(settings: Settings, run: Run, now: Callable[[], datetime]) -> Published | None:
@@ -287,10 +297,8 @@ def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | Non
     return planned
 
 
-def _go_outward(
-    settings: Settings, first: Published, observer: Observer, now: Callable[[], datetime]
-) -> list[Published]:
-    """Carry out the expansion steps until `run.depth`, a budget or the companies are exhausted."""
+def _go_outward(settings: Settings, first: Published, now: Callable[[], datetime]) -> Steps[list[Published]]:
+    """Carry out the expansion steps until `run.depth`, a budget or the companies are exhausted; return all runs."""
     made, known = [first], pl.DataFrame()
     for step in range(1, settings.run.depth + 1 if settings.run.expand else 1):
         last = made[-1]
@@ -303,33 +311,33 @@ def _go_outward(
         settings = expand.spend(settings, spent, last.summary.request_count)
         plan = partial(expand.plan_outward, settings, first.run.plan.again, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
-        ended = carry_out(settings, plan, observer, now, title)
+        ended = yield from run_plan(settings, plan, now, title)
         if ended is None:
             break
         made.append(ended)
-    return made[1:]
+    return made
 
 
 def _start(
     settings: Settings,
     plan: Callable[[], planning.Planned],
-    observer: Observer,
     now: Callable[[], datetime],
     title: str,
-) -> tuple[Run, int, int, list[Company]] | None:
+    name: Callable[[str], str],
+) -> Steps[tuple[Run, int, int, list[Company]] | None]:
     """Plan a run and start it. The plan is then released: the targets of a million companies take 400 MB.
 
     Returns:
         The run, its estimated number of requests, the credits it may spend (-1: any number), and its first companies;
         None if there is nothing to ask for.
     """
-    loaded = list(_load_ended(settings, observer, now))
-    planned = plan()
+    loaded = yield from _load_ended(settings, now)
+    planned: Planned = yield Step(name("plan"), plan)
     if own := [run for run in loaded if is_of_call(settings, run, planned.companies)]:
         rest = planned.targets.clear()
-        observer.planned(planned._replace(unfinished=own[-1], targets=rest, estimate=Estimate({}, 0, 0.0, 0)), title)
+        yield PlanMade(planned._replace(unfinished=own[-1], targets=rest, estimate=Estimate({}, 0, 0.0, 0)), title)
         return own[-1], 0, 0, []
-    observer.planned(planned, title)
+    yield PlanMade(planned, title)
     if planned.companies.companies.is_empty():
         return None
     run = start_or_resume(settings, planned, now())
@@ -339,12 +347,14 @@ def _start(
     return run, expected, planned.budget.credits, [Company(*row) for row in wanted.iter_rows()]
 
 
-def _load_ended(settings: Settings, observer: Observer, now: Callable[[], datetime]) -> Iterator[Run]:
+def _load_ended(settings: Settings, now: Callable[[], datetime]) -> Steps[list[Run]]:
     """Load the runs that ended but are not in the warehouse, because they were killed then or were refused before."""
+    loaded = []
     for run in find_unloaded(settings, Folders.of(settings)):
         with suppress(DriftError):  # it stays refused, which is no reason to refuse the run that is about to start
-            observer.step(f"publish run {run.run_id}", partial(_stage_and_publish, settings, run, now))
-            yield run
+            yield Step(f"publish run {run.run_id}", partial(_stage_and_publish, settings, run, now))
+            loaded.append(run)
+    return loaded
 
 
 def _stage_and_publish(settings: Settings, run: Run, now: Callable[[], datetime]) -> None:

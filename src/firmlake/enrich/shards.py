@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from contextvars import copy_context
@@ -23,10 +23,9 @@ from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
 from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedError, Stopped
 from firmlake.core.failure import record_failure
-from firmlake.core.memory import collecting_rarely
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
-from firmlake.enrich.observer import Observer
+from firmlake.enrich.events import Counter, Fetching, Step, Steps, Uncounted
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.progress import Progress, read_landed
 from firmlake.landing.run import Run, remove_run
@@ -41,39 +40,61 @@ def fetch_shards(
     settings: Settings,
     run: Run,
     expected: int,
-    observer: Observer,
     name: Callable[[str], str],
     now: Callable[[], datetime],
     *,
     looks_closer: bool = False,
-) -> tuple[Stopped | None, dict[int, Manifest]]:
+) -> Steps[tuple[Stopped | None, dict[int, Manifest]]]:
     """Fetch all shards, and stage each shard once it is completely fetched.
 
     Returns:
         Why fetching stopped early (None if every company is answered or given up), and the staged shards.
 
     Raises:
+        InterruptedRunError: The process got a signal to stop. Run again to resume.
+        Stopped: The work stalled. Run again to resume.
         RequestRefusedError: With `looks_closer`, a request was refused.
     """
+    stopped: Stopped | None = None
     staged: dict[int, Manifest] = {}
     watch = Watch(settings.run.stuck_after_minutes, run.folders.state, list_name=run.plan.company_list)
+    counter: Counter = (yield Fetching(expected, settings.api)) or Uncounted()
 
-    @collecting_rarely()
-    def fetch_and_stage(shard: int) -> None:
-        fetched = observer.step(name(f"fetch shard {shard}"), partial(fetcher.fetch_shard, shard), Progress.describe)
-        stage = partial(stage_shard, run, shard, fetched)
-        staged[shard] = observer.step(name(f"stage shard {shard}"), stage)
+    def count(answer: Answer) -> None:
         watch.note()
+        counter.count(answer)
+
+    def wait_because(why: str) -> None:
+        watch.note()
+        counter.why = why
 
     with (
         graceful() as stop,
         closing(watch),
-        observer.fetching(expected, settings.api) as on_answer,
-        service.connect(settings, stop, _noting(watch, observer.waiting), now) as client,
-        _fetching(settings, run, client, _noting(watch, on_answer), now, looks_closer) as fetcher,
+        service.connect(settings, stop, wait_because, now) as client,
+        _fetching(settings, run, client, count, now, looks_closer) as fetcher,
     ):
-        stopped = _one_by_one(fetch_and_stage, range(1, run.plan.shard_count + 1), stop, watch)
+        for shard in range(1, run.plan.shard_count + 1):
+            try:
+                staged[shard] = yield from _fetch_and_stage(fetcher, run, shard, name, stop, watch)
+            except Stopped as error:
+                if watch.error or isinstance(error, InterruptedRunError):
+                    raise
+                stopped = stopped or error
+            except BaseException:  # a signal too: nothing more may be sent
+                stop.set()
+                raise
     return stopped, staged
+
+
+def _fetch_and_stage(
+    fetcher: Fetcher, run: Run, shard: int, name: Callable[[str], str], stop: threading.Event, watch: Watch
+) -> Steps[Manifest]:
+    work = partial(work_watched, partial(fetcher.fetch_shard, shard), stop, watch)
+    fetched = yield Step(name(f"fetch shard {shard}"), work, Progress.describe)
+    manifest: Manifest = yield Step(name(f"stage shard {shard}"), partial(stage_shard, run, shard, fetched))
+    watch.note()
+    return manifest
 
 
 @contextmanager
@@ -102,55 +123,35 @@ def _fetching(
         fetcher.close()
 
 
-def _noting(watch: Watch, told: Callable[[T], object]) -> Callable[[T], object]:
-    """Wrap a callback so that each call also counts as a sign of life."""
+def work_watched(work: Callable[[], T], stop: threading.Event, watch: Watch) -> T:
+    """Work in another thread, so that this one can handle signals and notice that nothing happens any more.
 
-    def note(value: T) -> None:
-        watch.note()
-        told(value)
-
-    return note
-
-
-def _one_by_one(
-    work: Callable[[int], None], shards: Sequence[int], stop: threading.Event, watch: Watch | None = None
-) -> Stopped | None:
-    """Work on all shards in another thread, so that the main thread can handle signals.
-
-    When this function returns or raises, no shard is being worked on.
+    When this function returns or raises, the work has ended.
 
     Args:
-        work: Called with the number of a shard, in the caller's context, which tells Prefect the flow run.
-        shards: The numbers of the shards.
+        work: Called in the caller's context, which tells Prefect the flow run.
         stop: Set to make the work end early.
-        watch: Ends work that has stalled; None watches nothing.
-
-    Returns:
-        The first reason why a shard stopped early; None if none did.
+        watch: Ends work that has stalled.
 
     Raises:
-        InterruptedRunError: The process got a signal to stop. Run again to resume.
         Stopped: The work stalled. Run again to resume.
-        FirmlakeError: Fetching cannot continue; the message says what to do.
+        Exception: What the work raised.
     """
-    stopped: Stopped | None = None
     with ThreadPoolExecutor(1, thread_name_prefix="shard") as pool:
-        for shard in shards:
-            future = pool.submit(copy_context().run, work, shard)
-            try:
-                # With a timeout: the SIGINT handler that Polars installs does not wake a thread from an endless wait.
-                while not wait([future], _SIGNALS_EVERY_SECONDS).done:
-                    if watch:
-                        watch.check(stop)
-                future.result()
-            except InterruptedRunError as error:
-                raise (watch and watch.error) or error from None
-            except Stopped as error:
-                stopped = stopped or error
-            except BaseException:  # a signal too: no shard may be worked on when this returns
-                stop.set()
-                raise
-    return stopped
+        future = pool.submit(copy_context().run, work)
+        try:
+            # With a timeout: the SIGINT handler that Polars installs does not wake a thread from an endless wait.
+            while not wait([future], _SIGNALS_EVERY_SECONDS).done:
+                watch.check(stop)
+        except BaseException:  # a signal too: the work must have ended when this raises
+            stop.set()
+            raise
+        try:
+            return future.result()
+        except InterruptedRunError:
+            if watch.error:
+                raise watch.error from None
+            raise
 
 
 _GRACE_SECONDS = 60.0

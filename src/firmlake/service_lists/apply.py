@@ -26,7 +26,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
-from firmlake.core.steps import Step, at_once
+from firmlake.core.steps import CarryOut, at_once
 from firmlake.core.text import one_line
 from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered
@@ -75,7 +75,7 @@ _TRIES_ALONE = 2
 
 
 def read_service_lists(
-    settings: Settings, kind: ListKind, holder: str, step: Step = at_once
+    settings: Settings, kind: ListKind, holder: str, step: CarryOut = at_once
 ) -> tuple[Overview, list[dict[str, Any]]]:
     """Read all lists of the service into the next generation of the warehouse.
 

@@ -5,23 +5,97 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter as Tally
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from firmlake.check.finding import VERDICTS, needs_you
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
+from firmlake.delivery.list_file import Written
 from firmlake.enrich.check import Checked
 from firmlake.enrich.contact import Asking
+from firmlake.enrich.events import Advice, Event, Fetched, Fetching, PlanMade, Priced, Published
 from firmlake.enrich.lookup import HeldCompany
-from firmlake.report.feed import Alert, Event, describe, describe_counts, describe_evidence
+from firmlake.intake.lines import list_name_of
+from firmlake.report import feed
+from firmlake.report.feed import Alert, describe, describe_counts, describe_evidence
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
+from firmlake.terminal.company_lists import describe_written
 from firmlake.terminal.echo import echo
+from firmlake.terminal.plan import describe_list, describe_plan, describe_prices, describe_refused
+from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.results import QueryResult, show_whole
 from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, show_long_table, show_table
+
+
+class RunOutput:
+    """Shows the events of a run: lines about its plan, the progress of fetching, and the summary of its result.
+
+    Use it as a context manager, which ends the progress however the run ends.
+
+    Args:
+        settings: The settings of the run.
+        say: Shows a line for a person.
+        show: Calls a function that prints a part of the result, or does not.
+    """
+
+    def __init__(
+        self, settings: Settings, say: Callable[[str], object], show: Callable[[Callable[[], object]], object]
+    ) -> None:
+        self._settings, self._say, self._show = settings.run, say, show
+        self._is_resumed = False
+        self._progress = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.close()
+
+    def __call__(self, event: Event) -> Counter | None:
+        """Show an event."""
+        if isinstance(event, PlanMade):
+            self._is_resumed = event.planned.unfinished is not None
+        match event:
+            case Fetching(expected, api):
+                self.counter = Counter(expected, api)
+                self._progress.enter_context(show_progress(self.counter))
+                return self.counter
+            case Fetched():
+                self._progress.close()
+                self._say(f"Fetched{' now' if self._is_resumed else ''}: {self.counter.summary()}")
+            case Published():
+                shown = partial(show_summary, event.summary, event.failed, is_resumed=self._is_resumed)
+                self._show(shown)
+            case _:
+                for line in self._describe(event):
+                    self._say(line)
+                if isinstance(event, PlanMade) and event.planned.companies.companies.is_empty():
+                    self._show(lambda: echo("There is nothing to fetch"))
+        return None
+
+    def _describe(self, event: Event) -> Iterator[str]:
+        match event:
+            case PlanMade(planned, title):
+                yield from [f"\n{title}:"] if title else []
+                if not planned.companies.companies.is_empty():
+                    name = self._settings.list_name or list_name_of(planned.companies.path)
+                    yield from describe_list(planned.companies)
+                    yield from describe_refused(planned.companies, name)
+                    yield from describe_plan(planned)
+            case Advice(text):
+                yield text
+            case Priced(planned):
+                yield "\nThe rest of the list, judged by what was fetched so far:"
+                yield from describe_prices(planned, self._settings.credit_price)
+            case Written():
+                yield from describe_written(event)
 
 
 def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resumed: bool = False) -> None:
@@ -88,9 +162,9 @@ def show_company(found: HeldCompany) -> None:
         echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
 
 
-def show_changes(events: Iterable[Event]) -> None:
+def show_changes(events: Iterable[feed.Event]) -> None:
     """Print all events; if there are many, a terminal shows the first ones and the number of each kind."""
-    kinds: Counter[str] = Counter()
+    kinds: Tally[str] = Tally()
     events = _counted(events, kinds)
     columns = ("found", "name", "number", "event", "about", "change")
     if not sys.stdout.isatty():
@@ -113,14 +187,14 @@ def _examples(failed: FailureGroup) -> list[str]:
     return [*failed.examples, *(["..."] if failed.company_count > len(failed.examples) else [])]
 
 
-def _counted(events: Iterable[Event], kinds: Counter[str]) -> Iterator[Event]:
+def _counted(events: Iterable[feed.Event], kinds: Tally[str]) -> Iterator[feed.Event]:
     """Count the events of each kind as they pass."""
     for event in events:
         kinds[event.kind] += 1
         yield event
 
 
-def _change(event: Event) -> tuple[str | None, ...]:
+def _change(event: feed.Event) -> tuple[str | None, ...]:
     return (f"{event.found_at:%Y-%m-%d}", event.name, event.subject, event.kind.replace("_", " "), *describe(event))
 
 

@@ -1,0 +1,145 @@
+"""What a run yields to its caller, in order: steps to carry out and events to show; and how a caller follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from firmlake.api.exchange import Answer
+from firmlake.core.settings import ApiSettings, Settings
+from firmlake.core.steps import CarryOut, at_once
+from firmlake.delivery.list_file import Written
+from firmlake.enrich.plan import Planned
+from firmlake.landing.run import Outcome, Run
+from firmlake.report.summary import FailureGroup, RunSummary
+
+R = TypeVar("R")
+
+
+class Step(NamedTuple):
+    """A step to carry out, plainly or as a task of Prefect; see `CarryOut`. The run goes on with its result."""
+
+    name: str
+    work: Callable[[], Any]
+    describe: Callable[[Any], str] | None = None
+
+
+class PlanMade(NamedTuple):
+    """A plan, before its first request. It holds no company if there is nothing to ask for.
+
+    Attributes:
+        title: The expansion step that the plan is for; empty for the company list itself.
+    """
+
+    planned: Planned
+    title: str
+
+
+class Fetching(NamedTuple):
+    """The beginning of fetching. The run goes on with a `Counter`, or None.
+
+    Attributes:
+        expected: Estimated number of requests.
+        api: The allowance, and the names of the response headers that report credits.
+    """
+
+    expected: int
+    api: ApiSettings
+
+
+class Fetched(NamedTuple):
+    """The end of fetching, with the reason if it stopped early."""
+
+    stopped: str
+
+
+class Advice(NamedTuple):
+    """A sentence about the settings that a first contact found."""
+
+    text: str
+
+
+class Published(NamedTuple):
+    """The result of a published run, or of one that had nothing to load.
+
+    Attributes:
+        run: The run; if it had nothing to load, the last published run of the same list.
+        failed: The companies that failed, grouped by dataset and reason; the ten largest groups.
+        settings: The settings of the run; those given, changed by what a first contact found.
+    """
+
+    run: Run
+    outcome: Outcome
+    summary: RunSummary
+    failed: list[FailureGroup]
+    settings: Settings
+
+
+class Priced(NamedTuple):
+    """What the rest of a list will cost, after a sample of it: `planned.prices`."""
+
+    planned: Planned
+
+
+Event = PlanMade | Fetching | Fetched | Advice | Published | Priced | Written
+"""`Written` is the file that the list was written to."""
+Steps = Generator[Step | Event, Any, R]
+"""A run, or a part of it: yields steps and events, and returns its result."""
+
+
+class Counter(Protocol):
+    """Follows the progress of fetching, from any thread.
+
+    Attributes:
+        why: Why fetching waits; empty while it does not wait.
+    """
+
+    why: str
+
+    def count(self, answer: Answer) -> object:
+        """Count an answer that has landed."""
+
+
+class Uncounted:
+    """Counts nothing."""
+
+    why = ""
+
+    def count(self, answer: Answer) -> None:
+        """Ignore the answer."""
+
+
+def say_nothing(event: Event) -> None:
+    """Show an event to nobody."""
+
+
+def follow(run: Steps[R], show: Callable[[Event], Any] = say_nothing, carry_out: CarryOut = at_once) -> R:
+    """Carry out the steps of a run and show its events, to its end.
+
+    Args:
+        run: The run.
+        show: Called with each event; returns a `Counter` for `Fetching`.
+        carry_out: Carries out each step.
+
+    Returns:
+        The result of the run.
+
+    Raises:
+        Exception: What the run raised, or what a step raised and the run did not handle.
+    """
+    todo = list[Step | Event]()  # emptied before the run goes on, because plans and shards take hundreds of MB
+    try:
+        todo.append(next(run))
+        while True:
+            try:
+                result = _act(todo.pop(), show, carry_out)
+            except BaseException as error:
+                todo.append(run.throw(error))
+            else:
+                todo.append(run.send(result))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def _act(asked: Step | Event, show: Callable[[Event], Any], carry_out: CarryOut) -> Any:
+    return carry_out(*asked) if isinstance(asked, Step) else show(asked)
