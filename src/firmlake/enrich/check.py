@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from firmlake.api.exchange import Answer
 from firmlake.check.finding import Finding
 from firmlake.check.questions import ask_questions
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
-from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings, change_settings
-from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import Asking, changes_of, open_probes, open_talk, probe_of, read_by
+from firmlake.enrich.contact import Asking, ask_in_run, changes_of, read_by
 from firmlake.enrich.events import follow
 from firmlake.enrich.run import run_plan, shortfall, start_or_resume
-from firmlake.landing.run import CHECK, Run, remove_run
-from firmlake.landing.segments import SegmentWriter
-from firmlake.privacy.persons import answer_filter
+from firmlake.landing.run import CHECK, Run, open_run, remove_run
 from firmlake.report.summary import find_doubts
 from firmlake.tables.index import landed_facts
 from firmlake.warehouse.generations import open_warehouse
@@ -73,10 +68,11 @@ def check(
     """
     findings: list[Finding] = []
     companies = (*asking.companies, *filter(None, [asking.stranger]))
-    plan = _planning(settings, companies, now)
-    _check_budget(plan())
-    with graceful() as stop, Journal(_again(settings), plan, now) as journal:
-        with open_talk(settings, asking.credit_count, stop, journal.land, now) as talk:
+    planned = _planning(settings, companies, now)()
+    _check_budget(planned)
+    run = start_or_resume(_again(settings), planned, now())
+    with _kept_if_paid(run):
+        with ask_in_run(settings, run, asking.credit_count, now) as talk:
             for finding in ask_questions(talk, asking.companies, asking.stranger):
                 findings.append(finding)
                 on_finding(finding)
@@ -87,7 +83,7 @@ def check(
             return checked
         if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
             return checked  # a run cannot ask for companies without the names of the fields in the body
-        run_id, of_run = _publish(settings, talk.asked, journal, now)
+        run_id, of_run = _publish(settings, run, talk.asked, now)
     for finding in of_run:
         findings.append(finding)
         on_finding(finding)
@@ -95,81 +91,16 @@ def check(
     return checked._replace(run_id=run_id, changes=changes, settings=change_settings(settings, changes))
 
 
-class Journal:
-    """Lands the answers about companies in a run, which starts with the first successful answer.
-
-    So every credit is known even if the check is killed. Use it as a context manager: on exit, a run that has paid for
-    nothing is removed.
-
-    Args:
-        settings: The settings of the run.
-        plan: Makes the plan of the run.
-        now: The clock, UTC.
-    """
-
-    def __init__(self, settings: Settings, plan: Callable[[], planning.Planned], now: Callable[[], datetime]) -> None:
-        self._settings, self._plan, self._now = settings, plan, now
-        self._clean = answer_filter(settings.privacy, Folders.of(settings), settings.contract)
-        self._answers: list[Answer] = []
-        self._writer: SegmentWriter | None = None
-        self._run: Run | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._close()
-        if self._run and self._run.outcome() is None:
-            facts = landed_facts(self._run)
+@contextmanager
+def _kept_if_paid(run: Run) -> Iterator[None]:
+    """Remove the run of a check at its end if it has paid for nothing."""
+    try:
+        yield
+    finally:
+        if run.folders.log(run.run_id).exists() and run.outcome() is None:
+            facts = landed_facts(open_run(run.folders, run.run_id))  # by the header of the credits that was found
             if facts.paid.is_empty() and not facts.charges["credits"].sum():
-                remove_run(self._run)
-
-    def land(self, answer: Answer) -> None:
-        """Land an answer. Failed answers wait for the first successful one and land with it."""
-        if not answer.request.companies:
-            return
-        self._answers.append(answer)
-        if self._run:
-            self._write(answer)
-        elif answer.is_success:
-            self._begin()
-
-    def settle(self, settings: Settings, plan: Callable[[], planning.Planned]) -> Run:
-        """Make the run read its answers with the settings that fit the service, and return the run.
-
-        If these settings ask for other companies or another language, a new run takes over the answers.
-
-        Args:
-            settings: The settings that fit. At least one answer was successful.
-            plan: Makes the plan of the run by these settings.
-        """
-        assert self._run
-        unfinished = plan().unfinished
-        if unfinished and unfinished.run_id == self._run.run_id:
-            self._run = read_by(settings, self._run)
-        else:
-            self._close()
-            remove_run(self._run)  # before planning, which would otherwise count its companies as paid for already
-            self._settings, self._plan = settings, plan
-            self._begin()
-        self._close()
-        return self._run
-
-    def _begin(self) -> None:
-        self._run = start_or_resume(self._settings, self._plan(), self._now())
-        self._writer = open_probes(self._run)
-        for answer in self._answers:
-            self._write(answer)
-
-    def _write(self, answer: Answer) -> None:
-        assert self._run
-        assert self._writer
-        self._writer.append(probe_of(self._run, answer), self._clean(answer.body))
-
-    def _close(self) -> None:
-        if self._writer:
-            self._writer.close()
-        self._writer = None
+                remove_run(run)
 
 
 def _again(settings: Settings) -> Settings:
@@ -194,7 +125,7 @@ def _check_budget(planned: planning.Planned) -> None:
 
 
 def _publish(
-    settings: Settings, asked: Sequence[Company], journal: Journal, now: Callable[[], datetime]
+    settings: Settings, run: Run, asked: Sequence[Company], now: Callable[[], datetime]
 ) -> tuple[str, list[Finding]]:
     """Fetch the companies again in the same run with the settings that fit, and publish them. This is free.
 
@@ -202,10 +133,9 @@ def _publish(
         The run, and what it says of the records that came: a run judges them as every other run does.
     """
     row = "a run with these settings"
-    plan = _planning(settings, asked, now)
-    run = journal.settle(_again(settings), plan)
+    run = read_by(settings, run)
     try:
-        published = follow(run_plan(_again(settings), plan, now, values_min=_VALUES_MIN))
+        published = follow(run_plan(_again(settings), _planning(settings, asked, now), now, values_min=_VALUES_MIN))
     except Stopped:
         raise
     except FirmlakeError as error:  # becomes a finding, so that the other findings are still shown

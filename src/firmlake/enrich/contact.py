@@ -7,7 +7,6 @@ settings.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
@@ -106,41 +105,36 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
 
 
 @contextmanager
-def open_talk(
-    settings: Settings,
-    credits_max: int,
-    stop: threading.Event,
-    land: Callable[[Answer], object],
-    now: Callable[[], datetime],
-) -> Iterator[Talk]:
-    """Open a conversation with the service.
+def ask_in_run(settings: Settings, run: Run, credits_max: int, now: Callable[[], datetime]) -> Iterator[Talk]:
+    """Open a conversation with the service whose answers about companies land in a run, so that no credit is lost.
 
     Args:
         settings: The service.
+        run: The run, which has begun.
         credits_max: The most credits that the conversation may cost.
-        stop: Set to interrupt.
-        land: Called with each answer before anything acts on it.
         now: The clock, UTC.
     """
-    timing = REAL._replace(utc_now=now)
-    with service.open_access(settings) as (api, token, throttle):
+    clean = answer_filter(settings.privacy, run.folders, settings.contract)
+    shard = run.plan.shard_count
+    with (
+        graceful() as stop,
+        closing(SegmentWriter(run.folders.landing(run.run_id, shard))) as writer,
+        service.open_access(settings) as (api, token, throttle),
+    ):
+
+        def land(answer: Answer) -> None:
+            request = answer.request
+            if request.companies:
+                header = Header(
+                    kind="probe", request_id="", run_id=run.run_id, shard=shard, dataset=request.endpoint,
+                    companies=request.companies, language=run.plan.language, fetched_at=answer.fetched_at,
+                )  # fmt: skip
+                probe = msgspec.structs.replace(answered(header, answer), kind="probe")  # answers no target of the run
+                writer.append(probe, clean(answer.body))
+
         budget = RequestBudget(throttle, REQUESTS_MAX)
-        with Talk(api, token, budget, credits_max, stop, land, timing) as talk:
+        with Talk(api, token, budget, credits_max, stop, land, REAL._replace(utc_now=now)) as talk:
             yield talk
-
-
-def probe_of(run: Run, answer: Answer) -> Header:
-    """Make the header of an answer to a question: it may have cost a credit, but answers no target of the run."""
-    base = Header(
-        kind="probe", request_id="", run_id=run.run_id, shard=run.plan.shard_count, dataset=answer.request.endpoint,
-        companies=answer.request.companies, language=run.plan.language, fetched_at=answer.fetched_at,
-    )  # fmt: skip
-    return msgspec.structs.replace(answered(base, answer), kind="probe")
-
-
-def open_probes(run: Run) -> SegmentWriter:
-    """Open the segment of a run in which the answers to questions land."""
-    return SegmentWriter(run.folders.landing(run.run_id, run.plan.shard_count))
 
 
 def changes_of(findings: Iterable[Finding]) -> dict[str, Any]:
@@ -198,7 +192,7 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Callab
     if not (settings.run.check and asked) or is_embedded or is_short or service.is_stamped(run.folders):
         return Met(settings, run, looks_closer=False)
     is_as_set: bool | None = None
-    with _questions(settings, run, len(asked), now) as talk, suppress(RequestFailedError, UnavailableError):
+    with ask_in_run(settings, run, len(asked), now) as talk, suppress(RequestFailedError, UnavailableError):
         is_as_set = is_as_expected(talk, settings.run.datasets, asked)  # the run says in its own way what failed
     count = len(talk.answers)
     if is_as_set is False:
@@ -231,7 +225,7 @@ def look_closer(
     stranger = STRANGER if settings.run.max_credits < 0 else None
     findings: list[Finding] = []
     credits_max = len({*asked, *spare}) + (stranger is not None)
-    with _questions(settings, run, credits_max, now) as talk, suppress(RequestFailedError, UnavailableError):
+    with ask_in_run(settings, run, credits_max, now) as talk, suppress(RequestFailedError, UnavailableError):
         findings = list(ask_questions(talk, asked, stranger, spare))
     landed = [each.header for shard in run.shards() for each in read_landed(run, shard)]
     sent += len(talk.answers) + sum(header.kind in _OWN for header in landed)
@@ -244,20 +238,6 @@ def look_closer(
         yield Advice(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(changes)}")
         settings, run = yield from adopt(settings, run, changes, findings, now())
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
-
-
-@contextmanager
-def _questions(settings: Settings, run: Run, credits_max: int, now: Callable[[], datetime]) -> Iterator[Talk]:
-    """Open a conversation whose answers land in a run."""
-    clean = answer_filter(settings.privacy, run.folders, settings.contract)
-    with graceful() as stop, closing(open_probes(run)) as writer:
-
-        def land(answer: Answer) -> None:
-            if answer.request.companies:
-                writer.append(probe_of(run, answer), clean(answer.body))
-
-        with open_talk(settings, credits_max, stop, land, now) as talk:
-            yield talk
 
 
 def _contact(settings: Settings, sent: int) -> str:
