@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from firmlake.core.settings import ContractSettings, RunSettings, Settings
-from firmlake.enrich.finish import decide_outcome, find_causes, left_out
+from firmlake.enrich.finish import decide_outcome, find_failed, left_out
 from firmlake.tables.schemas import TABLES, polars_schema
 from support import ACME, NOON, answer, found, land, lookalike, make_run, period, stage
 
@@ -26,7 +26,8 @@ def test_the_setting_that_removes_a_reason_is_named_first(code, first, folders):
     row = {**ACME._asdict(), "dataset": "financials"}
     states = pl.LazyFrame([{**row, "status": "failed", "reject_count": 0}])
     letters = pl.LazyFrame([{**row, "reason_code": code, "reason": "..."}])
-    [cause] = find_causes(Settings(), make_run(folders, [ACME]).plan, states, letters, _NO_REJECTS)
+    staged = {"company_state": states, "dead_letters": letters, "rejects": _NO_REJECTS}
+    [cause] = find_failed(Settings(), make_run(folders, [ACME]), staged.__getitem__)
     assert cause.text == "1 company failed"
     assert cause.steps[0].startswith(first)
     assert "`firmlake redrive` asks again" in cause.steps

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Final, NamedTuple
@@ -57,20 +58,14 @@ def decide_outcome(
         DriftError: The run holds a value or field that the settings under `contract` do not allow. Nothing was
             published.
     """
-    letters, rejects = scan_staged(run, manifest.files, "dead_letters"), scan_staged(run, manifest.files, "rejects")
-    drift = scan_staged(run, manifest.files, "drift")
-    refuse_unwanted(run, rejects, drift, now)
-    states = scan_staged(run, manifest.files, "company_state")
-    waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
-    causes = [*find_causes(settings, run.plan, states, letters, rejects), *find_cut(drift)]
-    causes += find_lost(settings, run)
-    causes += find_unread(settings, run.plan, lambda table: scan_staged(run, manifest.files, table))
-    causes += find_unknown(settings, run.plan, scan_staged(run, manifest.files, "relationships"), drift)
-    causes += find_absent(run, lambda table: scan_staged(run, manifest.files, table))
+    staged = partial(scan_staged, run, manifest.files)
+    refuse_unwanted(run, staged, now)
+    rules = (find_given_up, find_failed, find_cut, find_lost, find_unread, find_unknown, find_absent)
+    causes = [cause for rule in rules for cause in rule(settings, run, staged)]
     kind = "some_failed" if causes else "done"
     if stopped:
         kind, causes = "stopped", [Cause(stopped.message, (stopped.next_step,)), *causes]
-    elif count := waiting.select(pl.len()).collect().item():
+    elif count := _count(staged("company_state"), pl.col("status") == "waiting"):
         kind, causes = "stopped", [left_out(settings, run.plan, count), *causes]
     reason, next_step = join_causes(causes)
     return run.finish(kind, reason, now, next_step=next_step)
@@ -113,25 +108,35 @@ def scan_staged(run: Run, staged: Iterable[StagedFile], table: str) -> pl.LazyFr
     return pl.scan_parquet(files, glob=False, hive_partitioning=False)
 
 
+Staged = Callable[[str], pl.LazyFrame]
+"""Returns the staged rows of a table of the run."""
+
 _ALWAYS = 2.0
 """A share above every allowed setting, so that this run is never published and the next run asks again."""
 
 
-def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: datetime) -> None:
+def refuse_unwanted(run: Run, staged: Staged, now: datetime) -> None:
     """Refuse to publish a run with a value or field that `contract.values` or `contract.new_fields` forbids.
 
     Args:
         run: The run. If it is refused, its outcome is recorded as refused.
-        rejects: Its staged rejects.
-        drift: Its staged differences from the contract.
+        staged: Its tables.
         now: UTC.
 
     Raises:
         DriftError: The run holds such a value or field. The message names it and the setting to change. Nothing was
             published.
     """
-    stopping = rejects.filter(pl.col("effect") == "stop").select("dataset", "path", "reason").first().collect()
-    seen = drift.filter(pl.col("kind") == "new_field").select("dataset", "path").unique().sort(pl.all()).collect()
+    stops = staged("rejects").filter(pl.col("effect") == "stop")
+    stopping = stops.select("dataset", "path", "reason").first().collect()
+    seen = (
+        staged("drift")
+        .filter(pl.col("kind") == "new_field")
+        .select("dataset", "path")
+        .unique()
+        .sort(pl.all())
+        .collect()
+    )
     frozen = run.plan.contract.new_fields
     new = [(dataset, path) for dataset, path in seen.iter_rows() if setting_of(frozen, dataset, path) == "freeze"]
     if stopping.height:
@@ -213,7 +218,10 @@ _UNSAID = (
 
 
 class Cause(NamedTuple):
-    """Why a run is not complete, and what to do about it, step by step."""
+    """Why a run is not complete, and what to do about it, step by step.
+
+    Each rule below finds causes of one kind in the staged tables of a run, which is not in the warehouse yet.
+    """
 
     text: str
     steps: tuple[str, ...]
@@ -232,40 +240,22 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", (step,))
 
 
-def find_causes(
-    settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters: pl.LazyFrame, rejects: pl.LazyFrame
-) -> list[Cause]:
-    """List the causes why companies of a run have no complete data.
-
-    Args:
-        settings: `run.fail_on` sets how many companies may fail before the run is not done.
-        plan: The plan of the run.
-        states: The staged rows of company_state.
-        letters: The staged rows of dead_letters.
-        rejects: The staged rows of rejects.
-
-    Returns:
-        Datasets that were given up first, then companies that failed, then companies with rejected records.
-    """
-    causes = [*_given_up(states, letters)]
+def find_failed(settings: Settings, run: Run, staged: Staged) -> Iterator[Cause]:
+    """Find companies that failed, then those with rejected records, if they are more than `run.fail_on` allows."""
+    states, letters, rejects = staged("company_state"), staged("dead_letters"), staged("rejects")
     has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
-    if _count(states, has_failed | is_unfit) > settings.run.fail_share * plan.company_count:
+    if _count(states, has_failed | is_unfit) > settings.run.fail_share * run.plan.company_count:
         if count := _count(states, has_failed):
-            causes.append(Cause(f"{count_of(count, 'company')} failed", _help(states.filter(has_failed), letters)))
+            yield Cause(f"{count_of(count, 'company')} failed", _help(states.filter(has_failed), letters))
         if count := _count(states, is_unfit):
             has = "has" if count == 1 else "have"
             text = f"{count_of(count, 'company')} {has} records that do not fit{_most_rejected(rejects)}"
-            causes.append(Cause(text, _help_rejected(rejects)))
-    return causes
+            yield Cause(text, _help_rejected(rejects))
 
 
-def find_cut(drift: pl.LazyFrame) -> list[Cause]:
-    """Find the datasets without pages for which the service sent fewer records than it says it has.
-
-    Args:
-        drift: The staged rows of drift.
-    """
-    cut = drift.filter((pl.col("kind") == "other_count") & (pl.col("path") == "[].pagination.total"))
+def find_cut(_settings: Settings, _run: Run, staged: Staged) -> list[Cause]:
+    """Find the datasets without pages for which the service sent fewer records than it says it has."""
+    cut = staged("drift").filter((pl.col("kind") == "other_count") & (pl.col("path") == "[].pagination.total"))
     found = cut.group_by("dataset").agg(pl.col("record_count").sum(), pl.col("example").first()).sort("dataset")
     return [
         Cause(
@@ -283,14 +273,14 @@ def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
     return "; ".join(cause.text for cause in causes), "; ".join(steps)
 
 
-def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
-    """Yield a cause for each dataset, or part of its companies, that the run gave up, with the service's reason."""
-    given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
+def find_given_up(_settings: Settings, _run: Run, staged: Staged) -> Iterator[Cause]:
+    """Find each dataset, or part of its companies, that the run gave up, with the service's reason."""
+    given_up = staged("company_state").filter(pl.col("status").is_in(["forbidden", "unavailable"]))
     key = ["country", "company_number", "dataset"]
     is_part = pl.col("reason_code").is_in(_PARTS).fill_null(value=False)
     is_country = is_part & (pl.col("reason_code") != "company_forbidden")
     found = (
-        given_up.join(letters.select(*key, "reason_code", "reason"), on=key, how="left")
+        given_up.join(staged("dead_letters").select(*key, "reason_code", "reason"), on=key, how="left")
         .group_by(
             pl.when(is_part).then("reason_code").alias("part"),
             pl.when(is_country).then("country").alias("of"),
@@ -355,15 +345,11 @@ _FEWEST_GONE: Final = 10
 """Ignore fewer companies than this that are gone: they leave a short list on purpose more often than by mistake."""
 
 
-def find_lost(settings: Settings, run: Run) -> list[Cause]:
+def find_lost(settings: Settings, run: Run, _staged: Staged) -> list[Cause]:
     """Find out whether many more lines are refused, or many fewer companies named, than in the held version of a list.
 
     There is no cause for the first version of a list, for a sample, or for a list that always has many refused lines;
     every run shows their number anyway.
-
-    Args:
-        settings: The memory for DuckDB, and whether the run is a sample.
-        run: The run, which is not in the warehouse yet.
     """
     plan, name = run.plan, held_name(run)
     if not name or settings.run.sample or newest(run.folders) is None:
@@ -410,15 +396,10 @@ _UNREAD_SHARE_MAX = 0.1
 _AMBIGUOUS_SHARE_MIN = 0.5
 
 
-def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.LazyFrame]) -> list[Cause]:
-    """Find the fields in which more than a tenth of the values was discarded.
+def find_unread(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
+    """Find the fields in which more than a tenth of the values was discarded, and at least `run.vanished_records_min`.
 
     Fields that `contract.values` names are left out, because their values are discarded on purpose.
-
-    Args:
-        settings: `run.vanished_records_min` sets how many records may always lose a field.
-        plan: The plan of the run.
-        staged: Returns the staged rows of a table.
 
     Returns:
         One cause for each next step, with the field that lost most values and the number of other fields.
@@ -427,7 +408,7 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
     by_step: dict[str, list[str]] = {}
     for dataset, path, code, count in lost.collect().iter_rows():
         for column in _columns(dataset, path)[:1]:
-            chosen = setting_of(plan.contract.values, dataset, column, path)
+            chosen = setting_of(run.plan.contract.values, dataset, column, path)
             values = f"SELECT {count_read(dataset, column, count)} FROM self"  # noqa: S608 - our own names
             read = staged(dataset).sql(values).collect().item()
             if chosen is None and count > _UNREAD_SHARE_MAX * (count + read):
@@ -439,27 +420,26 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
     ]
 
 
-def find_unknown(settings: Settings, plan: RunPlan, parties: pl.LazyFrame, drift: pl.LazyFrame) -> list[Cause]:
+def find_unknown(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
     """Find out whether it cannot be read which company more than a tenth of the parents, or of the children, are.
 
-    Args:
-        settings: `run.vanished_records_min` sets how many parties may always be unknown.
-        plan: The plan of the run. Nothing is found if `contract.values` names `relationships.related_company_number`.
-        parties: The staged rows of relationships.
-        drift: The staged differences from the contract; they name the fields that the parties have instead.
+    There is no cause for fewer than `run.vanished_records_min`, or if `contract.values` names
+    `relationships.related_company_number`.
     """
     column = "related_company_number"
-    if setting_of(plan.contract.values, "relationships", column) is not None:
+    if setting_of(run.plan.contract.values, "relationships", column) is not None:
         return []
     is_unknown = pl.col("related_kind") == "unknown"
-    counted = parties.group_by("direction").agg(is_unknown.sum().alias("unknown"), pl.len().alias("count"))
+    counted = (
+        staged("relationships").group_by("direction").agg(is_unknown.sum().alias("unknown"), pl.len().alias("count"))
+    )
     is_much = pl.col("unknown") > _UNREAD_SHARE_MAX * pl.col("count")
     found = counted.filter(is_much & (pl.col("unknown") >= settings.run.vanished_records_min)).sort("direction")
     causes = []
     for direction, unknown, count in found.collect().iter_rows():
         group = {"parent": "parents", "child": "children"}[direction]
-        fields = drift.filter(kind="new_field", dataset="relationships").select("path").unique().sort("path").collect()
-        names = [path for path in fields["path"] if path.startswith(f"{group}[].")]
+        fields = staged("drift").filter(kind="new_field", dataset="relationships").select("path").unique()
+        names = [path for path in fields.sort("path").collect()["path"] if path.startswith(f"{group}[].")]
         instead = f", and have {_listed(names)} instead" if names else ""
         text = f"relationships: {unknown:,} of {count:,} {group} do not say in a documented way who they are{instead}"
         keep = f'contract.values = {{"relationships.{column}" = "discard_value"}}'
@@ -500,15 +480,11 @@ _ABSENT_MIN = 100
 _NAMED_MAX = 3
 
 
-def find_absent(run: Run, staged: Callable[[str], pl.LazyFrame]) -> list[Cause]:
+def find_absent(_settings: Settings, run: Run, staged: Staged) -> list[Cause]:
     """Find documented fields whose key is in none of the records of a run, at least 100: they may have another name.
 
     A field that is null in all of them is present. One that `contract.values` names is known to be absent. Related
     parties are left out, because their shape is open.
-
-    Args:
-        run: The run, with its landed answers.
-        staged: Returns the staged rows of a table.
     """
     causes = []
     for dataset in run.plan.datasets:
