@@ -73,13 +73,7 @@ def replay(job: Job, stages: Stages, processes: int = 1) -> None:
 
     settings = _settings(job._replace(base_url=""))
     with _staging(stages), _publishing(stages, "stage"):
-        replay.replay(
-            Folders(job.data),
-            lambda: datetime.now(UTC),
-            memory_limit=settings.run.duckdb_memory,
-            keep=settings.run.keep_generations,
-            processes=processes,
-        )
+        replay.replay(Folders(job.data), lambda: datetime.now(UTC), settings.run, processes=processes)
 
 
 def plan(job: Job, stages: Stages) -> Any:

@@ -13,6 +13,7 @@ import pytest
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
+from firmlake.core.settings import RunSettings
 from firmlake.landing.run import list_runs
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
@@ -61,13 +62,13 @@ def test_kept_state_opens_and_goes_on(kept, version):
         with pytest.raises(FirmlakeError, match="earlier version") as refused, open_warehouse(folders):
             pass
         assert "firmlake replay" in refused.value.next_step
-        replay(folders, lambda: NOON + 365 * DAY, memory_limit="256MB", keep=9)
+        replay(folders, lambda: NOON + 365 * DAY, settings=RunSettings(keep_generations=9))
     published, landed = list_runs(folders)
     now = landed.plan.started_at + timedelta(hours=1)
     status = read_status(folders)
     assert (status.last_run.run_id, status.last_run.outcome) == (published.run_id, "done")
     assert [run_id for run_id, *_ in status.unfinished] == [landed.run_id]
-    assert all(check.agrees for check in verify(folders, lambda: now, memory_limit="256MB"))
+    assert all(check.agrees for check in verify(folders, lambda: now))
 
     publish_landed(landed, at=now)
     assert query(folders, "SELECT run_id, count(*) FROM companies GROUP BY ALL ORDER BY ALL") == [
@@ -76,14 +77,14 @@ def test_kept_state_opens_and_goes_on(kept, version):
     ]
     assert query(folders, "SELECT count(*) > 0 FROM service_lists") == [(True,)]
     assert query(folders, "SELECT status, count(*) FROM contact_additions GROUP BY ALL") == [("added", 2)]
-    assert all(check.agrees for check in verify(folders, lambda: now, memory_limit="256MB"))
+    assert all(check.agrees for check in verify(folders, lambda: now))
 
 
 @pytest.mark.slow
 def test_replay_gives_what_was_published(kept):
     folders = kept(SCHEMA_VERSION)
     held = _hashes(folders)
-    replay(folders, lambda: list_runs(folders)[0].plan.started_at, memory_limit="256MB", keep=9)
+    replay(folders, lambda: list_runs(folders)[0].plan.started_at, settings=RunSettings(keep_generations=9))
     assert _hashes(folders) == held
 
 
@@ -103,12 +104,12 @@ def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, v
     assert status.next_step.startswith(("Rebuild it with `firmlake replay`", "Install that version again"))
     assert status.unfinished
     assert "firmlake_outdated 1" in render_metrics(status)
-    for look in (_hashes, lambda folders: verify(folders, _never, memory_limit="256MB")):
+    for look in (_hashes, lambda folders: verify(folders, _never)):
         with pytest.raises(FirmlakeError, match=words) as refused:
             look(folders)
         assert "firmlake replay" in refused.value.next_step
     assert ask(folders, "SELECT count(*) FROM companies")[1] == [(10,)]
-    replay(folders, lambda: list_runs(folders)[0].plan.started_at, memory_limit="256MB", keep=9)
+    replay(folders, lambda: list_runs(folders)[0].plan.started_at, settings=RunSettings(keep_generations=9))
     assert _hashes(folders) == held
 
 

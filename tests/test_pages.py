@@ -14,6 +14,7 @@ import pytest
 from firmlake.cli import firmlake
 from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
+from firmlake.core.settings import RunSettings
 from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.list_file import list_added
 from firmlake.enrich.run import enrich
@@ -138,7 +139,7 @@ def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():
 def test_a_replay_has_the_same_views(sample_world):
     question = "SELECT head_id, id FROM groups(0.5) ORDER BY ALL"
     before = ask(sample_world, question)
-    replay(sample_world, utc_now, memory_limit="256MB", keep=2, storage_version="v1.5.0")
+    replay(sample_world, utc_now, settings=RunSettings(keep_generations=2, storage_version="v1.5.0"))
     assert before[1]
     assert ask(sample_world, question) == before
 

@@ -91,7 +91,7 @@ def test_the_failure_of_a_run_is_over_when_a_replay_publishes_that_run(is_named,
     ):
         raise FirmlakeError("No space left on device", "Make room")
     assert read_status(folders).failure
-    replay(folders, lambda: NOON + 2 * MINUTE, memory_limit="256MB", keep=5)
+    replay(folders, lambda: NOON + 2 * MINUTE)
     assert bool(read_status(folders).failure) is not is_named
 
 

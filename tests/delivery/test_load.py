@@ -11,6 +11,7 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
+from firmlake.core.settings import RunSettings
 from firmlake.delivery.database import Database
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.deliver import deliver as carry_out
@@ -183,12 +184,12 @@ def test_a_data_folder_stays_the_same_after_a_prune_a_replay_and_in_a_restored_c
     deliver(folders, place)
     removable, _ = find_removable(folders, NOON + 30 * DAY, keep_generations=1, landed_days=28)
     prune(folders, removable, NOON + 30 * DAY)
-    replay(folders, now, memory_limit="256MB", keep=1)
+    replay(folders, now, settings=RunSettings(keep_generations=1))
     assert deliver(folders, place).is_new
     restored = Folders(tmp_path / "restored")
     for name in ("landing", "staged"):
         shutil.copytree(folders.data / name, restored.data / name)
-    replay(restored, lambda: now() + DAY, memory_limit="256MB", keep=1)
+    replay(restored, lambda: now() + DAY, settings=RunSettings(keep_generations=1))
     assert deliver(restored, place).is_new
     assert_same(restored, place)
     with pytest.raises(FirmlakeError, match="newer generation"):

@@ -33,7 +33,7 @@ def widened(tmp_path_factory):
         land(run, answer("financials", found(ACME, "financials", record), offset=0, at=at))
         publish_landed(run.read_by(WIDE), at=at)
         if not day:
-            replay(folders, lambda: NOON, keep=5, contract=WIDE, memory_limit="100MB")
+            replay(folders, lambda: NOON, contract=WIDE)
     return folders
 
 

@@ -57,7 +57,7 @@ def check(world: Path) -> None:
 
     assert places_of(world, *SPELLED) == set(), places_of(world, *SPELLED)
     assert not list(world.rglob(".*.part*")), list(world.rglob(".*.part*"))
-    assert all(each.agrees for each in verify(Folders(world / "data"), now, memory_limit="100MB"))
+    assert all(each.agrees for each in verify(Folders(world / "data"), now))
 
 
 def main(folder: Path, first: int, step: int) -> None:

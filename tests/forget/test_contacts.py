@@ -44,7 +44,7 @@ def test_a_contact_is_forgotten_and_is_not_sent_again(settings, tmp_path, now):
     assert places_of(folders.data, GONE) == set()
     assert places_of(folders.data, KEPT)
     assert query(folders, "SELECT company_number, status, sent_count FROM contact_additions ORDER BY ALL") == rows
-    assert all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
+    assert all(check.agrees for check in verify(folders, now))
     again = read_plan(folders.data / "plans" / "plan.json")
     apply_plan(settings, again, "tests", now)
     planned = plan_contacts(settings, contacts, 1002, "tests", now)
@@ -65,4 +65,4 @@ def test_contacts_go_after_their_days(settings, tmp_path, now):
     assert places_of(folders.data, KEPT) == set()
     assert query(folders, "SELECT count(*) FROM contact_additions") == [(0,)]
     assert find_expired(folders, days, now() + 6 * DAY) == []
-    assert all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
+    assert all(check.agrees for check in verify(folders, now))

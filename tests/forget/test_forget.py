@@ -47,7 +47,7 @@ def folders(weeks, tmp_path) -> Folders:
 
 
 def agrees(folders) -> bool:
-    return all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
+    return all(check.agrees for check in verify(folders, now))
 
 
 _STRUCTURE = """

@@ -88,7 +88,7 @@ def test_a_warehouse_of_the_archive_holds_what_one_of_both_folders_would(portfol
     together = Folders(tmp_path / "together")
     for portfolio in (one, other):
         shutil.copytree(portfolio.data / "landing", together.data / "landing", dirs_exist_ok=True)
-    replay(together, now, memory_limit="100MB", keep=1)
+    replay(together, now, settings=RunSettings(keep_generations=1))
     assert content(folders) == content(together)
     assert content(folders)["lookalikes_history"][0] > 0, "or the order of the runs would not matter"
 

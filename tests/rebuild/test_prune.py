@@ -9,6 +9,7 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
+from firmlake.core.settings import RunSettings
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.rebuild.prune import find_pinned, find_removable, prune
@@ -98,9 +99,9 @@ def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
     assert not any(list(each.path.glob("shard=*")) if each.kind == "landed" else each.path.exists() for each in found)
     assert names(removable(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
     runs = []
-    assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB", on_run=runs.append))
+    assert all(check.agrees for check in verify(three, lambda: NOW, on_run=runs.append))
     assert sorted(run.is_pruned for run in runs) == ([False, True, True] if kind == "landed" else [False] * 3)
-    replay(three, lambda: NOW, memory_limit="256MB", keep=9)
+    replay(three, lambda: NOW, settings=RunSettings(keep_generations=9))
     assert hashes(three) == expected
 
 
@@ -108,7 +109,7 @@ def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
     prune(three, removable(three, landed_days=OLD), NOW)
     next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
     with pytest.raises(DamagedError, match=RUNS[0]):
-        replay(three, lambda: NOW, memory_limit="256MB", keep=9)
+        replay(three, lambda: NOW, settings=RunSettings(keep_generations=9))
 
 
 def test_a_run_that_is_not_in_the_warehouse_keeps_all(three):
@@ -163,7 +164,7 @@ def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
     assert removable(three, keep_generations=1, landed_days=OLD) == []
     assert not list(three.data.glob("*/.going-*"))
     assert newest(three).exists()
-    assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB"))
+    assert all(check.agrees for check in verify(three, lambda: NOW))
 
 
 def test_an_old_copy_of_a_list_goes_unless_an_unfinished_run_has_its_name(three):

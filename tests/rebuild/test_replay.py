@@ -57,8 +57,8 @@ def clock():
     return NOON + 9 * DAY
 
 
-replay = partial(_replay, now=clock, memory_limit="100MB", keep=5)
-verified = partial(verify, now=clock, memory_limit="100MB")
+replay = partial(_replay, now=clock)
+verified = partial(verify, now=clock)
 
 
 def watched(*names):
@@ -137,7 +137,7 @@ def test_replay_mends_a_damaged_generation(two_runs):
     before, path = content(two_runs), newest(two_runs)
     path.chmod(0o644)
     path.write_bytes(b"x" * 5000)
-    replay(two_runs, storage_version="v1.4.0")
+    replay(two_runs)
     assert content(two_runs) == before
     assert storage_version(two_runs) == "v1.4.0+"
 

@@ -25,8 +25,8 @@ from support import ACME, BOLT, DAY, NOON, answer, edit_warehouse, found, land, 
 
 SETTINGS = RunSettings(duckdb_memory="100MB")
 SECOND = timedelta(seconds=1)
-replay = partial(_replay, now=lambda: NOON + 9 * DAY, memory_limit="100MB", keep=5)
-verified = partial(verify, now=lambda: NOON + 9 * DAY, memory_limit="100MB")
+replay = partial(_replay, now=lambda: NOON + 9 * DAY)
+verified = partial(verify, now=lambda: NOON + 9 * DAY)
 
 
 def entry(number: int, **changes: Any) -> dict[str, Any]:

@@ -29,8 +29,6 @@ from support import (
     with_views,
 )
 
-LIMITS = {"memory_limit": "100MB"}
-
 
 def run_of(folders, dataset, *records, day=0, company=ACME, **contract):
     """Fetch these records under settings, and publish them."""
@@ -58,9 +56,9 @@ def test_by_default_a_value_that_does_not_fit_is_discarded_and_the_run_is_done(f
 def test_a_replay_reads_what_is_held_by_other_settings_without_a_request(folders):
     run_of(folders, "financials", *FULL_TIME)
     contract = ContractSettings(types={"financials.employee_count": "decimal"})
-    replay(folders, lambda: NOON, keep=5, contract=contract, **LIMITS)
+    replay(folders, lambda: NOON, contract=contract)
     assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
-    assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
+    assert all(check.agrees for check in verify(folders, lambda: NOON))
 
 
 @pytest.mark.slow
@@ -94,10 +92,8 @@ def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(
     assert (
         'contract.scales = {"relationships.stake_fraction" = 100}, or 1 if it does not, then `firmlake replay`' in line
     )
-    assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
-    replay(
-        folders, lambda: NOON, keep=5, contract=ContractSettings(scales={"relationships.stake_fraction": 100}), **LIMITS
-    )
+    assert all(check.agrees for check in verify(folders, lambda: NOON))
+    replay(folders, lambda: NOON, contract=ContractSettings(scales={"relationships.stake_fraction": 100}))
     assert query(folders, STAKES) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
     assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
 
@@ -243,7 +239,7 @@ def test_a_renamed_field_is_read_from_the_records_before_and_after_it(folders):
     usual = Decimal(str(period(2020)["profitability"]["netProfit"]))
     assert [value for value, _ in before] == [None, None, None, usual]
     contract = ContractSettings(rename=NET_RESULT)
-    replay(folders, lambda: NOON, contract=contract, keep=5, **LIMITS)
+    replay(folders, lambda: NOON, contract=contract)
     expected = [period(1900 + number)["profitability"]["netProfit"] for number in range(3)]
     after = query(folders, NET_PROFITS)
     assert [value for value, _ in after][:3] == [Decimal(str(value)) for value in expected]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from firmlake.core.settings import RunSettings
 from firmlake.rebuild.replay import replay
 from firmlake.report.sections import SectionTables
 from firmlake.warehouse.views import create_view, definitions
@@ -157,7 +158,7 @@ def test_a_load_of_a_few_companies_makes_the_owners_that_a_replay_makes(folders)
     held = query(folders, owners)
     assert held == sorted((one, None) for one in (acme, bolt, circ))
     branches = query(folders, "FROM branches_at_half ORDER BY ALL")
-    replay(folders, lambda: NOON + 9 * DAY, memory_limit="256MB", keep=2, storage_version="latest")
+    replay(folders, lambda: NOON + 9 * DAY, settings=RunSettings(keep_generations=2, storage_version="latest"))
     assert query(folders, "FROM branches_at_half ORDER BY ALL") == branches
     assert query(folders, owners) == held
 

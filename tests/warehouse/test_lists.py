@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from firmlake.core.settings import RunSettings
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import newest, open_warehouse, publish
@@ -106,7 +107,7 @@ def test_a_renamed_list_keeps_its_past_and_a_replay_gives_it_the_new_name(folder
     assert lines(folders) == expected
     assert lines(folders, "list_members_history") == [("clients", 2, ACME[1], "accepted")]
     before = hashes(folders)
-    replay(folders, lambda: NOON, memory_limit="256MB", keep=9)
+    replay(folders, lambda: NOON, settings=RunSettings(keep_generations=9))
     assert hashes(folders) == before
 
 

@@ -237,7 +237,7 @@ def test_a_row_that_occurs_twice_stops_publishing_until_a_replay(folders, table)
         run_of(folders, 1, answers)
     assert "firmlake replay" in error.value.next_step
     assert newest(folders) == before
-    replay(folders, lambda: NOON + 2 * DAY, memory_limit="100MB", keep=5)
+    replay(folders, lambda: NOON + 2 * DAY)
     assert query(folders, "SELECT count(*), count(DISTINCT company_number) FROM company_state") == [(2, 2)]
 
 

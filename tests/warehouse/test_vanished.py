@@ -64,7 +64,7 @@ def test_a_field_that_vanished_from_few_records_or_as_a_setting_allows_is_told(
     told = query(folders, "SELECT dataset, path, record_count FROM drift WHERE kind = 'vanished_field' ORDER BY ALL")
     assert told == vanished
     if settings.get("vanished_share_max") == 1:
-        assert all(check.agrees for check in verify(folders, lambda: NOON + DAY, memory_limit="100MB"))
+        assert all(check.agrees for check in verify(folders, lambda: NOON + DAY))
 
 
 @pytest.mark.parametrize(

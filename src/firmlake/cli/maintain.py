@@ -163,11 +163,9 @@ def replay(call: Call, processes: int) -> int:
         made = rebuild(
             folders,
             utc_now,
-            memory_limit=settings.run.duckdb_memory,
-            keep=settings.run.keep_generations,
+            settings.run,
             on_run=tell,
             processes=processes,
-            storage_version=settings.run.storage_version,
             contract=settings.contract,
         )
     count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
@@ -209,8 +207,7 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     settings, folders = call.on_folder()
     with lock(folders, "firmlake verify", is_reader=True):
         runs: list[Run] = []
-        memory = settings.run.duckdb_memory
-        checks = check_all(folders, utc_now, memory_limit=memory, processes=processes, on_run=runs.append)
+        checks = check_all(folders, utc_now, settings.run, processes=processes, on_run=runs.append)
     agrees, pruned = all(check.agrees for check in checks), sum(run.is_pruned for run in runs)
     content = {
         "agrees": agrees,

@@ -396,14 +396,7 @@ def replay_archive(
         count = sum(run.run_id not in damaged for run in runs)
         if not count:
             raise next(iter(damaged.values()))
-        made = load_staged(
-            folders,
-            now,
-            memory_limit=settings.run.duckdb_memory,
-            keep=settings.run.keep_generations,
-            without=damaged,
-            storage_version=settings.run.storage_version,
-        )
+        made = load_staged(folders, now, settings.run, damaged)
     return Replayed(made, count, damaged)
 
 

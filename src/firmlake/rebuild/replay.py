@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
+import msgspec
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import write_file
@@ -116,6 +117,7 @@ def read_pruned(run: Run) -> Manifest:
     return recorded
 
 
+_DEFAULTS = RunSettings()
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -139,23 +141,15 @@ class Content(NamedTuple):
 
 
 def load_staged(
-    folders: Folders,
-    now: Callable[[], datetime],
-    *,
-    memory_limit: str,
-    keep: int,
-    without: Collection[str] = (),
-    storage_version: str = "latest",
+    folders: Folders, now: Callable[[], datetime], settings: RunSettings, without: Collection[str] = ()
 ) -> Path:
     """Build a warehouse from runs that are already staged, in the order in which they ended.
 
     Args:
         folders: The data folder.
         now: The clock, UTC.
-        memory_limit: Memory limit of DuckDB, such as "512MB".
-        keep: The number of generations to keep, including the new one.
+        settings: Limits of the warehouse.
         without: The names of runs to leave out.
-        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
 
     Returns:
         The new generation.
@@ -166,7 +160,7 @@ def load_staged(
     runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
     staged = [(run, outcome, read_pruned(run)) for run, outcome in runs]
     content = Content(staged, find_overviews(folders, (), only_loaded=False), ())
-    return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
+    return publish_content(folders, content, now, settings)
 
 
 def find_overviews(folders: Folders, loads: Sequence[Load], *, only_loaded: bool) -> list[Overview]:
@@ -184,10 +178,8 @@ def publish_content(
     folders: Folders,
     content: Content,
     now: Callable[[], datetime],
-    memory_limit: str,
-    keep: int,
+    settings: RunSettings,
     until: datetime | None = None,
-    storage_version: str = "latest",
     *,
     is_judged: bool = False,
 ) -> Path:
@@ -197,10 +189,8 @@ def publish_content(
         folders: The data folder.
         content: The runs and overviews.
         now: The clock, UTC.
-        memory_limit: Memory limit of DuckDB.
-        keep: The number of generations to keep.
+        settings: Limits of the warehouse.
         until: Load only additions that had landed by this time; None loads all.
-        storage_version: The oldest DuckDB that can read the file.
         is_judged: Whether the gates of the newest run decide about publishing.
     """
     order = {load.name: position for position, load in enumerate(content.loads)}
@@ -236,19 +226,22 @@ def publish_content(
         return judge(connection, folders, gates, number)
 
     return publish(
-        folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version, number=content.number
+        folders,
+        load,
+        memory_limit=settings.duckdb_memory,
+        keep=settings.keep_generations,
+        storage_version=settings.storage_version,
+        number=content.number,
     )
 
 
 def replay(
     folders: Folders,
     now: Callable[[], datetime],
+    settings: RunSettings = _DEFAULTS,
     *,
-    memory_limit: str,
-    keep: int,
     on_run: Callable[[Run], object] = lambda run: None,
     processes: int = 1,
-    storage_version: str = "latest",
     contract: ContractSettings | None = None,
 ) -> Path:
     """Rebuild the staged tables and the warehouse from the landed answers, as a new generation.
@@ -256,11 +249,9 @@ def replay(
     Args:
         folders: The data folder.
         now: The clock, UTC.
-        memory_limit: Memory limit of DuckDB, such as "512MB".
-        keep: The number of generations to keep, including the new one.
+        settings: Limits of the warehouse.
         on_run: Called with each run before it is staged.
         processes: The number of processes that stage shards in parallel.
-        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
         contract: Read all answers with these settings; None reads each run with the settings in its plan.
 
     Returns:
@@ -281,7 +272,7 @@ def replay(
     content = Content(staged, find_overviews(folders, loads, only_loaded=False), loads)
     if not (staged or content.overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "Fetch a list first with `firmlake run LIST`")
-    return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version, is_judged=True)
+    return publish_content(folders, content, now, settings, is_judged=True)
 
 
 def begin_cleaning(folders: Folders) -> bool:
@@ -332,8 +323,7 @@ def derive_again(folders: Folders, now: Callable[[], datetime], settings: RunSet
     for runs, loads, is_held in generations:
         staged = [_stage(run, outcome) for run, outcome in runs]
         content = Content(staged, find_overviews(folders, loads, only_loaded=True), loads, is_held, number + is_held)
-        memory, version = settings.duckdb_memory, settings.storage_version
-        publish_content(folders, content, now, memory, 1, storage_version=version)
+        publish_content(folders, content, now, msgspec.structs.replace(settings, keep_generations=1))
     published = newest(folders)
     for path in list_generations(folders):
         if published is None or path.name != published.name:

@@ -17,6 +17,7 @@ import polars as pl
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable, read_json
 from firmlake.core.folders import Folders
+from firmlake.core.settings import RunSettings
 from firmlake.landing.run import Run
 from firmlake.landing.segments import read_segment
 from firmlake.rebuild.replay import NEVER, Content, find_overviews, finished_runs, publish_content, read_pruned, restage
@@ -27,6 +28,7 @@ from firmlake.warehouse.generations import newest_of_all, open_warehouse
 from firmlake.warehouse.loads import loaded_runs, read_loads
 from firmlake.warehouse.versions import as_of_columns
 
+_DEFAULTS = RunSettings()
 _DIFFERS_BY_NATURE = ("loads",)
 """Tables that a replay changes, because landed answers do not say when and in which generation a run was published."""
 
@@ -49,8 +51,8 @@ class TableCheck(NamedTuple):
 def verify(
     folders: Folders,
     now: Callable[[], datetime],
+    settings: RunSettings = _DEFAULTS,
     *,
-    memory_limit: str,
     processes: int = 1,
     on_run: Callable[[Run], object] = lambda run: None,
 ) -> list[TableCheck]:
@@ -61,7 +63,7 @@ def verify(
     Args:
         folders: The data folder.
         now: The clock, UTC.
-        memory_limit: Memory limit of DuckDB, such as "512MB".
+        settings: The memory of DuckDB.
         processes: The number of processes that stage shards in parallel.
         on_run: Called with each run before it is replayed.
 
@@ -76,7 +78,7 @@ def verify(
     room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
-        with open_warehouse(folders, with_held=True, memory_limit=memory_limit) as warehouse:
+        with open_warehouse(folders, with_held=True, memory_limit=settings.duckdb_memory) as warehouse:
             loaded, loads, until = loaded_runs(warehouse), read_loads(warehouse), lists_loaded_at(warehouse)
             # Read first, so that a damaged generation is reported as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
@@ -86,8 +88,8 @@ def verify(
                 proven, manifest = _stage_again(run, aside, on_run, processes)
                 staged.append((proven, outcome, manifest))
         content = Content(staged, find_overviews(folders, loads, only_loaded=True), loads)
-        publish_content(aside, content, now, memory_limit, 1, until or NEVER)
-        with open_warehouse(aside, memory_limit=memory_limit) as replayed:
+        publish_content(aside, content, now, settings, until or NEVER)
+        with open_warehouse(aside, memory_limit=settings.duckdb_memory) as replayed:
             found = content_hashes(replayed)
     tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
     return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts]
