@@ -380,54 +380,63 @@ def _publish(
 
 
 def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
-    """Begin a new run, or take up the interrupted run of the same list.
+    """Begin a new run, or take up the interrupted run of the same list with its current lines and what is planned now.
 
     Raises:
         SettingsError: A rule of `paths.alert_rules` or `paths.gates` is wrong.
     """
-    if planned.unfinished:
-        return _take_up(settings, planned, planned.unfinished)
-    folders = Folders.of(settings)
-    companies, targets = planned.companies, planned.targets
-    asked = count_companies(targets)
-    of_run = RunPlan(
-        run_id=new_run_id(now),
-        started_at=now,
-        service=service_name(settings),
-        language=settings.api.language,
-        datasets=settings.run.datasets,
-        **_counts(companies),
-        fresh_count=companies.companies.height - asked,
-        target_count=asked,
-        shard_count=int(targets["shard"].max() or 0),  # type: ignore[arg-type]
-        firmlake_version=__version__,
-        refresh_after_days=settings.run.refresh_after_days,
-        credit_window_days=settings.run.credit_window_days,
-        lookalikes_watched=settings.run.lookalikes_watched,
-        refresh_count=planned.estimate.refresh_count,
-        sample=settings.run.sample if companies.is_file else 0,
-        budget=planned.budget.limit,
-        credits_before=planned.budget.before,
-        doubts_totals=True,
-        names=settings.api.names,
-        contract=settings.contract,
-        alert_rules=read_rules(settings.paths.alert_rules),
-        gates=read_gates(settings.paths.gates),
-        resume=_how_to_resume(folders, planned),
-    )
-    return begin(_with_list(settings, Run(folders, of_run), companies), targets)
-
-
-def _counts(companies: CompanyList) -> dict[str, Any]:
-    """Return what a plan says about its list."""
-    return {
+    folders, companies, before, targets = Folders.of(settings), planned.companies, planned.unfinished, planned.targets
+    if planned.kept is not None:
+        kept = planned.kept
+        targets = pl.concat([kept, targets.join(kept, on=_KEY, how="anti", maintain_order="left")])
+        asked = targets.select(pl.col(_KEY).cast(pl.String)).unique()
+        asked_count, fresh_count = asked.height, companies.companies.join(asked, on=_KEY, how="anti").height
+    else:
+        asked_count = count_companies(targets)
+        fresh_count = companies.companies.height - asked_count
+    last_shard = int(targets["shard"].max() or 0)  # type: ignore[arg-type]
+    now_known: dict[str, Any] = {
         "list_name": companies.path.name,
         "list_sha256": companies.sha256,
         "line_count": companies.companies.height + companies.refused.height + companies.repeated_count,
         "company_count": companies.companies.height,
         "refused_count": companies.refused.height,
         "repeated_count": companies.repeated_count,
+        "fresh_count": fresh_count,
+        "target_count": asked_count,
+        "shard_count": max(before.plan.shard_count if before else 0, last_shard),
+        "refresh_count": count_companies(targets.filter("is_refresh")),
+        "budget": planned.budget.limit,
+        "resume": _how_to_resume(folders, planned),
     }
+    if before:
+        clear_stage(before)  # shards may have lost companies
+        plan = msgspec.structs.replace(before.plan, **now_known)
+    else:
+        plan = _new_plan(settings, planned, now, now_known)
+    return begin(_with_list(settings, Run(folders, plan), companies), targets)
+
+
+def _new_plan(settings: Settings, planned: Planned, now: datetime, now_known: dict[str, Any]) -> RunPlan:
+    return RunPlan(
+        **now_known,
+        run_id=new_run_id(now),
+        started_at=now,
+        service=service_name(settings),
+        language=settings.api.language,
+        datasets=settings.run.datasets,
+        firmlake_version=__version__,
+        refresh_after_days=settings.run.refresh_after_days,
+        credit_window_days=settings.run.credit_window_days,
+        lookalikes_watched=settings.run.lookalikes_watched,
+        sample=settings.run.sample if planned.companies.is_file else 0,
+        credits_before=planned.budget.before,
+        doubts_totals=True,
+        names=settings.api.names,
+        contract=settings.contract,
+        alert_rules=read_rules(settings.paths.alert_rules),
+        gates=read_gates(settings.paths.gates),
+    )
 
 
 def _with_list(settings: Settings, run: Run, companies: CompanyList) -> Run:
@@ -447,23 +456,3 @@ def _how_to_resume(folders: Folders, planned: Planned) -> str:
     path = planned.companies.path
     is_copy = planned.companies.is_file and folders.inputs in path.parents
     return f"run `firmlake run {quote(str(path.absolute()))}` again" if is_copy else planned.resume
-
-
-def _take_up(settings: Settings, planned: Planned, run: Run) -> Run:
-    """Take up an interrupted run with the current list and what is planned now."""
-    companies, kept = planned.companies, planned.kept
-    assert kept is not None
-    targets = pl.concat([kept, planned.targets.join(kept, on=_KEY, how="anti", maintain_order="left")])
-    asked = targets.select(pl.col(_KEY).cast(pl.String)).unique()
-    plan = msgspec.structs.replace(
-        run.plan,
-        **_counts(companies),
-        resume=_how_to_resume(run.folders, planned),
-        fresh_count=companies.companies.join(asked, on=_KEY, how="anti").height,
-        target_count=asked.height,
-        shard_count=max(run.plan.shard_count, int(targets["shard"].max() or 0)),  # type: ignore[arg-type]
-        refresh_count=count_companies(targets.filter("is_refresh")),
-        budget=planned.budget.limit,
-    )
-    clear_stage(run)  # shards may have lost companies
-    return begin(_with_list(settings, Run(run.folders, plan), companies), targets)
