@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from firmlake.core.folders import Folders
 
 
+PATH = click.Path(path_type=Path)
+"""The type of options and arguments that name a file or folder."""
+
+
 class Call:
     """The call of a command: reads settings on demand, and writes the result for a person or as JSON."""
 
@@ -117,18 +121,11 @@ class Call:
 def command(function: Callable[..., int | None]) -> Callable[..., int]:
     """Add the common options to a command, and turn its errors into one line and an exit code."""
 
-    @click.option(
-        "--config", type=click.Path(path_type=Path), help="Settings file to read instead of config/firmlake.toml."
-    )
-    @click.option("--data", type=click.Path(path_type=Path), help="Data folder to use; sets paths.data.")
+    @click.option("--config", type=PATH, help="Settings file to read instead of config/firmlake.toml.")
+    @click.option("--data", type=PATH, help="Data folder to use; sets paths.data.")
     @click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="Override a setting: --set api.threads=8.")
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-    @click.option(
-        "--log",
-        "log_file",
-        type=click.Path(path_type=Path),
-        help="Append a log in JSON lines to this file; - is stderr.",
-    )
+    @click.option("--log", "log_file", type=PATH, help="Append a log in JSON lines to this file; - is stderr.")
     @wraps(function)
     def wrapper(
         config: Path | None,

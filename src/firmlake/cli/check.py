@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import PATH, Call, command
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, Stopped
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("company_list", metavar="[LIST]", type=click.Path(path_type=Path), required=False)
+@click.argument("company_list", metavar="[LIST]", type=PATH, required=False)
 @click.option(
     "--company",
     "named",
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     "--companies", "most", type=click.IntRange(1, 100), default=3, show_default=True, metavar="N",
     help="Request at most N companies, including one that does not exist; each costs at most one credit.",
 )  # fmt: skip
-@click.option(
-    "--write",
-    "path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write settings that fit the service to FILE.",
-)
+@click.option("--write", "path", type=PATH, metavar="FILE", help="Write settings that fit the service to FILE.")
 @command
 def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: int, path: Path | None) -> int:
     """Request a few companies from a service, and compare its behaviour with every assumption about it.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import PATH, Call, command
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 
@@ -34,7 +34,7 @@ def file_options(function: F) -> F:
     """Add the options `--out` and `--columns` to a command."""
     out = click.option(
         "--out",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Write the list with the figures of its companies to FILE: .xlsx, .csv or .parquet.",
     )
@@ -83,7 +83,7 @@ def show(call: Call, name: str | None) -> None:
 
 @company_list.command()
 @click.argument("name")
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=PATH)
 @file_options
 @command
 def export(call: Call, name: str, file: Path | None, out: Path | None, columns: str | None) -> None:

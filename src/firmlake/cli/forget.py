@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firmlake.cli.call import Call, can_ask, command
+from firmlake.cli.call import PATH, Call, can_ask, command
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
 
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--company", nargs=2, metavar="COUNTRY NUMBER", help="Forget the person only in the data of this company."
 )
-@click.option(
-    "--from",
-    "file",
-    type=click.Path(path_type=Path),
-    help="File with one subject on each line; all are forgotten in one pass.",
-)
+@click.option("--from", "file", type=PATH, help="File with one subject on each line; all are forgotten in one pass.")
 @click.option(
     "--gone",
     multiple=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import PATH, Call, command
 from firmlake.cli.options import choose_format, format_and_out, give_rows, of_list
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
@@ -37,10 +37,7 @@ _LIST_ALONE = click.option(
 @click.command()
 @of_list
 @click.option(
-    "--metrics",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the status to this file as OpenMetrics text, and print nothing.",
+    "--metrics", type=PATH, metavar="FILE", help="Write the status to this file as OpenMetrics text, and print nothing."
 )
 @command
 def status(call: Call, company_list: str, metrics: Path | None) -> None:
@@ -141,9 +138,7 @@ def _prepare(
 
 
 @click.command()
-@click.option(
-    "--to", "path", type=click.Path(path_type=Path), help="File to write. Default: report.html in the data folder."
-)
+@click.option("--to", "path", type=PATH, help="File to write. Default: report.html in the data folder.")
 @_LIST_ALONE
 @command
 def report(call: Call, path: Path | None, company_list: str) -> None:
@@ -164,7 +159,7 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 )  # fmt: skip
 @click.option(
     "--page",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Write what the warehouse holds about the company to an HTML file; fetch nothing.",
 )

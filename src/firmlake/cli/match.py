@@ -7,21 +7,19 @@ from shlex import quote
 
 import click
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import PATH, Call, command
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo
 
 
 @click.command()
-@click.argument("names", metavar="NAMES", type=click.Path(path_type=Path))
+@click.argument("names", metavar="NAMES", type=PATH)
 @click.option(
-    "--register", multiple=True, required=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="File of the register; repeat the option for files that belong together.",
+    "--register", multiple=True, required=True, type=PATH, metavar="FILE",
+    help="File of the register; repeat the option for files that belong together."
 )  # fmt: skip
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="File to write: .csv, .parquet or .xlsx. Default: NAMES with the ending .matched.csv.",
+    "--out", type=PATH, help="File to write: .csv, .parquet or .xlsx. Default: NAMES with the ending .matched.csv."
 )
 @click.option(
     "--map",

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from firmlake.cli.call import Call
+from firmlake.cli.call import PATH, Call
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo_data
 
@@ -76,9 +76,7 @@ def format_and_out(*formats: str) -> Callable[[Callable[..., Any]], Callable[...
         type=click.Choice(["table", *formats]),
         help="Output format. Default: by the ending of --out, else table.",
     )
-    out = click.option(
-        "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout."
-    )
+    out = click.option("--out", type=PATH, metavar="FILE", help="Write to a file instead of stdout.")
     return lambda function: kind(out(function))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Raw
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import PATH, Call, command
 from firmlake.cli.options import map_option, take_mapping
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
@@ -54,7 +54,7 @@ def contacts() -> None:
 
 
 @contacts.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option(
     "--service-list",
     "--list",
@@ -64,9 +64,7 @@ def contacts() -> None:
     metavar="ID",
     help="Id of the list; `firmlake service-lists` shows the ids.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="PLAN", help="Plan file to write. Default: named after FILE."
-)
+@click.option("--out", type=PATH, metavar="PLAN", help="Plan file to write. Default: named after FILE.")
 @map_option
 @command
 def plan(call: Call, file: Path, list_id: int, out: Path | None, mapped: tuple[str, ...]) -> int:
@@ -88,9 +86,7 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None, mapped: tuple[s
 @contacts.command()
 @click.option("--service-list", "--list", "list_id", type=int, required=True, metavar="ID", help="Id of the list.")
 @click.option("--also-not-found", is_flag=True, help="Include contacts that the service did not find last time.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="PLAN", help="Plan file to write. Default: named after the list."
-)
+@click.option("--out", type=PATH, metavar="PLAN", help="Plan file to write. Default: named after the list.")
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
     """Plan to send failed contacts again. Sends nothing yet.
@@ -110,7 +106,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 
 
 @contacts.command()
-@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.argument("plan_file", metavar="PLAN", type=PATH)
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add exactly the contacts in PLAN to its list. To resume an interrupted call, run it again."""
