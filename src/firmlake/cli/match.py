@@ -8,7 +8,7 @@ from shlex import quote
 import click
 
 from firmlake.cli.call import PATH, Call, command
-from firmlake.core.errors import UsageError
+from firmlake.cli.options import read_mapping
 from firmlake.terminal.echo import echo
 
 
@@ -49,13 +49,7 @@ def match(
     from firmlake.match.match import match_names
     from firmlake.match.register import ROLES
 
-    roles = (*ROLES, "country")
-    mapping = {}
-    for text in mapped:
-        role, separator, column = text.partition("=")
-        if not separator or role not in roles or not column:
-            raise UsageError(f"--map {text} is not ROLE=COLUMN", f"ROLE is one of {', '.join(roles)}")
-        mapping[role] = column
+    mapping = read_mapping(mapped, (*ROLES, "country"), "name=Customer")
     out = out or names.with_name(f"{names.name.split('.')[0]}.matched.csv")
     found = match_names(names, register, out, call.settings(), mapping, accept)
 

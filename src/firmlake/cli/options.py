@@ -22,15 +22,22 @@ map_option = click.option(
 )  # fmt: skip
 
 
+def read_mapping(mapped: Iterable[str], roles: Collection[str], example: str) -> dict[str, str]:
+    """Read the values of `--map`, such as `number=2`, into columns by role."""
+    columns = {}
+    for text in mapped:
+        role, _, column = text.partition("=")
+        if role not in roles or not column:
+            raise UsageError(
+                f"--map {text} is not ROLE=COLUMN", f"ROLE is one of {', '.join(roles)}, for example --map {example}"
+            )
+        columns[role] = column
+    return columns
+
+
 def take_mapping(call: Call, mapped: tuple[str, ...]) -> None:
     """Set the intake settings that `--map` stands for."""
-    for text in mapped:
-        role, separator, column = text.partition("=")
-        if not separator or role not in _MAPPED or not column:
-            raise UsageError(
-                f"--map {text} is not ROLE=COLUMN",
-                f"ROLE is one of {', '.join(_MAPPED)}, for example --map number='Nr. klant'",
-            )
+    for role, column in read_mapping(mapped, _MAPPED, "number='Nr. klant'").items():
         call.override(f"intake.{_MAPPED[role]}", column)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from firmlake.flows.backfill import divide
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings, PathSettings, Settings
-from firmlake.enrich.portfolios import divide
 from firmlake.intake.lines import read_company_list
 
 
