@@ -308,7 +308,7 @@ def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
     """
     home = Path(settings.paths.data).absolute()
     if lists.is_dir():
-        files = {path: settings.intake for path in sorted(lists.iterdir()) if _is_list(path)}
+        files = {path: settings.intake for path in sorted(lists.iterdir()) if path.is_file() and path.name[0] != "."}
         refused_count = 0
     else:
         files, refused_count = _by_country(settings, lists, home / "lists")
@@ -324,10 +324,6 @@ def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
         Portfolio(_name(path), path.absolute(), sha256_of(path), Folders(home / "portfolios" / _name(path)), intake)
         for path, intake in files.items()
     ], refused_count
-
-
-def _is_list(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
 
 
 def _name(path: Path) -> str:

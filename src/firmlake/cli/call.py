@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +139,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
         with ExitStack() as stack:
             stack.enter_context(warn_by(_warn))
             if can_ask():
-                stack.enter_context(confirm_by(_confirm))
+                stack.enter_context(confirm_by(partial(click.confirm, err=True)))
             given = {"--config": config, "--data": data}
             stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
             try:
@@ -190,10 +190,6 @@ def _warn(message: str) -> None:
 def can_ask() -> bool:
     """Tell whether a person can answer: standard input may be closed, or missing under a scheduler."""
     return all(stream and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stderr))
-
-
-def _confirm(question: str) -> bool:
-    return click.confirm(question, err=True)
 
 
 def _name_flag(key: str) -> str:

@@ -13,7 +13,6 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, Stopped
 
 if TYPE_CHECKING:
-    from firmlake.core.company import Company
     from firmlake.core.settings import Settings
 
 
@@ -45,11 +44,13 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     from firmlake.core.lock import lock
     from firmlake.enrich.check import check as start
     from firmlake.enrich.contact import REQUESTS_MAX, choose_companies, write_settings
+    from firmlake.intake.identifiers import read_named_company
     from firmlake.terminal.runs import check_content, describe_asking, show_checked
 
     settings, origins = call.settings_with_origins()
     service.check_access(settings)
-    asking = choose_companies(settings, _read(named), company_list, _budget(settings, most))
+    companies = list(map(read_named_company, named))
+    asking = choose_companies(settings, companies, company_list, _budget(settings, most))
     folders = Folders.of(settings)
     with lock(folders, "firmlake check"):
         service.check_service(settings, folders)
@@ -76,12 +77,6 @@ def _budget(settings: Settings, most: int) -> int:
             "Raise it: a check costs at least one credit, once in 30 days",
         )
     return credits
-
-
-def _read(named: tuple[str, ...]) -> list[Company]:
-    from firmlake.intake.identifiers import read_named_company
-
-    return [read_named_company(text) for text in named]
 
 
 def _kept(settings: Settings, origins: dict[str, str]) -> dict[str, Any]:

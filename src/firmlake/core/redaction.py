@@ -158,7 +158,7 @@ def _find_encoded(content: bytes, known: Iterable[_Spellings], with_pieces: bool
     """Decode again and again, and translate what is found each time into places of the content."""
     contents = [content]
     for _ in range(_DECODED_MAX):
-        decoded = _ENCODED.sub(_decode, contents[-1])
+        decoded = _ENCODED.sub(lambda match: _character_of(match[0]), contents[-1])
         if decoded == contents[-1]:
             return
         if found := list(_find_in(decoded, known, with_pieces)):
@@ -168,10 +168,6 @@ def _find_encoded(content: bytes, known: Iterable[_Spellings], with_pieces: bool
                     start, end = places[start], places[end]
                 yield start, end
         contents.append(decoded)
-
-
-def _decode(match: re.Match[bytes]) -> bytes:
-    return _character_of(match[0])
 
 
 @lru_cache(maxsize=4096)

@@ -244,7 +244,7 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
         what, choices = str(error), list(choices_of(kind))
         if choices and what.startswith("Invalid enum value"):
             what = f"choose from {', '.join(map(str, choices))}"
-        raise SettingsError(f"{key} ({origin}) does not fit: {what}", _hint(key)) from None
+        raise SettingsError(f"{key} ({origin}) does not fit: {what}", f"{key}: {description_of(key)}") from None
 
 
 def _read_array(text: str) -> list[Any]:
@@ -299,10 +299,6 @@ def _dotted(table: Any, prefix: str) -> Iterable[tuple[str, Any]]:
             yield from _dotted(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
-
-
-def _hint(key: str) -> str:
-    return f"{key}: {description_of(key)}"
 
 
 def _unknown(what: str, key: str, known: list[str], origin: str) -> SettingsError:

@@ -83,8 +83,8 @@ def as_json(columns: Sequence[str], rows: Rows) -> Iterator[str]:
 def as_markdown(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write a result as a table in Markdown."""
     for row in chain([columns, ["---"] * len(columns)], rows):
-        cells = ("" if value is None else _in_markdown(_plain(value)) for value in row)
-        yield f"| {' | '.join(cells)} |\n"
+        cells = ("" if value is None else _plain(value).replace("|", "\\|") for value in row)
+        yield f"| {' | '.join(cells)} |".replace("\r", " ").replace("\n", " ") + "\n"
 
 
 FORMATS: dict[str, Callable[[Sequence[str], Rows], Iterator[str]]] = {
@@ -193,7 +193,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, list | dict | tuple) else str(value)
-
-
-def _in_markdown(text: str) -> str:
-    return text.replace("|", "\\|").replace("\r", " ").replace("\n", " ")

@@ -47,7 +47,8 @@ def show_status(status: Status, now: datetime) -> None:
         echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
     if status.credits_remaining is not None:
         echo(f"Credits left: {status.credits_remaining:,}, as of {moment(status.credits_told_at)}")
-    _show_bill(status)
+    for line in describe_bill(status.bill) if status.bill else ():
+        echo(line)
     show_rows(
         ("incomplete list", "because of", "dataset", "companies"),
         [
@@ -161,11 +162,6 @@ def _list_row(each: ListStatus, now: datetime) -> tuple[str | int | None, ...]:
     ended = f"{at:%Y-%m-%d %H:%M} ({_ago(now, at)})" if at else None
     counts = (run.company_count, run.target_count) if run else (None, None)
     return each.name, outcome, ended, *counts, each.exit_code
-
-
-def _show_bill(status: Status) -> None:
-    for line in describe_bill(status.bill) if status.bill else ():
-        echo(line)
 
 
 def _remarks(last: RunSummary) -> Iterator[str]:
