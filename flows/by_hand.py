@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -48,100 +47,87 @@ _TAGS = ("firmlake",)
 _OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
 
 
-def _with_settings(function: Callable[..., R]) -> Callable[..., R]:
-    """Add the options `--config` and `--set` to a command."""
-    for option in (
-        click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="Override a setting: api.threads=8."),
-        click.option("--config", metavar="FILE", help="Settings file to read instead of config/firmlake.toml."),
-    ):
-        function = option(function)
-    return function
+def _command(flow: str, about: str, *parameters: click.Parameter, asks_service: bool = True) -> click.Command:
+    """Make the command that runs a flow by hand, and ends the process with its exit code.
+
+    Args:
+        flow: The name of the flow, and of its file.
+        about: What it does, for `--help`.
+        parameters: The first parameters of the flow, in their order; config and overrides follow.
+        asks_service: Whether it needs a token.
+    """
+
+    def run(config: str | None, flags: tuple[str, ...], **arguments: Any) -> NoReturn:
+        catch_signals()
+        try:
+            overrides = read_flags(flags)
+            settings = read_settings(config, overrides)
+            if "company_list" in arguments:
+                settings, _ = read_job(arguments["company_list"], config, overrides)
+            _prepare(settings, asks_service)
+            _run(flow, (*(arguments[each.name] for each in parameters), config, overrides))
+        except FirmlakeError as error:
+            if was_interrupted():
+                _fail(error, _INTERRUPTED, exit_code_of_signal())
+            _fail(error, str(error), error.exit_code)
+        except (KeyboardInterrupt, Exception) as error:
+            # DuckDB raises a RuntimeError if a signal arrives while it works.
+            if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
+                raise
+            _fail(error, _INTERRUPTED, exit_code_of_signal())
+        ignore_signals()
+        sys.exit(EXIT_DONE)
+
+    options = (
+        click.Option(["--config"], metavar="FILE", help="Settings file to read instead of config/firmlake.toml."),
+        click.Option(["--set", "flags"], multiple=True, metavar="KEY=VALUE", help="Override a setting: api.threads=8."),
+    )
+    return click.Command(flow, callback=run, params=[*parameters, *options], help=about)
 
 
-@click.command()
-@click.argument("company_list", metavar="[LIST]", required=False)
-@_with_settings
-def run_by_hand(company_list: str | None, config: str | None, flags: tuple[str, ...]) -> NoReturn:
+run_by_hand = _command(
+    "enrich",
     """Run the flow over LIST; without LIST, over the sample list on the embedded service.
 
     It uses the Prefect server that PREFECT_API_URL or your profile names, or starts a temporary one.
-    """
-    _by_hand("enrich", (company_list,), config, flags, lambda *layers: read_job(company_list, *layers)[0])
-
-
-@click.command()
-@click.option("--type", "kind", type=click.Choice(["STATIC", "SMART", "OVERVIEW"]), default="OVERVIEW")
-@_with_settings
-def service_lists_by_hand(kind: str, config: str | None, flags: tuple[str, ...]) -> NoReturn:
-    """Read all lists of the service into the warehouse."""
-    _by_hand("service_lists", (kind,), config, flags, read_settings)
-
-
-@click.command()
-@click.argument("contacts", metavar="FILE")
-@click.option(
-    "--service-list", "--list", "list_id", type=int, required=True, metavar="ID", help="The static list to add them to."
+    """,
+    click.Argument(["company_list"], metavar="[LIST]", required=False),
 )
-@_with_settings
-def add_contacts_by_hand(contacts: str, list_id: int, config: str | None, flags: tuple[str, ...]) -> NoReturn:
-    """Plan and add the contacts of FILE. With lists.needs_approval, a person must approve the plan in Prefect first."""
-    _by_hand("add_contacts", (contacts, list_id), config, flags, read_settings)
-
-
-@click.command()
-@click.argument("lists", metavar="LISTS")
-@click.option("--name", help="Name of the backfill; its completed runs are not repeated. Default: the date.")
-@click.option("--archive", metavar="TARGET", help="Archive the landed answers here afterwards.")
-@click.option("--deployment", default="enrich/portfolio", show_default=True, help="Deployment of the flow enrich.")
-@_with_settings
-def backfill_by_hand(
-    lists: str, name: str | None, archive: str | None, deployment: str, config: str | None, flags: tuple[str, ...]
-) -> NoReturn:
-    """Enrich each file of the folder LISTS, or each country of the list LISTS, in a run of its own on the work pool."""
-    arguments = (lists, name, archive, deployment)
-    _by_hand("backfill", arguments, config, flags, read_settings, asks_service=False)
-
-
-@click.command()
-@click.argument("archive")
-@click.option("--name", help="Name of an unfinished replay to resume.")
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes on this machine.")
-@click.option("--scheduler", metavar="ADDRESS", help="Use a Dask cluster instead: tcp://host:8786.")
-@_with_settings
-def replay_by_hand(
-    archive: str, name: str | None, workers: int, scheduler: str | None, config: str | None, flags: tuple[str, ...]
-) -> NoReturn:
-    """Build one warehouse in paths.data from all runs in ARCHIVE."""
-    arguments = (archive, name, workers, scheduler)
-    _by_hand("replay", arguments, config, flags, read_settings, asks_service=False)
-
-
-def _by_hand(
-    name: str,
-    arguments: tuple[object, ...],
-    config: str | None,
-    flags: tuple[str, ...],
-    read: Callable[[str | None, Mapping[str, str]], Settings],
-    *,
-    asks_service: bool = True,
-) -> NoReturn:
-    """Run the flow with this name, which is also the name of its file, and end with its exit code."""
-    catch_signals()
-    try:
-        overrides = read_flags(flags)
-        _prepare(read(config, overrides), asks_service)
-        _run(name, (*arguments, config, overrides))
-    except FirmlakeError as error:
-        if was_interrupted():
-            _fail(error, _INTERRUPTED, exit_code_of_signal())
-        _fail(error, str(error), error.exit_code)
-    except (KeyboardInterrupt, Exception) as error:
-        # DuckDB raises a RuntimeError if a signal arrives while it works.
-        if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
-            raise
-        _fail(error, _INTERRUPTED, exit_code_of_signal())
-    ignore_signals()
-    sys.exit(EXIT_DONE)
+service_lists_by_hand = _command(
+    "service_lists",
+    "Read all lists of the service into the warehouse.",
+    click.Option(["--type", "kind"], type=click.Choice(["STATIC", "SMART", "OVERVIEW"]), default="OVERVIEW"),
+)
+add_contacts_by_hand = _command(
+    "add_contacts",
+    "Plan and add the contacts of FILE. With lists.needs_approval, a person must approve the plan in Prefect first.",
+    click.Argument(["contacts"], metavar="FILE"),
+    click.Option(
+        ["--service-list", "--list", "list_id"], type=int, required=True, metavar="ID", help="The list to add them to."
+    ),
+)
+backfill_by_hand = _command(
+    "backfill",
+    "Enrich each file of the folder LISTS, or each country of the list LISTS, in a run of its own on the work pool.",
+    click.Argument(["lists"], metavar="LISTS"),
+    click.Option(["--name"], help="Name of the backfill; its completed runs are not repeated. Default: the date."),
+    click.Option(["--archive"], metavar="TARGET", help="Archive the landed answers here afterwards."),
+    click.Option(
+        ["--deployment"], default="enrich/portfolio", show_default=True, help="Deployment of the flow enrich."
+    ),
+    asks_service=False,
+)
+replay_by_hand = _command(
+    "replay",
+    "Build one warehouse in paths.data from all runs in ARCHIVE.",
+    click.Argument(["archive"]),
+    click.Option(["--name"], help="Name of an unfinished replay to resume."),
+    click.Option(
+        ["--workers"], type=click.IntRange(1, 64), default=2, show_default=True, help="Processes on this machine."
+    ),
+    click.Option(["--scheduler"], metavar="ADDRESS", help="Use a Dask cluster instead: tcp://host:8786."),
+    asks_service=False,
+)
 
 
 def _prepare(settings: Settings, asks_service: bool) -> None:
