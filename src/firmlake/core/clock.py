@@ -1,8 +1,12 @@
-"""The clock of this machine, the default where a function takes a clock as an argument."""
+"""Clocks: an argument of functions that need the time, so that tests never wait."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+
+Clock = Callable[[], datetime]
+"""Returns the time in UTC."""
 
 
 def utc_now() -> datetime:

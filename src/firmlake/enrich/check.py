@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from firmlake.check.finding import Finding
 from firmlake.check.questions import ask_questions
+from firmlake.core.clock import Clock
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import Settings, change_settings
@@ -50,10 +50,7 @@ class Checked(NamedTuple):
 
 
 def check(
-    settings: Settings,
-    asking: Asking,
-    now: Callable[[], datetime],
-    on_finding: Callable[[Finding], object] = lambda finding: None,
+    settings: Settings, asking: Asking, now: Clock, on_finding: Callable[[Finding], object] = lambda finding: None
 ) -> Checked:
     """Ask a service for a few companies, compare its behaviour with the assumptions, and publish the paid answers.
 
@@ -108,9 +105,7 @@ def _again(settings: Settings) -> Settings:
     return change_settings(settings, {"run.refresh_after_days": 0, "run.check": False})
 
 
-def _planning(
-    settings: Settings, companies: Sequence[Company], now: Callable[[], datetime]
-) -> Callable[[], planning.Planned]:
+def _planning(settings: Settings, companies: Sequence[Company], now: Clock) -> Callable[[], planning.Planned]:
     frame = pl.DataFrame(companies, schema=["country", "company_number"], orient="row")
     return lambda: planning.plan_companies(_again(settings), frame, CHECK, now())
 
@@ -124,9 +119,7 @@ def _check_budget(planned: planning.Planned) -> None:
         )
 
 
-def _publish(
-    settings: Settings, run: Run, asked: Sequence[Company], now: Callable[[], datetime]
-) -> tuple[str, list[Finding]]:
+def _publish(settings: Settings, run: Run, asked: Sequence[Company], now: Clock) -> tuple[str, list[Finding]]:
     """Fetch the companies again in the same run with the settings that fit, and publish them. This is free.
 
     Returns:

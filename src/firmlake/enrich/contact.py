@@ -23,6 +23,7 @@ from firmlake.api.timing import REAL
 from firmlake.check.finding import Finding, needs_you
 from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
 from firmlake.check.talk import Talk
+from firmlake.core.clock import Clock
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
 from firmlake.core.files import write_file
@@ -105,7 +106,7 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
 
 
 @contextmanager
-def ask_in_run(settings: Settings, run: Run, credits_max: int, now: Callable[[], datetime]) -> Iterator[Talk]:
+def ask_in_run(settings: Settings, run: Run, credits_max: int, now: Clock) -> Iterator[Talk]:
     """Open a conversation with the service whose answers about companies land in a run, so that no credit is lost.
 
     Args:
@@ -174,7 +175,7 @@ class Met(NamedTuple):
     looks_closer: bool
 
 
-def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Callable[[], datetime]) -> Steps[Met]:
+def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock) -> Steps[Met]:
     """Ask a service that the data folder does not know yet, before a run buys its list.
 
     Args:
@@ -202,13 +203,7 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Callab
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
 
 
-def look_closer(
-    settings: Settings,
-    run: Run,
-    companies: Sequence[Company],
-    now: Callable[[], datetime],
-    sent: int = 0,
-) -> Steps[Met]:
+def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now: Clock, sent: int = 0) -> Steps[Met]:
     """Ask a service everything, because it did not answer as the settings say, and keep what fits it.
 
     Args:

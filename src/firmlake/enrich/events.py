@@ -85,6 +85,8 @@ Event = PlanMade | Fetching | Fetched | Advice | Published | Priced | Written
 """`Written` is the file that the list was written to."""
 Steps = Generator[Step | Event, Any, R]
 """A run, or a part of it: yields steps and events, and returns its result."""
+Show = Callable[[Event], Any]
+"""Shows an event; returns a `Counter`, or None, for `Fetching`."""
 
 
 class Counter(Protocol):
@@ -113,12 +115,12 @@ def say_nothing(event: Event) -> None:
     """Show an event to nobody."""
 
 
-def follow(run: Steps[R], show: Callable[[Event], Any] = say_nothing, carry_out: CarryOut = at_once) -> R:
+def follow(run: Steps[R], show: Show = say_nothing, carry_out: CarryOut = at_once) -> R:
     """Carry out the steps of a run and show its events, to its end.
 
     Args:
         run: The run.
-        show: Called with each event; returns a `Counter` for `Fetching`.
+        show: Called with each event.
         carry_out: Carries out each step.
 
     Returns:
@@ -141,5 +143,5 @@ def follow(run: Steps[R], show: Callable[[Event], Any] = say_nothing, carry_out:
         return end.value  # type: ignore[no-any-return]
 
 
-def _act(asked: Step | Event, show: Callable[[Event], Any], carry_out: CarryOut) -> Any:
+def _act(asked: Step | Event, show: Show, carry_out: CarryOut) -> Any:
     return carry_out(*asked) if isinstance(asked, Step) else show(asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.list_file import FileBack
 from firmlake.enrich import plan as planning
-from firmlake.enrich.events import Event, say_nothing
+from firmlake.enrich.events import Show, say_nothing
 from firmlake.enrich.price import Price
 from firmlake.enrich.run import enrich, shortfall
 from firmlake.enrich.targets import count_companies
@@ -90,10 +90,7 @@ class Plan:
 
 
 def enrich_source(
-    source: Source,
-    settings: Settings,
-    columns: Sequence[str] = (),
-    show: Callable[[Event], object] | None = None,
+    source: Source, settings: Settings, columns: Sequence[str] = (), show: Show | None = None
 ) -> Enriched:
     """Fetch and publish what is missing for a list, and read the result; see `firmlake.enrich`."""
     folders = Folders.of(settings)

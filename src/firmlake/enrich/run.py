@@ -20,7 +20,7 @@ import polars as pl
 from firmlake import __version__
 from firmlake.api import service
 from firmlake.api.service import service_name
-from firmlake.core.clock import utc_now
+from firmlake.core.clock import Clock, utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import DriftError, FirmlakeError, HeldError, RequestRefusedError, SomeFailedError, Stopped
 from firmlake.core.failure import about_run
@@ -34,7 +34,7 @@ from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
-from firmlake.enrich.events import Event, Fetched, PlanMade, Priced, Published, Step, Steps, follow, say_nothing
+from firmlake.enrich.events import Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
 from firmlake.enrich.finish import decide_outcome, join_causes, left_out, publish_run, scan_staged
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.plan import Planned
@@ -62,8 +62,8 @@ def enrich(
     settings: Settings,
     company_list: Path,
     holder: str,
-    show: Callable[[Event], object] = say_nothing,
-    now: Callable[[], datetime] = utc_now,
+    show: Show = say_nothing,
+    now: Clock = utc_now,
     file_back: FileBack | None = None,
     carry_out: CarryOut = at_once,
 ) -> list[Published]:
@@ -92,12 +92,7 @@ def enrich(
         return follow(_run_list(settings, company_list, now, file_back), show, carry_out)
 
 
-def redrive(
-    settings: Settings,
-    holder: str,
-    show: Callable[[Event], object] = say_nothing,
-    now: Callable[[], datetime] = utc_now,
-) -> list[Published]:
+def redrive(settings: Settings, holder: str, show: Show = say_nothing, now: Clock = utc_now) -> list[Published]:
     """Ask again for the companies that failed, from any list, and publish the answers.
 
     Args:
@@ -117,9 +112,7 @@ def redrive(
     return [made] if made else []
 
 
-def _run_list(
-    settings: Settings, company_list: Path, now: Callable[[], datetime], file_back: FileBack | None
-) -> Steps[list[Published]]:
+def _run_list(settings: Settings, company_list: Path, now: Clock, file_back: FileBack | None) -> Steps[list[Published]]:
     first = yield from run_plan(settings, lambda: _plan_list(settings, company_list, file_back, now()), now)
     if first is None:
         return []
@@ -137,11 +130,7 @@ def _run_list(
 
 
 def run_plan(
-    settings: Settings,
-    plan: Callable[[], planning.Planned],
-    now: Callable[[], datetime],
-    title: str = "",
-    values_min: int = 0,
+    settings: Settings, plan: Callable[[], planning.Planned], now: Clock, title: str = "", values_min: int = 0
 ) -> Steps[Published | None]:
     """Carry out one run, for a caller that holds the data folder.
 
@@ -193,12 +182,7 @@ def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
 
 
 def _fetch_and_publish(
-    met: Met,
-    expected: int,
-    credit_count: int,
-    name: Callable[[str], str],
-    now: Callable[[], datetime],
-    values_min: int,
+    met: Met, expected: int, credit_count: int, name: Callable[[str], str], now: Clock, values_min: int
 ) -> Steps[Published]:
     settings, run, looks_closer = met
     if unchanged := _end_unchanged(settings, run, now):
@@ -226,12 +210,7 @@ def _fetch_and_publish(
 
 
 def _read_values(
-    settings: Settings,
-    run: Run,
-    shards: list[Manifest],
-    name: Callable[[str], str],
-    now: Callable[[], datetime],
-    values_min: int,
+    settings: Settings, run: Run, shards: list[Manifest], name: Callable[[str], str], now: Clock, values_min: int
 ) -> Steps[tuple[Settings, Run, list[Manifest]]]:
     """Stage the first answers of a service again if their values show that it writes them in another way."""
     files = [each for shard in shards for each in shard.files]
@@ -252,7 +231,7 @@ def _stage(run: Run, name: Callable[[str], str], staged: dict[int, Manifest]) ->
     return [staged[shard] for shard in run.shards()]
 
 
-def _end_unchanged(settings: Settings, run: Run, now: Callable[[], datetime]) -> Published | None:
+def _end_unchanged(settings: Settings, run: Run, now: Clock) -> Published | None:
     """End a run that has nothing to load, without a generation; None if it has something.
 
     Returns:
@@ -297,7 +276,7 @@ def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | Non
     return planned
 
 
-def _go_outward(settings: Settings, first: Published, now: Callable[[], datetime]) -> Steps[list[Published]]:
+def _go_outward(settings: Settings, first: Published, now: Clock) -> Steps[list[Published]]:
     """Carry out the expansion steps until `run.depth`, a budget or the companies are exhausted; return all runs."""
     made, known = [first], pl.DataFrame()
     for step in range(1, settings.run.depth + 1 if settings.run.expand else 1):
@@ -319,11 +298,7 @@ def _go_outward(settings: Settings, first: Published, now: Callable[[], datetime
 
 
 def _start(
-    settings: Settings,
-    plan: Callable[[], planning.Planned],
-    now: Callable[[], datetime],
-    title: str,
-    name: Callable[[str], str],
+    settings: Settings, plan: Callable[[], planning.Planned], now: Clock, title: str, name: Callable[[str], str]
 ) -> Steps[tuple[Run, int, int, list[Company]] | None]:
     """Plan a run and start it. The plan is then released: the targets of a million companies take 400 MB.
 
@@ -347,7 +322,7 @@ def _start(
     return run, expected, planned.budget.credits, [Company(*row) for row in wanted.iter_rows()]
 
 
-def _load_ended(settings: Settings, now: Callable[[], datetime]) -> Steps[list[Run]]:
+def _load_ended(settings: Settings, now: Clock) -> Steps[list[Run]]:
     """Load the runs that ended but are not in the warehouse, because they were killed then or were refused before."""
     loaded = []
     for run in find_unloaded(settings, Folders.of(settings)):
@@ -357,17 +332,11 @@ def _load_ended(settings: Settings, now: Callable[[], datetime]) -> Steps[list[R
     return loaded
 
 
-def _stage_and_publish(settings: Settings, run: Run, now: Callable[[], datetime]) -> None:
+def _stage_and_publish(settings: Settings, run: Run, now: Clock) -> None:
     _publish(settings, run, stage_shards(run), None, now)
 
 
-def _publish(
-    settings: Settings,
-    run: Run,
-    shards: Sequence[Manifest],
-    stopped: Stopped | None,
-    now: Callable[[], datetime],
-) -> Outcome:
+def _publish(settings: Settings, run: Run, shards: Sequence[Manifest], stopped: Stopped | None, now: Clock) -> Outcome:
     """Load a run into the next generation, after deciding its outcome unless an earlier attempt did."""
     manifest, outcome = finish_stage(run, shards), run.outcome()
     if outcome is None or outcome.is_refused:

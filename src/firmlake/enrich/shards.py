@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from contextvars import copy_context
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +20,7 @@ from typing import TypeVar
 from firmlake.api import service
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
+from firmlake.core.clock import Clock
 from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedError, Stopped
 from firmlake.core.failure import record_failure
 from firmlake.core.settings import Settings
@@ -37,13 +37,7 @@ _SIGNALS_EVERY_SECONDS = 0.2
 
 
 def fetch_shards(
-    settings: Settings,
-    run: Run,
-    expected: int,
-    name: Callable[[str], str],
-    now: Callable[[], datetime],
-    *,
-    looks_closer: bool = False,
+    settings: Settings, run: Run, expected: int, name: Callable[[str], str], now: Clock, *, looks_closer: bool = False
 ) -> Steps[tuple[Stopped | None, dict[int, Manifest]]]:
     """Fetch all shards, and stage each shard once it is completely fetched.
 
@@ -99,12 +93,7 @@ def _fetch_and_stage(
 
 @contextmanager
 def _fetching(
-    settings: Settings,
-    run: Run,
-    client: Client,
-    on_answer: Callable[[Answer], object],
-    now: Callable[[], datetime],
-    looks_closer: bool,
+    settings: Settings, run: Run, client: Client, on_answer: Callable[[Answer], object], now: Clock, looks_closer: bool
 ) -> Iterator[Fetcher]:
     """Open the fetcher of a run. Closing it waits for the requests in flight.
 

@@ -8,7 +8,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from firmlake.core.clock import utc_now
+from firmlake.core.clock import Clock, utc_now
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
@@ -361,7 +360,7 @@ def replay_archive(
     name: str,
     holder: str,
     stage_all: Callable[[Destination, str, Folders], Iterable[StagedShard]] = stage_here,
-    now: Callable[[], datetime] = utc_now,
+    now: Clock = utc_now,
     clean: Callable[[Folders], object] = lambda folders: None,
 ) -> Replayed:
     """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are skipped.

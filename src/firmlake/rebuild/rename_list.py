@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
-
 import duckdb
 
+from firmlake.core.clock import Clock
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
@@ -19,7 +17,7 @@ from firmlake.warehouse.lists import drop_list, rename_list
 _NAME_MAX = 100
 
 
-def change_name(folders: Folders, settings: RunSettings, name: str, new_name: str, now: Callable[[], datetime]) -> str:
+def change_name(folders: Folders, settings: RunSettings, name: str, new_name: str, now: Clock) -> str:
     """Rename a list, or remove it.
 
     The record is written first. If the command is interrupted before the warehouse is changed, run it again.

@@ -14,6 +14,7 @@ import duckdb
 import msgspec
 import polars as pl
 
+from firmlake.core.clock import Clock
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_file
 from firmlake.core.folders import Folders
@@ -143,9 +144,7 @@ class Content(NamedTuple):
     number: int | None = None
 
 
-def load_staged(
-    folders: Folders, now: Callable[[], datetime], settings: RunSettings, without: Collection[str] = ()
-) -> Path:
+def load_staged(folders: Folders, now: Clock, settings: RunSettings, without: Collection[str] = ()) -> Path:
     """Build a warehouse from runs that are already staged, in the order in which they ended.
 
     Args:
@@ -180,7 +179,7 @@ def find_overviews(folders: Folders, loads: Sequence[Load], *, only_loaded: bool
 def publish_content(
     folders: Folders,
     content: Content,
-    now: Callable[[], datetime],
+    now: Clock,
     settings: RunSettings,
     until: datetime | None = None,
     *,
@@ -240,7 +239,7 @@ def publish_content(
 
 def replay(
     folders: Folders,
-    now: Callable[[], datetime],
+    now: Clock,
     settings: RunSettings = _DEFAULTS,
     *,
     on_run: Callable[[Run], object] = lambda run: None,
@@ -301,7 +300,7 @@ def check_derivable(folders: Folders) -> None:
             read_pruned(run)
 
 
-def derive_again(folders: Folders, now: Callable[[], datetime], settings: RunSettings) -> None:
+def derive_again(folders: Folders, now: Clock, settings: RunSettings) -> None:
     """Make the newest generation, and one held back, again from cleaned sources; all others go.
 
     Each has the loads that it had before. Only shards whose landed answers changed are staged again. Staged tables of

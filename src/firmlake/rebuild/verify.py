@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ import duckdb
 import msgspec
 import polars as pl
 
+from firmlake.core.clock import Clock
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable, read_json
 from firmlake.core.folders import Folders
@@ -50,7 +50,7 @@ class TableCheck(NamedTuple):
 
 def verify(
     folders: Folders,
-    now: Callable[[], datetime],
+    now: Clock,
     settings: RunSettings = _DEFAULTS,
     *,
     processes: int = 1,
