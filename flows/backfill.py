@@ -61,30 +61,19 @@ from firmlake.intake.lines import read_company_list
 from firmlake.rebuild.archive import archive as add_to_archive
 from job import EXIT_CODE_LABEL, end, job, name_damaged, read_settings, step, tell
 
-_WORST_FIRST = (
-    EXIT_AUTHORIZATION,
-    EXIT_DRIFT,
-    EXIT_FAILED,
-    EXIT_HELD,
-    EXIT_USAGE,
-    EXIT_LOCKED,
-    EXIT_SIGTERM,
-    EXIT_STOPPED,
-    EXIT_SOME_FAILED,
-    EXIT_DONE,
-)
 _MEANINGS = {
-    EXIT_DONE: "done",
-    EXIT_FAILED: "failed",
-    EXIT_USAGE: "wrong settings or list",
-    EXIT_SOME_FAILED: "published, some companies failed",
-    EXIT_STOPPED: "stopped, can be resumed",
     EXIT_AUTHORIZATION: "the token is refused",
     EXIT_DRIFT: "not published, the answers lack a known field",
-    EXIT_LOCKED: "its data folder was in use",
+    EXIT_FAILED: "failed",
     EXIT_HELD: "not published, a gate holds it back",
+    EXIT_USAGE: "wrong settings or list",
+    EXIT_LOCKED: "its data folder was in use",
     EXIT_SIGTERM: "interrupted",
+    EXIT_STOPPED: "stopped, can be resumed",
+    EXIT_SOME_FAILED: "published, some companies failed",
+    EXIT_DONE: "done",
 }
+"""What the exit codes of runs mean, the worst first."""
 _POLL_SECONDS = 5.0
 _AWAY_MAX_SECONDS = 900.0
 """How long Prefect's server may be unreachable before the backfill fails. The runs continue meanwhile."""
@@ -175,8 +164,8 @@ def wait_for(run_ids: Iterable[UUID]) -> dict[UUID, FlowRun]:
 def conclude(name: str, ended: list[_Ended]) -> str:
     """End as the worst run did."""
     counts = Counter(one.exit_code for one in ended)
-    said = ", ".join(f"{counts[code]} {_MEANINGS[code]}" for code in _WORST_FIRST if counts[code])
-    worst = next(code for code in _WORST_FIRST if counts[code])
+    said = ", ".join(f"{counts[code]} {_MEANINGS[code]}" for code in _MEANINGS if counts[code])
+    worst = next(code for code in _MEANINGS if counts[code])
     if worst == EXIT_DONE:
         return end(name, f"Backfill {name}: {said}")
     one = next(one for one in ended if one.exit_code == worst)
