@@ -21,7 +21,6 @@ from firmlake.enrich import plan as planning
 from firmlake.enrich.events import Show, say_nothing
 from firmlake.enrich.price import Price
 from firmlake.enrich.run import enrich, shortfall
-from firmlake.enrich.targets import count_companies
 from firmlake.intake.source import keep_copy, local_list
 from firmlake.report.summary import RunSummary
 from firmlake.warehouse.generations import connect_to, newest
@@ -131,7 +130,7 @@ def plan_source(source: Source, settings: Settings) -> Plan:
         planned = planning.plan(settings, path, utc_now(), is_priced=True)
     return Plan(
         planned.companies.companies.height,
-        count_companies(planned.targets) - planned.waiting_count,
+        planned.estimate.target_count,
         planned.companies.refused,
         planned.estimate.request_counts,
         planned.estimate.credit_count,

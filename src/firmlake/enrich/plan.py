@@ -166,18 +166,7 @@ _HELD = f"""
 _KEY = ("country", "company_number")
 
 
-class Whole(NamedTuple):
-    """What a run over the whole list would do, including the sample.
-
-    Attributes:
-        target_count: Companies that the run would ask for.
-    """
-
-    target_count: int
-    estimate: Estimate
-
-
-def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Whole, pl.DataFrame]:
+def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Estimate, pl.DataFrame]:
     """Choose the first `run.sample` companies of a list for which a dataset is missing or stale.
 
     Returns:
@@ -192,7 +181,7 @@ def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple
         max_credits=-1,
         shard_companies=settings.run.shard_companies,
     )
-    whole = Whole(count_companies(targets), estimate(settings.api, targets, held.totals))
+    whole = estimate(settings.api, targets, held.totals)
     chosen = targets.lazy().select(pl.col(_KEY).cast(pl.String)).unique(maintain_order=True).head(settings.run.sample)
     return choose_from(companies, chosen.collect()), whole, targets
 
@@ -225,7 +214,7 @@ class Planned(NamedTuple):
     unfinished: Run | None
     others: tuple[tuple[Run, int], ...] = ()
     ahead: tuple[int, datetime] | None = None
-    whole: Whole | None = None
+    whole: Estimate | None = None
     resume: str = ""
     waits: Forecast | None = None
     budget: Budget = Budget(-1, "", 0, -1)

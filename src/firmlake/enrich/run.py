@@ -310,7 +310,7 @@ def _start(
     planned: Planned = yield Step(name("plan"), plan)
     if own := [run for run in loaded if is_of_call(settings, run, planned.companies)]:
         rest = planned.targets.clear()
-        yield PlanMade(planned._replace(unfinished=own[-1], targets=rest, estimate=Estimate({}, 0, 0.0, 0)), title)
+        yield PlanMade(planned._replace(unfinished=own[-1], targets=rest, estimate=Estimate(0, {}, 0, 0.0, 0)), title)
         return own[-1], 0, 0, []
     yield PlanMade(planned, title)
     if planned.companies.companies.is_empty():

@@ -30,6 +30,7 @@ class Estimate(NamedTuple):
     """What a run will cost, estimated before its first request.
 
     Attributes:
+        target_count: Companies to request.
         request_counts: Requests by dataset: exact for datasets without pages, otherwise from known or assumed totals.
         credit_count: Companies outside their paid window, at one credit each.
         minutes: Duration at the allowance; 0 without an allowance.
@@ -37,6 +38,7 @@ class Estimate(NamedTuple):
         refresh_count: Companies refreshed for free, because they are in the last days of their paid window.
     """
 
+    target_count: int
     request_counts: dict[str, int]
     credit_count: int
     minutes: float
@@ -130,7 +132,7 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
     sent = counts.total() if max_requests < 0 else min(max_requests, counts.total())
     minutes = sent / api.requests_per_minute if api.requests_per_minute else 0.0
     refreshed = count_companies(asked.filter(pl.col("is_refresh")))
-    return Estimate(dict(counts), unpaid, minutes, counts.total() - sent, refreshed)
+    return Estimate(count_companies(asked), dict(counts), unpaid, minutes, counts.total() - sent, refreshed)
 
 
 def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:

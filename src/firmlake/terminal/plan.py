@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from firmlake.core.text import count_of, one_line, shown
-from firmlake.enrich.plan import Planned, Whole, tell_before
-from firmlake.enrich.targets import count_companies
+from firmlake.enrich.plan import Planned, tell_before
+from firmlake.enrich.targets import Estimate
 from firmlake.intake.lines import CompanyList
 from firmlake.report.bill import Bill
 from firmlake.terminal.echo import echo
@@ -49,10 +49,9 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
     yield from _describe_waits(planned)
-    if planned.whole:
-        count, whole = planned.whole
+    if whole := planned.whole:
         yield (
-            f"The whole list, without a sample: {count_of(count, 'company')} to fetch, "
+            f"The whole list, without a sample: {count_of(whole.target_count, 'company')} to fetch, "
             f"about {count_of(sum(whole.request_counts.values()), 'request')}, "
             f"at most {count_of(whole.credit_count, 'credit')}, {duration(whole.minutes * 60)} at the allowance"
         )
@@ -104,26 +103,22 @@ def describe_prices(planned: Planned, credit_price: str) -> Iterator[str]:
 def plan_content(planned: Planned) -> dict[str, Any]:
     """Convert a plan to plain values for JSON."""
     companies = planned.companies
-    asked = count_companies(planned.targets)
     return {
         "list": str(companies.path),
         "company_count": companies.companies.height,
         "repaired_count": companies.repaired.height,
         "refused_count": companies.refused.height,
         "repeated_count": companies.repeated_count,
-        "fresh_count": companies.companies.height - asked,
-        "target_count": asked - planned.waiting_count,
+        "fresh_count": companies.companies.height - planned.estimate.target_count - planned.waiting_count,
         "waiting_count": planned.waiting_count,
-        "requests": planned.estimate.request_counts,
+        **_cost(planned.estimate),
         "left_out_requests": planned.estimate.left_out_count,
-        "credits": planned.estimate.credit_count,
         "credits_before": planned.budget.before,
         "free_refreshes": planned.estimate.refresh_count,
-        "minutes": round(planned.estimate.minutes, 2),
         "wait_seconds": round(planned.waits.wait_seconds, 1) if planned.waits else 0.0,
         "waits_because": planned.waits.why if planned.waits else "",
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
-        "whole": _whole_content(planned.whole),
+        "whole": planned.whole and _cost(planned.whole),
         "hit_rate": planned.hit_rate._asdict(),
         "prices": [price._asdict() for price in planned.prices],
         "other_list": planned.other_list and planned.other_list._asdict(),
@@ -162,14 +157,12 @@ def _describe_unfinished(planned: Planned) -> Iterator[str]:
         )
 
 
-def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
-    if whole is None:
-        return None
+def _cost(estimate: Estimate) -> dict[str, Any]:
     return {
-        "target_count": whole.target_count,
-        "requests": whole.estimate.request_counts,
-        "credits": whole.estimate.credit_count,
-        "minutes": round(whole.estimate.minutes, 2),
+        "target_count": estimate.target_count,
+        "requests": estimate.request_counts,
+        "credits": estimate.credit_count,
+        "minutes": round(estimate.minutes, 2),
     }
 
 
