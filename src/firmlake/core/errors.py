@@ -47,8 +47,12 @@ _QUERY: Final = re.compile(r"\?\S*")
 """The query of an address, which may hold a signature."""
 _BY_DUCKDB: Final = "Query interrupted"
 """Text of the RuntimeError that DuckDB raises instead of what the handler of a signal raised."""
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NEXT_STEPS: Final = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Give access, or run as the owner of the data folder"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room on the disk"),
+    errno.EFBIG: "Raise the largest size of a file (`ulimit -f`, or the disk's)",
+}
+"""What the user does about an error of the system, by its number."""
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -251,16 +255,8 @@ def from_system(error: OSError, path: object = "", before: str = "") -> Firmlake
     """
     # Without a name it is an open file or stdout; Polars sets no strerror.
     message = f"{path or error.filename or 'Stdout or a file'}: {error.strerror or first_line(error)}"
-    number = _number_of(error)
-    if number in _CLOSED:
-        return FirmlakeError(message, f"{before}Give access, or run as the owner of the data folder, then run again")
-    if number == errno.EFBIG:
-        return FirmlakeError(
-            message, f"{before}Raise the largest size of a file (`ulimit -f`, or the disk's), then run again"
-        )
-    if number in _FULL:
-        return FirmlakeError(message, f"{before}Make room on the disk, then run again")
-    return FirmlakeError(message, f"{before}Check the disk and the path, then run again")
+    step = _NEXT_STEPS.get(_number_of(error) or 0, "Check the disk and the path")
+    return FirmlakeError(message, f"{before}{step}, then run again")
 
 
 @contextmanager
