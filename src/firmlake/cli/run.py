@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,13 +94,10 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
     the companies that the previous step found, the nearest first.
     """
     from firmlake.enrich.run import enrich
-    from firmlake.terminal.runs import RunOutput
 
     settings = _run_settings(call, **options)
-    wanted = file_back(out, columns)
-    with RunOutput(settings, call.say, call.show) as output:
-        published = enrich(settings, company_list, f"firmlake run {company_list}", output, file_back=wanted)
-    return answer(call, published, has_steps=bool(settings.run.expand))
+    run = partial(enrich, settings, company_list, f"firmlake run {company_list}", file_back=file_back(out, columns))
+    return _carry_out(call, settings, run, has_steps=bool(settings.run.expand))
 
 
 @click.command()
@@ -109,13 +107,10 @@ def redrive(call: Call, **options: Any) -> int:
     """Fetch again everything that failed, from any list."""
     from firmlake.core.folders import Folders
     from firmlake.enrich import run as runner
-    from firmlake.terminal.runs import RunOutput
 
     settings = _run_settings(call, **options)
     Folders.existing(settings)
-    with RunOutput(settings, call.say, call.show) as output:
-        published = runner.redrive(settings, "firmlake redrive", output)
-    return answer(call, published)
+    return _carry_out(call, settings, partial(runner.redrive, settings, "firmlake redrive"))
 
 
 @click.command()
@@ -123,13 +118,9 @@ def redrive(call: Call, **options: Any) -> int:
 def demo(call: Call) -> int:
     """Enrich the sample list on the embedded service. Needs no key and no network."""
     from firmlake.enrich.run import enrich
-    from firmlake.terminal.runs import RunOutput
 
-    sample = find_sample()
     settings = call.settings(**{key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()})
-    with RunOutput(settings, call.say, call.show) as output:
-        published = enrich(settings, sample, "firmlake demo", output)
-    return answer(call, published)
+    return _carry_out(call, settings, partial(enrich, settings, find_sample(), "firmlake demo"))
 
 
 @click.command()
@@ -186,22 +177,23 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
     call.answer(content, show)
 
 
-def answer(call: Call, published: Sequence[Published], *, has_steps: bool = False) -> int:
-    """Print published runs as JSON if `--json` is set, then the most serious shortfall, and return its exit code.
+def _carry_out(
+    call: Call, settings: Settings, run: Callable[..., Sequence[Published]], *, has_steps: bool = False
+) -> int:
+    """Carry out runs and show them; return the exit code of their most serious shortfall.
 
-    The last line on stderr says what happened, even after `--out` has named its file.
-
-    Args:
-        call: The command.
-        published: The runs.
-        has_steps: Whether there may be several runs because of `--expand`; the JSON is then a list.
+    With `--json`, stdout has the summary of the run, or with steps those of all. The last line on stderr says
+    what was left undone, even after `--out` has named its file.
     """
     import msgspec
 
     from firmlake.enrich.run import shortfall
     from firmlake.report.summary import summary_of_nothing
+    from firmlake.terminal.runs import RunOutput
     from firmlake.warehouse.lists import held_name
 
+    with RunOutput(settings, call.say, call.show) as output:
+        published = run(show=output)
     # `list_name` of a summary is the file that was read, `company_list` the name of the list in the warehouse.
     summaries = [{**msgspec.structs.asdict(each.summary), "company_list": held_name(each.run)} for each in published]
     if has_steps:
