@@ -60,6 +60,7 @@ class RunOutput:
 
     def __call__(self, event: Event) -> Counter | None:
         """Show an event."""
+        self._progress.close()  # of an attempt that the service refused, too
         if isinstance(event, PlanMade):
             self._is_resumed = event.planned.unfinished is not None
         match event:
@@ -68,11 +69,9 @@ class RunOutput:
                 self._progress.enter_context(show_progress(self.counter))
                 return self.counter
             case Fetched():
-                self._progress.close()
                 self._say(f"Fetched{' now' if self._is_resumed else ''}: {self.counter.summary()}")
             case Published():
-                shown = partial(show_summary, event.summary, event.failed, is_resumed=self._is_resumed)
-                self._show(shown)
+                self._show(partial(show_summary, event.summary, event.failed, is_resumed=self._is_resumed))
             case _:
                 for line in self._describe(event):
                     self._say(line)
