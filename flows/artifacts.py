@@ -193,12 +193,6 @@ def report_markdown(report: Report, summary: RunSummary) -> str:
     return "\n\n".join(parts)
 
 
-def show_report(report: Report, summary: RunSummary) -> None:
-    """Show the path of the report on the page of a run."""
-    description = f"The report after run {summary.run_id}"
-    show_markdown("enrich-report", report_markdown(report, summary), description)
-
-
 def show_markdown(key: str, markdown: str, description: str) -> None:
     """Show a text on the page of a run."""
     _takes(key, lambda: create_markdown_artifact(markdown, key=key, description=description))

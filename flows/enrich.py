@@ -28,8 +28,9 @@ from artifacts import (
     announce,
     failure_lines,
     failure_rows,
+    report_markdown,
+    show_markdown,
     show_on_page,
-    show_report,
     summary_line,
 )
 from firmlake.core.clock import utc_now
@@ -115,7 +116,8 @@ def report(settings: Settings, published: Sequence[Published]) -> None:
         try:
             memory = settings.run.duckdb_memory
             made = write_report(last.run.folders, utc_now(), memory_limit=memory, run=settings.run)
-            show_report(made, last.summary)
+            text = report_markdown(made, last.summary)
+            show_markdown("enrich-report", text, f"The report after run {last.summary.run_id}")
         except (FirmlakeError, OSError, duckdb.Error) as error:
             tell(f"Published, but the report could not be written ({error}); `firmlake report` tries again")
 
