@@ -12,26 +12,12 @@ from firmlake.core.company import normal_form
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings, change_settings, value_of
+from firmlake.core.sql import read_queries
 from firmlake.enrich.plan import Planned, plan_companies
 from firmlake.warehouse.generations import newest_of_all, open_warehouse
 
-_RELATED = """
-    SELECT related_country AS country, related_company_number AS company_number
-    FROM relationships r SEMI JOIN inner_companies c USING (country, company_number)
-    WHERE direction = '{direction}' AND related_kind = 'company'
-    GROUP BY ALL ORDER BY max(stake_fraction) DESC NULLS LAST, country, company_number
-"""
-
-DIRECTIONS = {
-    "lookalikes": """
-        SELECT lookalike_country AS country, lookalike_company_number AS company_number
-        FROM lookalikes l SEMI JOIN inner_companies c USING (country, company_number)
-        GROUP BY ALL ORDER BY sum(score) DESC, country, company_number
-    """,
-    "parents": _RELATED.format(direction="parent"),
-    "children": _RELATED.format(direction="child"),
-}
-"""A query for each value of `run.expand`. Lookalikes are ordered by total similarity, parents and children by stake."""
+_SQL = read_queries(__file__)
+_DIRECTIONS = {"parents": "parent", "children": "child"}
 
 
 def check_expand(settings: Settings) -> None:
@@ -115,14 +101,18 @@ def neighbours(
         connection: A generation of the warehouse.
         companies: The companies to start from: country, company_number.
         known: The companies to leave out: country, company_number.
-        direction: One of `DIRECTIONS`.
+        direction: A value of `run.expand`.
 
     Returns:
         One row per company with a valid number: country, company_number. The nearest companies come first, so that a
         budget is spent on them.
     """
     connection.register("inner_companies", companies.select("country", "company_number").to_arrow())
-    found = pl.from_arrow(connection.sql(DIRECTIONS[direction]).to_arrow_table())
+    if direction == "lookalikes":
+        relation = connection.sql(_SQL["lookalikes"])
+    else:
+        relation = connection.sql(_SQL["related"], params={"direction": _DIRECTIONS[direction]})
+    found = pl.from_arrow(relation.to_arrow_table())
     connection.unregister("inner_companies")
     assert isinstance(found, pl.DataFrame)
     known_here = [normal_form(*pair) == pair for pair in found.select("country", "company_number").iter_rows()]

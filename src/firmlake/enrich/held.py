@@ -86,11 +86,10 @@ def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     with open_index(folders, runs, all_loads(loads, runs)) as index:
         held = _read_index(index, now, run.refresh_after_days, run.credit_window_days, run.free_refresh_days)
         spent = spent_this_month(index, run, now)
-        credits = {name: spent_by(index, number) for number, name in index.execute(_NOT_LOADED).fetchall()}
-        bought = {
-            name: _rows(index, _BOUGHT, {"run": number}, pl.Schema({"company": pl.Int64()}))
-            for number, name in index.execute(_NOT_LOADED).fetchall()
-        }
+        not_loaded = {name: number for number, name in index.execute(_SQL["not_loaded"]).fetchall()}
+        credits = {name: spent_by(index, number) for name, number in not_loaded.items()}
+        schema = pl.Schema({"company": pl.Int64()})
+        bought = {name: _rows(index, _SQL["bought"], {"run": run}, schema) for name, run in not_loaded.items()}
     return held._replace(runs=runs, loaded=loaded, credits=credits, bought=bought, spent=spent)
 
 
@@ -141,14 +140,14 @@ def _read_index(
     limits = {"from": values["closing_from"], "latest": latest}
     paid = _rows(index, _SQL["paid"], limits, pl.Schema({"company": pl.Int64(), "at": pl.Int64()}))
     free_until = (paid["at"].cast(pl.Datetime("us")) + (window - MARGIN)).alias("free_until")
-    counts = index.execute(_COUNTS).fetchall()
-    ((ahead_count, ahead_last),) = index.execute(_AHEAD, [latest]).fetchall()
+    counts = index.execute(_SQL["counts"], {"financials": list(DATASETS).index("financials")}).fetchall()
+    ((ahead_count, ahead_last),) = index.execute(_SQL["ahead"], [latest]).fetchall()
     return Held(
         state.with_columns(
             pl.col("dataset").replace_strict(range(len(DATASETS)), list(DATASETS), return_dtype=pl.Enum(list(DATASETS)))
         ),
         names_of(paid["company"]).with_columns(free_until),
-        _quantiles(counts) if index.execute(_IS_ENOUGH).fetchone() else [],
+        _quantiles(counts),
         ahead=(ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
     )
 
@@ -169,20 +168,6 @@ def _rows(index: sqlite3.Connection, query: str, values: Mapping[str, int], sche
 
 
 _EPOCH = datetime(1970, 1, 1)
-_AHEAD = "SELECT count(*), max(at) FROM said WHERE at > ?"
-_FINANCIALS = f"FROM said WHERE dataset = {list(DATASETS).index('financials')}"
-_COUNTS = f"SELECT record_count + reject_count, count(*) {_FINANCIALS} AND record_count > 0 GROUP BY 1 ORDER BY 1"
-# After a run that stopped midway only short histories are complete, which would bias the estimate for the rest.
-_IS_ENOUGH = f"""
-    SELECT 1 WHERE (SELECT count(*) {_FINANCIALS} AND record_count > 0) > 10 * (
-        SELECT count(*) {_FINANCIALS} AND status = 'waiting' AND record_count IS NULL
-        AND company IN (SELECT company FROM purchase)
-    )
-"""  # noqa: S608 - constants of this module only
-_NOT_LOADED = "SELECT number, name FROM run WHERE position IS NULL"
-_BOUGHT = "SELECT company FROM purchase WHERE run = :run"
-
-
 _STATE_SCHEMA = pl.Schema(
     {
         "company": pl.Int64(),

@@ -24,3 +24,22 @@ FROM said s LEFT JOIN newest USING (company)
 
 -- name: paid
 SELECT company, max(at) AS at FROM purchase WHERE at <= :latest GROUP BY company HAVING max(at) > :from
+
+-- name: counts
+-- Nothing while one in eleven companies waits for its first records. After a run that stopped midway only short
+-- histories are complete, which would bias the estimate for the rest.
+SELECT record_count + reject_count, count(*) FROM said WHERE dataset = :financials AND record_count > 0
+AND (SELECT count(*) FROM said WHERE dataset = :financials AND record_count > 0) > 10 * (
+    SELECT count(*) FROM said WHERE dataset = :financials AND status = 'waiting' AND record_count IS NULL
+    AND company IN (SELECT company FROM purchase)
+)
+GROUP BY 1 ORDER BY 1
+
+-- name: ahead
+SELECT count(*), max(at) FROM said WHERE at > ?
+
+-- name: not_loaded
+SELECT number, name FROM run WHERE position IS NULL
+
+-- name: bought
+SELECT company FROM purchase WHERE run = :run
