@@ -36,21 +36,8 @@ from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 
 from artifacts import show_table
-from firmlake.core.errors import (
-    EXIT_AUTHORIZATION,
-    EXIT_DONE,
-    EXIT_DRIFT,
-    EXIT_FAILED,
-    EXIT_HELD,
-    EXIT_LOCKED,
-    EXIT_SIGTERM,
-    EXIT_SOME_FAILED,
-    EXIT_STOPPED,
-    EXIT_USAGE,
-    CompanyListError,
-    FirmlakeError,
-    UsageError,
-)
+from firmlake.core import errors
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGTERM, CompanyListError, FirmlakeError, UsageError
 from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
 from firmlake.core.guard import guard_texts
@@ -62,15 +49,15 @@ from firmlake.rebuild.archive import archive as add_to_archive
 from job import EXIT_CODE_LABEL, end, job, name_damaged, read_settings, step, tell
 
 _MEANINGS = {
-    EXIT_AUTHORIZATION: "the token is refused",
-    EXIT_DRIFT: "not published, the answers lack a known field",
+    errors.EXIT_AUTHORIZATION: "the token is refused",
+    errors.EXIT_DRIFT: "not published, the answers lack a known field",
     EXIT_FAILED: "failed",
-    EXIT_HELD: "not published, a gate holds it back",
-    EXIT_USAGE: "wrong settings or list",
-    EXIT_LOCKED: "its data folder was in use",
+    errors.EXIT_HELD: "not published, a gate holds it back",
+    errors.EXIT_USAGE: "wrong settings or list",
+    errors.EXIT_LOCKED: "its data folder was in use",
     EXIT_SIGTERM: "interrupted",
-    EXIT_STOPPED: "stopped, can be resumed",
-    EXIT_SOME_FAILED: "published, some companies failed",
+    errors.EXIT_STOPPED: "stopped, can be resumed",
+    errors.EXIT_SOME_FAILED: "published, some companies failed",
     EXIT_DONE: "done",
 }
 """What the exit codes of runs mean, the worst first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from firmlake.api.exchange import Answer
 from firmlake.core.settings import ApiSettings, Settings
@@ -89,26 +89,17 @@ Show = Callable[[Event], Any]
 """Shows an event; returns a `Counter`, or None, for `Fetching`."""
 
 
-class Counter(Protocol):
-    """Follows the progress of fetching, from any thread.
+class Counter:
+    """Follows the progress of fetching, from any thread; this one shows nothing.
 
     Attributes:
         why: Why fetching waits; empty while it does not wait.
     """
 
-    why: str
-
-    def count(self, answer: Answer) -> object:
-        """Count an answer that has landed."""
-
-
-class Uncounted:
-    """Counts nothing."""
-
     why = ""
 
     def count(self, answer: Answer) -> None:
-        """Ignore the answer."""
+        """Count an answer that has landed."""
 
 
 def say_nothing(event: Event) -> None:

@@ -25,7 +25,7 @@ from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedE
 from firmlake.core.failure import record_failure
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
-from firmlake.enrich.events import Counter, Fetching, Step, Steps, Uncounted
+from firmlake.enrich.events import Counter, Fetching, Step, Steps
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.progress import Progress, read_landed
 from firmlake.landing.run import Run, remove_run
@@ -52,7 +52,7 @@ def fetch_shards(
     stopped: Stopped | None = None
     staged: dict[int, Manifest] = {}
     watch = Watch(settings.run.stuck_after_minutes, run.folders.state, list_name=run.plan.company_list)
-    counter: Counter = (yield Fetching(expected, settings.api)) or Uncounted()
+    counter: Counter = (yield Fetching(expected, settings.api)) or Counter()
 
     def count(answer: Answer) -> None:
         watch.note()
