@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from firmlake.core.folders import Folders
 
 
+Options = Mapping[str, str | None]
+_NONE: Options = MappingProxyType({})
 PATH = click.Path(path_type=Path)
 """The type of options and arguments that name a file or folder."""
 
@@ -49,20 +52,20 @@ class Call:
         """Set a setting from an option of the command; `--set` takes precedence."""
         self._flags.setdefault(key, value)
 
-    def settings(self, **overrides: str | None) -> Settings:
-        """Read the settings; overrides are options of the command by dotted key, with `__` for the dot."""
-        return self.settings_with_origins(**overrides)[0]
+    def settings(self, options: Options = _NONE) -> Settings:
+        """Read the settings; options of the command override them, by dotted key."""
+        return self.settings_with_origins(options)[0]
 
-    def on_folder(self, **overrides: str | None) -> tuple[Settings, Folders]:
+    def on_folder(self, options: Options = _NONE) -> tuple[Settings, Folders]:
         """Read the settings as `settings` does, for work on a data folder that exists."""
         from firmlake.core.folders import Folders
 
-        settings = self.settings(**overrides)
+        settings = self.settings(options)
         return settings, Folders.existing(settings)
 
-    def settings_with_origins(self, **overrides: str | None) -> tuple[Settings, dict[str, str]]:
+    def settings_with_origins(self, options: Options = _NONE) -> tuple[Settings, dict[str, str]]:
         """Read the settings, and the origin of each."""
-        given = {key.replace("__", "."): value for key, value in overrides.items() if value is not None}
+        given = {key: value for key, value in options.items() if value is not None}
         named = {key: _name_flag(key) for key in given}
         if self._data is not None:
             given["paths.data"], named["paths.data"] = str(self._data), "--data"

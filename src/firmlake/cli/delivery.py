@@ -58,10 +58,12 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
             "Run `firmlake load postgres://HOST/DATABASE`, which creates and fills the tables",
         )
     settings = call.settings(
-        export__target=options["target"],
-        export__format=options["file_format"],
-        export__changes=None if options["changes"] is None else "true",
-        export__tables=",".join(options["tables"]) or None,
+        {
+            "export.target": options["target"],
+            "export.format": options["file_format"],
+            "export.changes": None if options["changes"] is None else "true",
+            "export.tables": ",".join(options["tables"]) or None,
+        }
     )
     request = export_request(settings, as_of or "", company_list)
     done = deliver(Folders.existing(settings), request, call.say)
@@ -103,7 +105,7 @@ def load(
     from firmlake.core.folders import Folders
     from firmlake.delivery.deliver import deliver, load_request
 
-    settings = call.settings(load__target=target, load__schema=schema, load__tables=",".join(tables) or None)
+    settings = call.settings({"load.target": target, "load.schema": schema, "load.tables": ",".join(tables) or None})
     request = load_request(settings, is_whole=whole, takes_over=take_over)
     done = deliver(Folders.existing(settings), request, call.say)
     call.answer(done.content(), lambda: call.say(done.describe()))

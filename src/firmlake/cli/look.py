@@ -177,8 +177,7 @@ def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page:
     from firmlake.intake.identifiers import read_named_company
     from firmlake.terminal.runs import show_company
 
-    demo = {key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()} if is_demo else {}
-    settings = call.settings(**demo)
+    settings = call.settings(SAMPLE_SETTINGS if is_demo else {})
     wanted = read_named_company(" ".join(words))
     if page:
         from firmlake.report.page import write_company_page

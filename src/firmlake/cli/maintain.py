@@ -99,7 +99,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     from firmlake.rebuild.prune import prune as remove
     from firmlake.terminal.status import show_removable
 
-    settings, folders = call.on_folder(run__keep_generations=generations)
+    settings, folders = call.on_folder({"run.keep_generations": generations})
     days, now = settings.privacy.keep_days, utc_now()
     if landed_days is None and days.landing >= 0:
         landed_days = days.landing

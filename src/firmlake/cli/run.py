@@ -63,11 +63,9 @@ def _list_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _run_settings(call: Call, *, refresh: bool, no_check: bool, **options: str | None) -> Settings:
-    settings = call.settings(
-        **{f"run__{name}": value for name, value in options.items()},
-        run__refresh_after_days="0" if refresh else None,
-        run__check="false" if no_check else None,
-    )
+    given = {f"run.{name}": value for name, value in options.items()}
+    given |= {"run.refresh_after_days": "0" if refresh else None, "run.check": "false" if no_check else None}
+    settings = call.settings(given)
     if options.get("depth") is not None and not settings.run.expand:
         raise UsageError(
             "--depth needs --expand, because it counts the steps of --expand",
@@ -119,7 +117,7 @@ def demo(call: Call) -> int:
     """Enrich the sample list on the embedded service. Needs no key and no network."""
     from firmlake.enrich.run import enrich
 
-    settings = call.settings(**{key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()})
+    settings = call.settings(SAMPLE_SETTINGS)
     return _carry_out(call, settings, partial(enrich, settings, find_sample(), "firmlake demo"))
 
 
