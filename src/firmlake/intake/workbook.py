@@ -147,11 +147,7 @@ def open_workbook(reading: Reading, list_sheets: Callable[[Path], Sequence[Sheet
     """
     path, options, *_ = reading
     sheets = list_sheets(path)
-    wanted = [sheet for sheet in sheets if (sheet.name == options.sheet if options.sheet else sheet.is_visible)]
-    if options.sheet and not wanted:
-        hint = nearest_name(options.sheet, [sheet.name for sheet in sheets])
-        raise refusal("unknown_sheet", path=path, sheet=options.sheet, hint=hint)
-    heads = list(_read_heads(reading, wanted))
+    heads = list(_read_heads(reading, _wanted_sheets(path, options.sheet, sheets)))
     if not heads:
         hidden = quoted_names([sheet.name for sheet in sheets if not sheet.is_visible])
         code = "empty_sheet" if options.sheet else "hidden_sheets" if hidden else "empty_sheets"
@@ -233,6 +229,16 @@ def show_number(number: float) -> str:
     scientific = f"{number:.{_MAX_DIGITS - 1}E}"
     rounded = Decimal(scientific).normalize()
     return f"{rounded:f}" if _SMALLEST_PLAIN <= abs(rounded) < 1 else scientific
+
+
+def _wanted_sheets(path: Path, name: str, sheets: Sequence[Sheet]) -> list[Sheet]:
+    if not name:
+        return [sheet for sheet in sheets if sheet.is_visible]
+    wanted = [sheet for sheet in sheets if sheet.name == name]
+    if not wanted:
+        hint = nearest_name(name, [sheet.name for sheet in sheets])
+        raise refusal("unknown_sheet", path=path, sheet=name, hint=hint)
+    return wanted
 
 
 def _read_heads(reading: Reading, sheets: Sequence[Sheet]) -> Iterator[tuple[_Grid, Table, CompanyListError | None]]:
