@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.core.open_workbook import open_workbook
+from firmlake.delivery.list_workbook import open_workbook
 
 FULL = Path("/dev/full")
 
@@ -30,7 +30,7 @@ def test_a_full_disk_is_named_and_nothing_stays_beside_the_file(is_by_row, tmp_p
 
 @pytest.mark.parametrize("is_by_row", [True, False])
 def test_what_a_killed_process_left_is_removed_and_what_a_live_one_has_is_kept(is_by_row, tmp_path):
-    killed = "import os, signal; from pathlib import Path; from firmlake.core.open_workbook import open_workbook\n"
+    killed = "import os, signal; from pathlib import Path; from firmlake.delivery.list_workbook import open_workbook\n"
     killed += "with open('a.xlsx', 'wb') as file, open_workbook(file, Path('.')): os.kill(os.getpid(), signal.SIGKILL)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert subprocess.run([sys.executable, "-c", killed], cwd=tmp_path, env=environment).returncode < 0
