@@ -306,15 +306,15 @@ def alert_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[
     """List the first alerts: those that the run opened, those that it closed, and those still open."""
     found = read_alerts(connection, with_closed=True)
     groups = {
-        "opened": [alert for alert in found if alert.opened_run == run_id and not alert.closed_run],
-        "closed": [alert for alert in found if alert.closed_run == run_id],
-        "still open": [alert for alert in found if alert.opened_run != run_id and not alert.closed_run],
+        "opened": [alert for alert in found if alert["opened_run"] == run_id and not alert["closed_run"]],
+        "closed": [alert for alert in found if alert["closed_run"] == run_id],
+        "still open": [alert for alert in found if alert["opened_run"] != run_id and not alert["closed_run"]],
     }
     rows = [
         {
-            "alert": name, "severity": alert.severity, "what": alert.says, "name": alert.name or "",
-            "country": alert.country, "company_number": alert.company_number,
-            "evidence": alert.closed_because or describe_evidence(alert),
+            "alert": name, "severity": alert["severity"], "what": alert["says"], "name": alert["name"] or "",
+            "country": alert["country"], "company_number": alert["company_number"],
+            "evidence": alert["closed_because"] or describe_evidence(alert),
         }
         for name, alerts in groups.items() for alert in alerts
     ]  # fmt: skip

@@ -7,18 +7,20 @@ import io
 import itertools
 import json
 import re
-from datetime import date, datetime
 
 import pytest
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import unguard
-from firmlake.report.feed import EVENT_WRITERS, Event, describe, read_changes
+from firmlake.core.parts import fetch_dicts
+from firmlake.report.feed import query_changes
 from firmlake.service_lists.load import LIST_KINDS
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.terminal.results import FORMATS, as_csv, as_json
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
+from warehouse.figures import Figures
 
 RUNS = ("20260105T120000Z-0001", "20260112T120000Z-0002", "20260119T120000Z-0003")
 HOSTILE = ["<script>alert(1)</script>", "\u202eevil", "=cmd|' /C calc'!A0", "a" * 5000, '"; DROP', "&amp;", "\r\n,x"]
@@ -39,7 +41,8 @@ def three_runs(tmp_path_factory):
 
 def chosen(folders, **choice):
     with open_warehouse(folders) as connection:
-        return [(event.run_id, event.country, event.kind) for event in read_changes(connection, **choice)]
+        events = fetch_dicts(query_changes(connection, **choice))
+        return [(event["run_id"], event["country"], event["kind"]) for event in events]
 
 
 LAST = [(RUNS[2], "BE", "new_accounts"), (RUNS[2], "NL", "new_accounts")]
@@ -73,61 +76,67 @@ def test_the_kinds_of_list_events_are_those_of_the_data_dictionary():
     assert re.findall(r"list_\w+", comment) == list(LIST_KINDS)
 
 
-def restated(field, old, new):
-    return {"field": field, "old": old, "new": new}
+def event(number, **values):
+    """An event of the run that `feed` loads."""
+    return {"run_id": RUNS[0], "position": number, "kind": "company_renamed", **values}
 
 
-def event(text="x", **changes):
-    values = {
-        "run_id": RUNS[0], "found_at": datetime(2026, 1, 5), "country": "BE", "company_number": "0403227515",
-        "kind": "parent_in", "direction": "parent", "name": text, "related_name": text, "new_value": "0.25",
-        "fields": [],
-    }  # fmt: skip
-    values = dict.fromkeys(Event.__struct_fields__) | values
-    return Event(**values | changes)
+def feed(*events, in_words=False):
+    """The columns and rows of a feed of these events of one company."""
+    made = Figures()
+    made.add("companies", 1, name="Acme")
+    made.loads(1, RUNS[0])
+    made.fill("runs", run_id=RUNS[0])
+    for number, values in enumerate(events):
+        made.add("company_changes", 1, **event(number, **values))
+    cursor = query_changes(made.made().connection, in_words=in_words)
+    columns = [column[0] for column in cursor.description]
+    return columns, cursor.fetchall()
 
 
 def test_an_event_is_described_by_what_it_is_about_and_what_changed():
-    of_accounts = event(
-        kind="period_restated", start_date=date(2024, 1, 1), end_date=date(2024, 12, 31), dup_no=1, direction=None,
-        related_name=None, fields=[restated("employee_count", "12", None), restated("revenue", "1.00", "2.00")],
-    )  # fmt: skip
-    assert describe(of_accounts) == ("2024-01-01 to 2024-12-31 filing 2", "employee count 12 → -; revenue 1.00 → 2.00")
-    assert describe(event("Ann")) == ("parent Ann", "- → 0.25")
+    fields = [{"field": "employee_count", "old": "12", "new": None}, {"field": "revenue", "old": "1.00", "new": "2.00"}]
+    restated = {
+        "kind": "period_restated", "start_date": "2024-01-01", "end_date": "2024-12-31", "dup_no": 1,
+        "fields": json.dumps(fields),
+    }  # fmt: skip
+    parent = {"kind": "parent_in", "direction": "parent", "related_name": "Ann", "new_value": "0.25"}
+    of_acme = ("2026-01-05", "Acme", "NL 00000001")
+    assert feed(restated, parent, in_words=True)[1] == [
+        (
+            *of_acme,
+            "period restated",
+            "2024-01-01 to 2024-12-31 filing 2",
+            "employee count 12 → -; revenue 1.00 → 2.00",
+        ),
+        (*of_acme, "parent in", "parent Ann", "- → 0.25"),
+    ]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_csv_gives_back_every_text_and_starts_none_like_a_formula(text):
-    (row,) = csv.DictReader(io.StringIO("".join(EVENT_WRITERS["csv"]([event(text)])), newline=""))
-    assert unguard(row["name"]) == text
-    assert row["name"][0] not in "=+-@\t\r\n"
-    assert row["new_value"] == "0.25"
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_json_gives_back_every_text(text):
-    (row,) = json.loads("".join(EVENT_WRITERS["json"]([event(text, fields=[restated("revenue", text, None)])])))
-    assert (row["name"], row["related_name"]) == (text, text)
-    assert row["fields"] == [{"field": "revenue", "old": text, "new": None}]
+def test_csv_and_json_give_back_every_text_and_csv_starts_none_like_a_formula(text):
+    fields = [{"field": "revenue", "old": text, "new": None}]
+    columns, rows = feed({"related_name": text, "new_value": "0.25", "fields": json.dumps(fields)})
+    (row,) = csv.DictReader(io.StringIO("".join(as_csv(columns, rows)), newline=""))
+    assert unguard(row["related_name"]) == text
+    assert row["related_name"][0] not in "=+-@\t\r\n"
+    assert (row["new_value"], json.loads(row["fields"])) == ("0.25", fields)
+    (row,) = json.loads("".join(as_json(columns, rows)))
+    assert (row["related_name"], row["fields"]) == (text, fields)
 
 
 @pytest.mark.parametrize("count", [0, 1, 1000, 1001])
-def test_any_number_of_events_is_one_document(count):
-    written = {
-        kind: "".join(write(event(str(number)) for number in range(count))) for kind, write in EVENT_WRITERS.items()
-    }
-    names = [str(number) for number in range(count)]
-    assert [row["name"] for row in csv.DictReader(io.StringIO(written["csv"], newline=""))] == names
-    rows = json.loads(written["json"])
-    assert [row["name"] for row in rows] == names
-    assert written["json"] == json.dumps(rows, indent=2) + "\n"
+def test_any_number_of_rows_is_one_document(count):
+    rows = [(str(number), None) for number in range(count)]
+    table = "".join(as_csv(["name", "fields"], rows))
+    assert [row["name"] for row in csv.DictReader(io.StringIO(table, newline=""))] == [name for name, _ in rows]
+    document = "".join(as_json(["name", "fields"], rows))
+    assert [row["name"] for row in json.loads(document)] == [name for name, _ in rows]
+    assert document == json.dumps(json.loads(document), indent=2) + "\n"
 
 
-def test_events_are_read_as_they_are_written(three_runs):
+def test_rows_are_written_as_they_are_read():
     """Millions of events pass through: none is read before it is asked for, and none is kept."""
-    with open_warehouse(three_runs) as connection:
-        events = read_changes(connection, "2026-01-01")
-        assert iter(events) is events
-    endless = itertools.repeat(event())
-    for write in EVENT_WRITERS.values():
-        assert len(list(itertools.islice(write(endless), 3))) == 3
+    endless = itertools.repeat(("x",))
+    for write in FORMATS.values():
+        assert len(list(itertools.islice(write(["name"], endless), 3))) == 3

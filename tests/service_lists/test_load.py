@@ -16,7 +16,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.rebuild.replay import replay as _replay
 from firmlake.rebuild.verify import verify
-from firmlake.report.feed import EVENT_WRITERS, read_changes
+from firmlake.report.feed import query_changes
 from firmlake.service_lists.contacts import Contact, ContactPlan, as_entries
 from firmlake.service_lists.load import publish_lists
 from firmlake.service_lists.overview import OverviewPlan, list_overviews
@@ -246,7 +246,8 @@ def test_a_field_that_no_list_has_any_more_is_drift_and_so_are_those_of_answers_
 
 def told(folders, **choice) -> list[tuple[str, str | None, str]]:
     with open_warehouse(folders) as connection:
-        return [(event.subject, event.name, event.kind) for event in read_changes(connection, **choice)]
+        rows = query_changes(connection, **choice, in_words=True).fetchall()
+        return [(subject, name, event.replace(" ", "_")) for _, name, subject, event, *_ in rows]
 
 
 def test_the_feed_tells_of_lists_beside_companies(filled):
@@ -258,9 +259,6 @@ def test_the_feed_tells_of_lists_beside_companies(filled):
     assert told(filled, since="2026-01-01", kinds=["list_gone", "company_appeared"]) == [lists[0], company]
     assert told(filled, since="2026-01-01", company=ACME) == [company]
     assert told(filled, has_lists=False) == [company]
-    for write in EVENT_WRITERS.values():
-        with open_warehouse(filled) as connection:
-            assert "List 1" in "".join(write(read_changes(connection)))
 
 
 CHANGES = {

@@ -17,7 +17,6 @@ from firmlake.cli import firmlake
 from firmlake.core.errors import SomeFailedError
 from firmlake.core.failure import LastFailure
 from firmlake.enrich.lookup import HeldCompany
-from firmlake.report.feed import Event
 from firmlake.report.status import _first_step
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
@@ -138,17 +137,15 @@ def test_a_company_that_failed_is_not_called_unknown(capsys, shortfall, said):
 
 
 def test_a_person_sees_the_first_of_many_events_and_how_many_there_are_of_each_kind(capsys, monkeypatch):
-    values = dict.fromkeys(Event.__struct_fields__) | {"found_at": AT, "country": "BE", "fields": []}
-    events = [
-        Event(**values | {"company_number": f"n{number}", "kind": "new_accounts" if number % 3 else "health_up"})
-        for number in range(3000)
-    ]
+    columns = ("found", "name", "number", "event", "about", "change")
+    kinds = ("health up", "new accounts", "new accounts")
+    events = [("2026-01-05", None, f"BE n{number}", kinds[number % 3], "", "") for number in range(3000)]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show_changes(iter(events))
+    show_changes(columns, iter(events))
     out = capsys.readouterr().out
     assert out.count("BE n") == 50
     assert "│ new accounts │  2,000 │" in out
     assert "\n3,000 events" in out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
-    show_changes(iter(events))
+    show_changes(columns, iter(events))
     assert capsys.readouterr().out.count("BE n") == 3000

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import stat
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from firmlake.cli.call import PATH, Call, command
-from firmlake.cli.options import choose_format, format_and_out, give_rows, of_list
+from firmlake.cli.options import choose_format, format_and_out, give_result, of_list
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
@@ -87,10 +86,9 @@ def query(
     Instead of SQL, name a section of the report, such as report/grew_most, or of a company's page, such as
     "company/owners BE 0403227515". `firmlake query report/` lists them.
     """
-    from firmlake.core.parts import read_rows
     from firmlake.core.text import count_of
     from firmlake.report.sections import find_section
-    from firmlake.terminal.results import BINARY_FORMATS, FORMATS, show_result, write_binary
+    from firmlake.terminal.results import BINARY_FORMATS, show_result, write_binary
     from firmlake.warehouse.generations import asking, find_held
 
     kind = choose_format(kind, out, call.as_json, _FORMATS)
@@ -109,10 +107,7 @@ def query(
             count = write_binary(out, kind, connection, sql)
             call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
             return
-        cursor = connection.execute(sql)
-        columns = [column[0] for column in cursor.description or ()]
-        as_text = partial(FORMATS[kind], columns) if kind in FORMATS else None
-        give_rows(call, "row", read_rows(cursor), as_text, out, partial(show_result, columns))
+        give_result(call, "row", connection.execute(sql), kind, out, show_result)
 
 
 def _prepare(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import wraps
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from firmlake.cli.call import PATH, Call
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo_data
+
+if TYPE_CHECKING:
+    import duckdb
 
 _MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}
 """The roles of `--map`, and the intake setting that each of them sets."""
@@ -101,32 +104,34 @@ def choose_format(kind: str | None, out: Path | None, as_json: bool, formats: Co
     return chosen
 
 
-def give_rows(
+def give_result(
     call: Call,
     noun: str,
-    rows: Iterable[Any],
-    as_text: Callable[[Iterable[Any]], Iterator[str]] | None,
+    cursor: duckdb.DuckDBPyConnection,
+    kind: str,
     out: Path | None,
-    show: Callable[[Any], object],
+    show: Callable[[Sequence[str], Iterable[Any]], object],
 ) -> None:
-    """Write rows to a file, or print them.
+    """Write the result of a query to a file, or print it.
 
     Args:
         call: The command.
         noun: What a row is, in the singular.
-        rows: The rows.
-        as_text: Yields the rows as text in parts; None for a table.
+        cursor: The result. Its rows are read when they are needed.
+        kind: "table" or one of `terminal.results.FORMATS`.
         out: The file; None prints the rows.
-        show: Prints the rows as a table.
+        show: Prints columns and rows as a table.
     """
-    from firmlake.core.parts import write_parts
+    from firmlake.core.parts import read_rows, write_parts
     from firmlake.core.text import count_of
+    from firmlake.terminal.results import FORMATS
 
-    if as_text is None:
-        show(rows)
+    columns, rows = [column[0] for column in cursor.description or ()], read_rows(cursor)
+    if kind not in FORMATS:
+        show(columns, rows)
     elif out:
-        count = write_parts(out, rows, as_text)
+        count = write_parts(out, rows, partial(FORMATS[kind], columns))
         call.answer({f"{noun}s": count, "file": str(out)}, lambda: call.say(f"{count_of(count, noun)} in {out}"))
     else:
-        for part in as_text(rows):
+        for part in FORMATS[kind](columns, rows):
             echo_data(part)

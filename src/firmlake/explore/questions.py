@@ -73,9 +73,9 @@ def changes(holding: Holding, company_list: str, kinds: tuple[str, ...]) -> pl.D
 def alerts(holding: Holding, company_list: str, *, with_closed: bool) -> pl.DataFrame:
     """List alerts, the gravest and newest first."""
     rows = [
-        {"name": alert.name, "country": alert.country, "company_number": alert.company_number}
+        {name: alert[name] for name in ("name", "country", "company_number")}
         | alert_row(alert)
-        | {"because": alert.closed_because}
+        | {"because": alert["closed_because"]}
         for alert in holding.alerts(with_closed=with_closed)
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
@@ -103,7 +103,7 @@ _FOUND = f"""
 _CHANGES = f"""
     SELECT found_at::DATE AS found, country, company_number, name, event, about, change
     FROM described_changes {{listed}}
-    WHERE (len($kinds) = 0 OR kind IN $kinds)
+    WHERE list_id IS NULL AND (len($kinds) = 0 OR kind IN $kinds)
     ORDER BY found_at DESC, country, company_number, position
     LIMIT {_CHANGES_MAX}
 """

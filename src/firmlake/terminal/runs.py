@@ -23,8 +23,7 @@ from firmlake.enrich.contact import Asking
 from firmlake.enrich.events import Advice, Event, Fetched, Fetching, PlanMade, Priced, Published
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.intake.lines import list_name_of
-from firmlake.report import feed
-from firmlake.report.feed import Alert, describe, describe_counts, describe_evidence
+from firmlake.report.feed import Alert, describe_counts, describe_evidence
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.company_lists import describe_written
 from firmlake.terminal.echo import echo
@@ -161,20 +160,19 @@ def show_company(found: HeldCompany) -> None:
         echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
 
 
-def show_changes(events: Iterable[feed.Event]) -> None:
+def show_changes(columns: Sequence[str], events: Iterable[tuple[Any, ...]]) -> None:
     """Print all events; if there are many, a terminal shows the first ones and the number of each kind."""
     kinds: Tally[str] = Tally()
-    events = _counted(events, kinds)
-    columns = ("found", "name", "number", "event", "about", "change")
+    events = _counted(events, kinds, columns.index("event"))
     if not sys.stdout.isatty():
-        show_long_table(columns, map(_change, events))
+        show_long_table(columns, events)
     else:
         first = list(islice(events, SHOWN_MAX + 1))
         is_long = len(first) > SHOWN_MAX
-        show_table(columns, [_change(event) for event in first[: SHOWN_FIRST if is_long else None]])
+        show_table(columns, first[: SHOWN_FIRST if is_long else None])
         if is_long:
             deque(events, maxlen=0)  # counts the rest
-            show_table(("event", "events"), [(kind.replace("_", " "), count) for kind, count in kinds.most_common()])
+            show_table(("event", "events"), kinds.most_common())
             echo(
                 f"Only the first {SHOWN_FIRST} are shown. --kind, --company, --list and --since choose others; "
                 "--out FILE.csv writes all"
@@ -186,15 +184,11 @@ def _examples(failed: FailureGroup) -> list[str]:
     return [*failed.examples, *(["..."] if failed.company_count > len(failed.examples) else [])]
 
 
-def _counted(events: Iterable[feed.Event], kinds: Tally[str]) -> Iterator[feed.Event]:
+def _counted(events: Iterable[tuple[Any, ...]], kinds: Tally[str], place: int) -> Iterator[tuple[Any, ...]]:
     """Count the events of each kind as they pass."""
     for event in events:
-        kinds[event.kind] += 1
+        kinds[event[place]] += 1
         yield event
-
-
-def _change(event: feed.Event) -> tuple[str | None, ...]:
-    return (f"{event.found_at:%Y-%m-%d}", event.name, event.subject, event.kind.replace("_", " "), *describe(event))
 
 
 _COMPANY_COLUMNS = {
@@ -248,21 +242,23 @@ def show_checked(checked: Checked) -> None:
         echo(f"- {one.assumption}: {one.seen}. {one.next_step}")
 
 
-def show_alerts(alerts: Sequence[Alert], *, has_rules: bool) -> None:
+def show_alerts(columns: Sequence[str], rows: Iterable[tuple[Any, ...]], *, has_rules: bool) -> None:
     """Print alerts, one row for each.
 
     Args:
-        alerts: The alerts.
+        columns: The columns of the table `alerts`, and the name of the company.
+        rows: The alerts.
         has_rules: Whether the settings name a file of rules; otherwise the output says how to set one.
     """
+    alerts: list[Alert] = [dict(zip(columns, row, strict=True)) for row in rows]
     if alerts:
-        rows = [
-            (alert.severity, alert.says, alert.name, f"{alert.country} {alert.company_number}", _state(alert),
-             describe_evidence(alert))
+        shown = [
+            (alert["severity"], alert["says"], alert["name"], f"{alert['country']} {alert['company_number']}",
+             _state(alert), describe_evidence(alert))
             for alert in alerts
         ]  # fmt: skip
-        show_table(("severity", "alert", "name", "number", "state", "evidence"), rows)
-    open_count = sum(alert.closed_run is None for alert in alerts)
+        show_table(("severity", "alert", "name", "number", "state", "evidence"), shown)
+    open_count = sum(alert["closed_run"] is None for alert in alerts)
     closed = f", {len(alerts) - open_count:,} closed" if len(alerts) > open_count else ""
     echo(f"{count_of(open_count, 'open alert')}{closed}")
     if not has_rules:
@@ -272,6 +268,6 @@ def show_alerts(alerts: Sequence[Alert], *, has_rules: bool) -> None:
 
 
 def _state(alert: Alert) -> str:
-    if alert.closed_at:
-        return f"closed {alert.closed_at:%Y-%m-%d}: {alert.closed_because}"
-    return f"{alert.state}, since {alert.opened_at:%Y-%m-%d}" if alert.state != "opened" else "opened"
+    if alert["closed_at"]:
+        return f"closed {alert['closed_at']:%Y-%m-%d}: {alert['closed_because']}"
+    return f"{alert['state']}, since {alert['opened_at']:%Y-%m-%d}" if alert["state"] != "opened" else "opened"
