@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from firmlake_sandbox.contract import MAX_BODY_BYTES, CompanyContacts, CompanyRef, Endpoint, match_path
+from firmlake_sandbox.contract import MAX_BODY_BYTES, Endpoint, match_path, model_of
 from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.lists import is_contact
 from firmlake_sandbox.numbers import parse_number
@@ -29,9 +29,9 @@ def answer(endpoint: Endpoint, state: State, call: Call) -> Answer:
         RefusedError: 400; 402 where the credits would not suffice, before anything is charged; 404 where the company
             of a single request, or a list, does not exist.
     """
-    path = _convert(match_path(endpoint.path, call.path) or {}, endpoint.parameters, "Path")
-    query = _read_query(call.query, endpoint.query)
-    body: Any = _read_body(call.body, endpoint.body) if endpoint.body else None
+    path = _convert(match_path(endpoint.path, call.path) or {}, model_of(endpoint.parameters), "Path")
+    query = _read_query(call.query, model_of(endpoint.query))
+    body: Any = _read_body(call.body, model_of(endpoint.body)) if endpoint.body else None
     if endpoint.name == "lists.overview":
         limit, offset = page = _fill_page(state.options, query.limit, query.offset)
         lists, total = state.lists.page(query.type, limit, offset)
@@ -50,7 +50,7 @@ def _convert(named: dict[str, str], model: Any, where: str) -> Any:
         raise RefusedError(400, f"{where} refused: {error}") from None
 
 
-def _read_query(query: bytes, model: type[msgspec.Struct]) -> Any:
+def _read_query(query: bytes, model: Any) -> Any:
     """Return the query as the model; a parameter that is unknown or named twice is refused."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20)
@@ -62,7 +62,7 @@ def _read_query(query: bytes, model: type[msgspec.Struct]) -> Any:
     return _convert(dict(pairs), model, "Query")
 
 
-def _read_body(raw: bytes, model: type[msgspec.Struct]) -> Any:
+def _read_body(raw: bytes, model: Any) -> Any:
     """Return the JSON body as the model."""
     if len(raw) > MAX_BODY_BYTES:
         raise RefusedError(400, f"Body of {len(raw)} bytes is larger than {MAX_BODY_BYTES}")
@@ -103,7 +103,7 @@ def _read_page(options: Options, endpoint: Endpoint, given: Any, count: int) -> 
     return page
 
 
-def _answer_companies(state: State, endpoint: Endpoint, call: Call, companies: list[CompanyRef], page: _Page) -> Answer:
+def _answer_companies(state: State, endpoint: Endpoint, call: Call, companies: list[Any], page: _Page) -> Answer:
     """Answer for one company, or with one element for each that was asked for, in the same order."""
     world, options = state.world, state.options
     nodes = [_find_node(options, company) for company in companies]
@@ -134,19 +134,19 @@ def _describe(world: World, dataset: str, node: int, language: str, page: _Page)
     return {"identifier": identifier, "data": records, "pagination": _pagination(page, total)}
 
 
-def _describe_missing(world: World, dataset: str, company: CompanyRef, node: int | None) -> dict[str, Any]:
+def _describe_missing(world: World, dataset: str, company: Any, node: int | None) -> dict[str, Any]:
     pagination = {"pagination": None} if dataset == "financials" else {}
     identifier = _spell_company(world, company, node)
     return {"identifier": identifier, "data": None, **pagination, "message": COMPANY_NOT_FOUND}
 
 
-def _spell_company(world: World, company: CompanyRef, node: int | None) -> dict[str, str]:
+def _spell_company(world: World, company: Any, node: int | None) -> dict[str, str]:
     """Return a company's id in the world's spelling, or as asked where no company could bear the number."""
     asked = {"country": company.country_code, "companyNumber": company.company_number}
     return asked if node is None else company_id(world, node)
 
 
-def _find_node(options: Options, company: CompanyRef) -> int | None:
+def _find_node(options: Options, company: Any) -> int | None:
     """Return the company of this number, as this service spells numbers; None where there can be none."""
     if options.number_spelling == "full" and company.country_code == "BE" and len(company.company_number) < 10:
         return None
@@ -155,12 +155,12 @@ def _find_node(options: Options, company: CompanyRef) -> int | None:
 
 def _charge(state: State, nodes: Iterable[int | None]) -> dict[str, str]:
     """Charge for the companies and return the headers that say so; 402 and nothing charged where credits lack."""
-    account, options, now = state.account, state.options, state.clock.now()
+    account, now = state.account, state.clock.now()
     unpaid = account.find_unpaid((node for node in nodes if node is not None), now)
     is_enough = len(unpaid) <= account.balance
     message = f"{len(unpaid)} credits needed, {account.balance} left"
     charged = account.charge(unpaid, now) if is_enough else 0
-    headers = {options.credits_charged_header: str(charged), options.credits_remaining_header: str(account.balance)}
+    headers = {"X-Credits-Charged": str(charged), "X-Credits-Remaining": str(account.balance)}
     if not is_enough:
         raise RefusedError(402, message, headers)
     return headers
@@ -177,7 +177,7 @@ def _read_language(header: str, default: str) -> str:
     return next((language for language in wanted if language in LANGUAGES), default)
 
 
-def _add_contacts(state: State, number: int, wanted: list[CompanyContacts]) -> Answer:
+def _add_contacts(state: State, number: int, wanted: list[Any]) -> Answer:
     """Add contacts to a static list, company by company, and say which could not be added.
 
     The outcome flag is false only where something failed and nothing was added.
@@ -197,7 +197,7 @@ def _add_contacts(state: State, number: int, wanted: list[CompanyContacts]) -> A
     return json_answer({"success": added > 0 or not failed, "message": message, "failed": failed})
 
 
-def _add_company(state: State, number: int, entry: CompanyContacts) -> tuple[int, dict[str, Any] | None]:
+def _add_company(state: State, number: int, entry: Any) -> tuple[int, dict[str, Any] | None]:
     """Add the contacts of one company; return how many were added, and what could not be."""
     node = parse_number(entry.company.country_code, entry.company.company_number)
     identifier = _spell_company(state.world, entry.company, node)

@@ -1,99 +1,42 @@
-"""The contract as data: the endpoints, and what each may be sent. The shapes of the answers are in `openapi`."""
+"""The contract of `contract.toml`: endpoints, models of what each is sent, and the OpenAPI 3.1 description."""
 
 import re
+import tomllib
+from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Literal, NamedTuple
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+if TYPE_CHECKING:
+    from firmlake_sandbox.options import Options
 
 DATASETS = ("financials", "lookalikes", "relationships")
 MAX_BODY_BYTES = 4 * 1024 * 1024
-_LARGEST = 2**31 - 1  # offset or id
 
-_Country = Literal["BE", "NL", "FR"]
-_Number = Annotated[str, Meta(pattern=r"^[0-9]{1,20}\Z")]
-_Limit = Annotated[int, Meta(ge=1)]
-_Offset = Annotated[int, Meta(ge=0, le=_LARGEST)]
+_Schema = dict[str, Any]
 
-
-class _Request(Struct, rename="camel", forbid_unknown_fields=True):
-    """A part of a request; names that it does not know are refused."""
-
-
-class Nothing(_Request):
-    """A query or path without parameters."""
-
-
-class CompanyRef(_Request):
-    """A company as requests name it, in the path or in the body."""
-
-    country_code: _Country
-    company_number: _Number
-
-
-class CompaniesBody(_Request):
-    """Body of a bulk request for lookalikes or relationships."""
-
-    companies: Annotated[list[CompanyRef], Meta(min_length=1)]
-
-
-class PagedCompaniesBody(_Request):
-    """Body of a bulk request for financials: limit and offset hold for every company."""
-
-    companies: Annotated[list[CompanyRef], Meta(min_length=1)]
-    limit: _Limit | UnsetType = UNSET
-    offset: _Offset = 0
-
-
-class ContactRef(_Request):
-    """A contact as requests name it."""
-
-    contact_id: Annotated[str, Meta(min_length=1, max_length=64)]
-
-
-class CompanyContacts(_Request):
-    """A company and its contacts to add."""
-
-    company: CompanyRef
-    contacts: Annotated[list[ContactRef], Meta(min_length=1)]
-
-
-class ContactsBody(_Request):
-    """Body of a contacts request."""
-
-    company_contacts: Annotated[list[CompanyContacts], Meta(min_length=1)]
-
-
-class PageQuery(_Request):
-    """Query of a single request for financials."""
-
-    limit: _Limit | UnsetType = UNSET
-    offset: _Offset = 0
-
-
-class ListsQuery(_Request):
-    """Query of the overview of lists."""
-
-    type: Literal["STATIC", "SMART", "OVERVIEW"] = "OVERVIEW"
-    limit: _Limit | UnsetType = UNSET
-    offset: _Offset = 0
-
-
-class ListPath(_Request):
-    """Path of a contacts request."""
-
-    id: Annotated[int, Meta(ge=0, le=_LARGEST)]
+_CONTRACT: _Schema = tomllib.loads(files(__package__).joinpath("contract.toml").read_text("utf-8"))
+_TYPES, _SHAPES, _EXAMPLES = _CONTRACT["types"], _CONTRACT["shapes"], _CONTRACT["examples"]
+_OPTION = re.compile(r'"\{(\w+)\}"')
+_CHECKED = {
+    "minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLength": "max_length", "pattern": "pattern",
+}  # fmt: skip
+"""Limits of JSON Schema as msgspec calls them."""
 
 
 class Endpoint(NamedTuple):
-    """One endpoint: its name in the ledger and in faults, and the models of what it is sent."""
+    """One endpoint: its name in the ledger and in faults, and the names of the shapes of what it is sent."""
 
     name: str
     method: str
     path: str
-    parameters: type[Struct] = Nothing
-    query: type[Struct] = Nothing
-    body: type[Struct] | None = None
+    summary: str
+    parameters: str = ""
+    query: str = ""
+    body: str = ""
 
     @property
     def dataset(self) -> str:
@@ -106,18 +49,7 @@ class Endpoint(NamedTuple):
         return self.name.endswith(".bulk")
 
 
-_BULK, _SINGLE = "/v1/companies/", "/v1/companies/{countryCode}/{companyNumber}/"
-
-ENDPOINTS = (
-    Endpoint("financials.bulk", "POST", f"{_BULK}financials", body=PagedCompaniesBody),
-    Endpoint("lookalikes.bulk", "POST", f"{_BULK}lookalikes", body=CompaniesBody),
-    Endpoint("relationships.bulk", "POST", f"{_BULK}relationships", body=CompaniesBody),
-    Endpoint("financials.single", "GET", f"{_SINGLE}financials", CompanyRef, PageQuery),
-    Endpoint("lookalikes.single", "GET", f"{_SINGLE}lookalikes", CompanyRef),
-    Endpoint("relationships.single", "GET", f"{_SINGLE}relationships", CompanyRef),
-    Endpoint("lists.overview", "GET", "/v1/lists", query=ListsQuery),
-    Endpoint("lists.contacts", "PUT", "/v1/lists/{id}/contacts", ListPath, body=ContactsBody),
-)
+ENDPOINTS = tuple(Endpoint(name, **one) for name, one in _CONTRACT["endpoints"].items())
 
 
 @cache
@@ -140,3 +72,101 @@ def name_endpoint(method: str, path: str) -> str:
     """
     found = (one.name for one in ENDPOINTS if one.method == method and match_path(one.path, path) is not None)
     return next(found, "unknown")
+
+
+@cache
+def model_of(shape: str) -> Any:
+    """Return the model of a shape of requests, "" for one without keys; a key that it does not know is refused."""
+    fields: list[tuple[str, Any, Any]] = []
+    for key, kind in _SHAPES.get(shape, {}).items():
+        default = _TYPES.get(kind, {}).get("default", msgspec.NODEFAULT)
+        is_chosen = isinstance(default, str) and default.startswith("{")
+        name = re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), key)
+        fields.append((name, _type_of(kind) | UnsetType, UNSET) if is_chosen else (name, _type_of(kind), default))
+    return msgspec.defstruct(shape or "Nothing", fields, rename="camel", forbid_unknown_fields=True)
+
+
+def _type_of(kind: str) -> Any:
+    """Return a type of requests for msgspec. It leaves the options to the service, which says more if it refuses."""
+    if kind.endswith("]"):
+        return Annotated[list[_type_of(kind.partition("[")[0])], Meta(min_length=1)]  # type: ignore[misc]
+    if kind in _SHAPES:
+        return model_of(kind)
+    schema, base = _TYPES[kind], int if _TYPES[kind].get("type") == "integer" else str
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    limits = {own: schema[name] for name, own in _CHECKED.items() if not str(schema.get(name, "{")).startswith("{")}
+    if "pattern" in limits:
+        limits["pattern"] = limits["pattern"].replace("$", r"\Z")  # Python's $ lets a line end follow
+    return Annotated[base, Meta(**limits)]
+
+
+def describe_service(options: "Options") -> bytes:
+    """Return the OpenAPI description as JSON, with the limits that the options set."""
+    paths: dict[str, _Schema] = {}
+    for endpoint in ENDPOINTS:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _describe_operation(endpoint)
+    description = {
+        "openapi": "3.1.0",
+        "info": {"title": "Company data and lists", "version": "1", "description": "A stand-in for the real service."},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {name: _describe_shape(shape) for name, shape in _SHAPES.items()},
+        },
+    }
+    text = msgspec.json.encode(description).decode()
+    return _OPTION.sub(lambda found: str(getattr(options, found[1])), text).encode()
+
+
+def _describe_shape(shape: dict[str, str]) -> _Schema:
+    properties = {key.removesuffix("?"): _describe_type(kind) for key, kind in shape.items()}
+    required = [key for key in shape if key in properties and "default" not in properties[key]]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _describe_type(kind: str) -> _Schema:
+    """Return the schema of a type, such as `Lookalike[]|null`."""
+    if kind.endswith("|null"):
+        return {"anyOf": [_describe_type(kind.removesuffix("|null")), {"type": "null"}]}
+    if kind.endswith("]"):
+        inner, option = kind[:-1].split("[")
+        limits = {"minItems": 1, "maxItems": f"{{{option}}}"} if option else {}
+        return {"type": "array", "items": _describe_type(inner), **limits}
+    return {"$ref": f"#/components/schemas/{kind}"} if kind in _SHAPES else _TYPES.get(kind, {"type": kind})
+
+
+def _describe_operation(endpoint: Endpoint) -> _Schema:
+    is_company = endpoint.dataset in DATASETS
+    answer: _Schema = _describe_answer("Success", f"{endpoint.name}[]" if endpoint.is_bulk else endpoint.name)
+    parameters = [*_list_parameters("path", endpoint.parameters), *_list_parameters("query", endpoint.query)]
+    if is_company:
+        answer["headers"] = _CONTRACT["headers"]
+        parameters.append(_CONTRACT["language"])
+    errors = {
+        status: _describe_answer(description, "Error")
+        for status, description in _CONTRACT["errors"].items()
+        if (status != "402" or is_company) and (status != "404" or "{" in endpoint.path)
+    }
+    operation: _Schema = {
+        "operationId": endpoint.name.replace(".", "_"),
+        "summary": endpoint.summary,
+        "parameters": parameters,
+        "responses": {"200": answer, **errors},
+    }
+    if endpoint.body:
+        content = {"schema": _describe_type(endpoint.body), "example": _EXAMPLES[endpoint.body]}
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return operation
+
+
+def _describe_answer(description: str, kind: str) -> _Schema:
+    return {"description": description, "content": {"application/json": {"schema": _describe_type(kind)}}}
+
+
+def _list_parameters(where: str, shape: str) -> Iterator[_Schema]:
+    """Yield what the path or the query may say; all of the path is required."""
+    for name, kind in _SHAPES.get(shape, {}).items():
+        schema = _describe_type(kind)
+        yield {"in": where, "name": name, "required": where == "path", "schema": schema, "example": _EXAMPLES[name]}

@@ -10,7 +10,6 @@ from firmlake_sandbox.twists import Twist
 
 _Count = Annotated[int, Meta(ge=0)]
 _Positive = Annotated[int, Meta(ge=1)]
-_HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]+\Z")]
 
 
 class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,12 +57,6 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         _Count, Meta(description="Days for which requests for a company are free after its first one.")
     ] = 30
     credits_for_unknown: Annotated[bool, Meta(description="Charge also for companies that do not exist.")] = False
-    credits_charged_header: Annotated[
-        _HeaderName, Meta(description="Header of answers with the credits that the request cost.")
-    ] = "X-Credits-Charged"
-    credits_remaining_header: Annotated[_HeaderName, Meta(description="Header of answers with the credits left.")] = (
-        "X-Credits-Remaining"
-    )
 
     requests_per_minute: Annotated[
         _Count, Meta(description="Requests that a token may send in 60 seconds; 0 sets no limit.")

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from firmlake_sandbox.answers import answer
-from firmlake_sandbox.contract import ENDPOINTS, match_path, name_endpoint
+from firmlake_sandbox.contract import ENDPOINTS, describe_service, match_path, name_endpoint
 from firmlake_sandbox.options import change_options
 from firmlake_sandbox.state import State, spell_charges
 from firmlake_sandbox.twists import AnyFault, Applied, Exchange, FaultBook, send_twisted, work_twisted
@@ -85,8 +85,6 @@ CONTROLS: tuple[tuple[str, str, Callable[[State, Call], object]], ...] = (
 
 
 def _describe(state: State, _call: Call) -> Answer:
-    from firmlake_sandbox.openapi import describe_service  # only here: few ever ask, and it takes time to make
-
     return Answer(200, {"content-type": "application/json"}, describe_service(state.options))
 
 

@@ -72,13 +72,6 @@ def test_a_request_that_is_refused_costs_nothing(api: Api, companies: list[str])
     assert api.summary()["credits_charged"] == 0
 
 
-def test_the_names_of_the_headers_are_options(api: Api, companies: list[str]) -> None:
-    api.sandbox.set_options(credits_charged_header="X-Cost", credits_remaining_header="X-Left")
-    answer = api.single("financials", companies[0])
-    assert (answer.headers["X-Cost"], answer.headers["X-Left"]) == ("1", "999999")
-    assert CHARGED not in answer.headers
-
-
 def test_a_book_keeps_what_was_paid_when_the_process_ends(tmp_path) -> None:
     book = tmp_path / "paid"
     Account(10, 30, book).charge([1, 2], T)

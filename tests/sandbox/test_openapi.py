@@ -5,9 +5,8 @@ import openapi_spec_validator
 import pytest
 
 import firmlake_sandbox
-from firmlake_sandbox.contract import ENDPOINTS
+from firmlake_sandbox.contract import ENDPOINTS, describe_service
 from firmlake_sandbox.lists import ListBook
-from firmlake_sandbox.openapi import describe_service
 from firmlake_sandbox.options import Options
 from firmlake_sandbox.world import World
 
