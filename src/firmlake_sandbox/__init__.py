@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from firmlake_sandbox.numbers import sample_numbers
 
@@ -24,7 +24,7 @@ __all__ = ["Sandbox", "sample_numbers", "start"]
 _PATIENCE_SECONDS = 10.0
 
 
-class Sandbox:
+class Sandbox(NamedTuple):
     """A running sandbox.
 
     Attributes:
@@ -33,9 +33,9 @@ class Sandbox:
         pid: Its process.
     """
 
-    def __init__(self, base_url: str, token: str, pid: int) -> None:
-        """Take over a sandbox that runs."""
-        self.base_url, self.token, self.pid = base_url, token, pid
+    base_url: str
+    token: str
+    pid: int
 
     def ledger(self, *, summary: bool = False) -> dict[str, Any]:
         """Return what was asked and charged: `summary`, and unless only that is wanted `charges` and `times`."""

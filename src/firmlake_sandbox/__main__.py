@@ -3,18 +3,18 @@
 import argparse
 import asyncio
 import contextlib
-import ctypes
 import ipaddress
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import msgspec
@@ -25,39 +25,21 @@ from firmlake_sandbox.dialects import describe_dialects
 from firmlake_sandbox.options import Options, change_options
 from firmlake_sandbox.wire import App
 
-_PR_SET_PDEATHSIG = 1
+_LOOK_EVERY_SECONDS = 0.5
 
 
 def exit_on_signals() -> None:
     """Make SIGTERM and SIGINT end the process at once, with exit code 0: it holds nothing worth saving."""
-
-    def leave(_signum: int, _frame: FrameType | None) -> None:
-        os._exit(0)
-
-    signal.signal(signal.SIGTERM, leave)
-    signal.signal(signal.SIGINT, leave)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
 
 
-def exit_with_parent() -> None:
-    """Exit as soon as standard input closes, or, on Linux, as soon as the parent has died.
-
-    The kernel's signal also comes when only the thread that started us ends, so the parent is looked at again.
-    """
-    parent = os.getppid()
-
-    def exit_if_orphaned(_signum: int, _frame: FrameType | None) -> None:
-        if os.getppid() != parent:
-            os._exit(0)
-
-    if sys.platform == "linux":
-        signal.signal(signal.SIGUSR1, exit_if_orphaned)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
-    threading.Thread(target=_wait_for_end_of_input, daemon=True).start()
-
-
-def _wait_for_end_of_input() -> None:
-    while os.read(0, 65_536):
-        pass
+def exit_with_parent(parent: int) -> None:
+    """Exit when standard input closes, or when this process no longer has this parent."""
+    while os.getppid() == parent:
+        is_readable, _, _ = select.select([0], [], [], _LOOK_EVERY_SECONDS)
+        if is_readable and not os.read(0, 65_536):
+            break
     os._exit(0)
 
 
@@ -98,7 +80,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: App, listener: socket.socket, *, access_log: bool = False) -> None:
+def serve(app: App, listener: socket.socket) -> None:
     """Serve until a signal ends the process."""
     config = uvicorn.Config(
         app,
@@ -106,8 +88,8 @@ def serve(app: App, listener: socket.socket, *, access_log: bool = False) -> Non
         interface="asgi3",
         ws="none",
         lifespan="off",
-        access_log=access_log,
-        log_level="info" if access_log else "error",
+        access_log=False,
+        log_level="error",
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
@@ -119,12 +101,6 @@ def serve(app: App, listener: socket.socket, *, access_log: bool = False) -> Non
 TOKEN_VARIABLE = "FIRMLAKE_SANDBOX_TOKEN"  # noqa: S105 - a name
 DEFAULT_TOKEN = "sandbox"  # noqa: S105 - guards nothing
 
-_DESCRIPTION = """\
-An imitation of the company-data service: all eight endpoints, on this machine only, with made-up companies. A valid
-company number (BE, NL, FR) always has the same answer. The command prints its address as one line of JSON, then serves
-until SIGTERM or Ctrl-C.
-"""
-
 
 def main() -> int:
     """Start the service; return the exit code where it could not."""
@@ -134,8 +110,7 @@ def main() -> int:
         sys.stdout.write(describe_dialects())
         return 0
     host, port = arguments.pop("host"), arguments.pop("port")
-    access_log, is_bound = arguments.pop("access_log"), arguments.pop("exit_with_parent")
-    book = arguments.pop("paid")
+    book, is_bound = arguments.pop("paid"), arguments.pop("exit_with_parent")
     try:
         options = change_options(Options(), {name: value for name, value in arguments.items() if value is not None})
     except msgspec.ValidationError as error:
@@ -143,7 +118,7 @@ def main() -> int:
 
     exit_on_signals()
     if is_bound:
-        exit_with_parent()
+        threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
 
     from firmlake_sandbox.service import build_app  # only now: --help needs none of it
     from firmlake_sandbox.state import State
@@ -160,7 +135,7 @@ def main() -> int:
     base_url = f"http://{shown}:{listener.getsockname()[1]}"
     sys.stdout.write(json.dumps({"base_url": base_url, "pid": os.getpid()}) + "\n")
     sys.stdout.flush()
-    serve(app, listener, access_log=access_log)
+    serve(app, listener)
     return 0
 
 
@@ -172,11 +147,10 @@ def _refuse(message: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     """Make the parser: how to serve from here, what to serve from `Options`."""
     form = argparse.RawDescriptionHelpFormatter
-    epilog = files(__package__).joinpath("help.txt").read_text("utf-8")
-    parser = argparse.ArgumentParser("firmlake sandbox", description=_DESCRIPTION, epilog=epilog, formatter_class=form)
+    description, _, epilog = files(__package__).joinpath("help.txt").read_text("utf-8").partition("\n\n")
+    parser = argparse.ArgumentParser("firmlake sandbox", description=description, epilog=epilog, formatter_class=form)
     parser.add_argument("--host", default="127.0.0.1", help="loopback address to serve on [127.0.0.1]")
     parser.add_argument("--port", type=int, default=0, help="port to serve on; 0 takes a free one [0]")
-    parser.add_argument("--access-log", action="store_true", help="log every request on standard error")
     parser.add_argument(
         "--exit-with-parent", action="store_true", help="exit when standard input closes or the parent process ends"
     )
@@ -184,15 +158,16 @@ def _parser() -> argparse.ArgumentParser:
     service = parser.add_argument_group(
         "service (POST /_sandbox/options changes them too, with underscores in the names)"
     )
-    for field in msgspec.json.schema(Options)["$defs"]["Options"]["properties"].items():
-        _add_option(service, *field)
+    texts = tomllib.loads(files(__package__).joinpath("options.toml").read_text("utf-8"))
+    for name, schema in msgspec.json.schema(Options)["$defs"]["Options"]["properties"].items():
+        _add_option(service, name, schema, texts[name])
     return parser
 
 
-def _add_option(group: "argparse._ArgumentGroup", name: str, schema: dict[str, Any]) -> None:
+def _add_option(group: "argparse._ArgumentGroup", name: str, schema: dict[str, Any], text: str) -> None:
     """Add one option of the service, from its JSON schema."""
     default = "none" if schema.get("type") == "array" else schema["default"]
-    help_text = f"{schema['description']} [{default}]".replace("%", "%%")
+    help_text = f"{text} [{default}]".replace("%", "%%")
     flag = "--" + name.replace("_", "-")
     if isinstance(schema["default"], bool):
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=help_text)

@@ -107,14 +107,10 @@ def describe_service(options: "Options") -> bytes:
     for endpoint in ENDPOINTS:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _describe_operation(endpoint)
     description = {
-        "openapi": "3.1.0",
-        "info": {"title": "Company data and lists", "version": "1", "description": "A stand-in for the real service."},
-        "security": [{"token": []}],
+        **_CONTRACT["document"],
         "paths": paths,
-        "components": {
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {name: _describe_shape(shape) for name, shape in _SHAPES.items()},
-        },
+        "components": _CONTRACT["components"]
+        | {"schemas": {name: _describe_shape(shape) for name, shape in _SHAPES.items()}},
     }
     text = msgspec.json.encode(description).decode()
     return _OPTION.sub(lambda found: str(getattr(options, found[1])), text).encode()

@@ -118,12 +118,6 @@ def _tell_more(elements: list[Object]) -> None:
         told["hasMore"] = told["offset"] + len(page["data"]) < told.pop("total")
 
 
-def _say_done(elements: list[Object]) -> None:
-    for element in elements:
-        if "message" in element:
-            element["message"] = element["message"] or "Done"
-
-
 def _refuse_unknown(elements: list[Object], are_enough: Callable[[Iterable[bool]], bool]) -> None:
     if are_enough(element.get("message") == _NOT_FOUND for element in elements):
         raise RefusedError(404, _NOT_FOUND)
@@ -138,7 +132,6 @@ _RECORDS: dict[str, Callable[[list[Object]], Any]] = {
     "refuse_all_unknown": lambda elements: _refuse_unknown(elements, all),
     "refuse_any_unknown": lambda elements: _refuse_unknown(elements, any),
     "repeat": lambda elements: [*elements, *elements],
-    "say_done": _say_done,
     "tell_more": _tell_more,
     "wrap": lambda elements: {"items": elements},
 }
@@ -183,20 +176,21 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class NotFound(Twist, frozen=True):
-    """Say in other words that a company is not found."""
+class Messages(Twist, frozen=True):
+    """Use other words: the usual message, "" for none, to this service's."""
 
-    text: str
+    own: dict[str, str]
 
     def rewrite(self, elements: list[Object], bits: int) -> list[Object]:
         for element in elements:
-            if element.get("message") == _NOT_FOUND:
-                element["message"] = self.text
+            if "message" in element:
+                element["message"] = self.own.get(element["message"] or "", element["message"])
         return elements
 
     def finish(self, answer: Answer) -> Answer:
-        is_it = answer.status == 404 and f'"{_NOT_FOUND}"'.encode() in answer.body
-        return answer._replace(body=write_json({"status": 404, "message": self.text})) if is_it else answer
+        if answer.status != 404:
+            return answer
+        return answer._replace(body=write_json(self.rewrite([read_json(answer.body)], 0)[0]))
 
 
 class Errors(Twist, frozen=True):
@@ -297,7 +291,7 @@ class Chunked(Twist, frozen=True):
         await line.end(answer.body[half:])
 
 
-_KINDS = (*FAULTS, Names, LanguageHeader, Headers, Records, Values, NotFound, Errors, Spelling, Gzip, Chunked)
+_KINDS = (*FAULTS, Names, LanguageHeader, Headers, Records, Values, Messages, Errors, Spelling, Gzip, Chunked)
 _AnyTwist: Any = reduce(or_, _KINDS)
 
 

@@ -13,13 +13,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from firmlake_sandbox.numbers import BASE_BITS
-from firmlake_sandbox.world import (
-    JOINT_COMMITTEES,
-    World,
-    draw,
-    list_beats,
-    list_events,
-)
+from firmlake_sandbox.world import JOINT_COMMITTEES, World, draw, list_beats, list_events
 
 MAX_PERIODS = 20
 
@@ -65,11 +59,6 @@ def _trend(growth: int) -> tuple[int, ...]:
 
 
 _TRENDS = tuple(_trend(growth) for growth in _GROWTH)
-
-
-def count_periods(world: World, node: int) -> int:
-    """Return how many periods the company has in this week."""
-    return list_financials(world, node, 0, 0)[1]
 
 
 def list_financials(world: World, node: int, limit: int, offset: int) -> tuple[list[Record], int]:

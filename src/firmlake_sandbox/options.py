@@ -1,4 +1,4 @@
-"""Every option of the service, its default and what it does: the command line and the control endpoint read it here."""
+"""Every option of the service and its default: the command line and the control endpoint read them here."""
 
 from typing import Annotated, Literal
 
@@ -13,66 +13,32 @@ _Positive = Annotated[int, Meta(ge=1)]
 
 
 class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be chosen about the service, at the start or while it runs."""
+    """What can be chosen about the service, at the start or while it runs; `options.toml` explains each option."""
 
-    seed: Annotated[_Count, Meta(description="Seed of the made-up companies; another seed makes other figures.")] = 0
-    week: Annotated[
-        int,
-        Meta(ge=0, le=1000, description="Week to answer for; about 5 % of companies change from one week to the next."),
-    ] = 0
-    history: Annotated[
-        bool,
-        Meta(
-            description="Make rarer changes from week to week too: corrected end dates, accounts filed again or in "
-            "thousands, answers that become empty, companies that vanish, new names, places, committees and functions."
-        ),
-    ] = False
-    leading_zero: Annotated[bool, Meta(description="Answer Belgian numbers in full: 0770493071, not 770493071.")] = (
-        False
-    )
-    number_spelling: Annotated[
-        Literal["either", "full"],
-        Meta(description="Accept Belgian numbers with or without the leading zero (either), or only with it (full)."),
-    ] = "either"
-    oldest_first: Annotated[bool, Meta(description="List the oldest financial period first, not the newest.")] = False
-    language: Annotated[
-        Literal["NL", "FR", "EN"], Meta(description="Language if Accept-Language names none of NL, FR and EN.")
-    ] = "EN"
-    lists: Annotated[_Count, Meta(description="Number of lists.")] = 520
+    seed: _Count = 0
+    week: Annotated[int, Meta(ge=0, le=1000)] = 0
+    history: bool = False
+    leading_zero: bool = False
+    number_spelling: Literal["either", "full"] = "either"
+    oldest_first: bool = False
+    language: Literal["NL", "FR", "EN"] = "EN"
+    lists: _Count = 520
 
-    page_limit_default: Annotated[_Positive, Meta(description="Page size if the request names none.")] = 4
-    page_limit_max: Annotated[_Positive, Meta(description="Largest page size.")] = 500
-    companies_per_request: Annotated[
-        _Positive, Meta(description="Largest number of companies in a bulk or contacts request.")
-    ] = 100
-    records_per_request: Annotated[
-        _Count, Meta(description="Largest companies x limit in a bulk request for financials; 0 sets no limit.")
-    ] = 500
-    contacts_per_company: Annotated[
-        _Positive, Meta(description="Largest number of contacts of a company in a contacts request.")
-    ] = 50
+    page_limit_default: _Positive = 4
+    page_limit_max: _Positive = 500
+    companies_per_request: _Positive = 100
+    records_per_request: _Count = 500
+    contacts_per_company: _Positive = 50
 
-    credits: Annotated[_Count, Meta(description="Credits in the account.")] = 1_000_000
-    credit_window_days: Annotated[
-        _Count, Meta(description="Days for which requests for a company are free after its first one.")
-    ] = 30
-    credits_for_unknown: Annotated[bool, Meta(description="Charge also for companies that do not exist.")] = False
+    credits: _Count = 1_000_000
+    credit_window_days: _Count = 30
+    credits_for_unknown: bool = False
 
-    requests_per_minute: Annotated[
-        _Count, Meta(description="Requests that a token may send in 60 seconds; 0 sets no limit.")
-    ] = 200
-    rate_limit_kind: Annotated[
-        Literal["fixed-window", "sliding-window", "token-bucket"], Meta(description="Algorithm of the rate limit.")
-    ] = "fixed-window"
-    rate_limit_headers: Annotated[
-        Literal["none", "retry-after", "ratelimit", "all"],
-        Meta(description="Retry-After with a 429, RateLimit-Limit/-Remaining/-Reset with every answer, both, or none."),
-    ] = "none"
+    requests_per_minute: _Count = 200
+    rate_limit_kind: Literal["fixed-window", "sliding-window", "token-bucket"] = "fixed-window"
+    rate_limit_headers: Literal["none", "retry-after", "ratelimit", "all"] = "none"
 
-    dialect: Annotated[
-        tuple[str, ...],
-        Meta(description="Dialect of the service, such as body-short, or seed:7; `help` lists them. Repeatable."),
-    ] = ()
+    dialect: tuple[str, ...] = ()
 
 
 def change_options(options: Options, changes: object) -> Options:

@@ -50,10 +50,6 @@ def _set_options(state: State, call: Call) -> object:
     return state.chosen
 
 
-def _show_faults(state: State, _call: Call) -> object:
-    return {"rules": state.faults.rules, "applied": state.faults.applied}
-
-
 def _set_faults(state: State, call: Call) -> object:
     """Put faults in place of those there are; n-th requests are counted from here."""
     state.faults = FaultBook(_decode(call, tuple[AnyFault, ...]))
@@ -77,7 +73,6 @@ CONTROLS: tuple[tuple[str, str, Callable[[State, Call], object]], ...] = (
     ("GET", "/_sandbox/options", _show_options),
     ("POST", "/_sandbox/options", _set_options),
     ("POST", "/_sandbox/world", _set_options),
-    ("GET", "/_sandbox/faults", _show_faults),
     ("POST", "/_sandbox/faults", _set_faults),
     ("POST", "/_sandbox/clock", _move_clock),
     ("POST", "/_sandbox/reset", _reset),

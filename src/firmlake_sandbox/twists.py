@@ -12,9 +12,9 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from email.utils import formatdate
 from functools import lru_cache, reduce
 from hashlib import blake2b
+from itertools import chain, repeat
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -55,7 +55,6 @@ class Twist(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
         companies: The request names one of these, such as `BE0403227515`; empty: any. Where the twist changes
             single elements of the answer, it changes theirs.
         nth: It is the n-th request, from 1, that endpoint and companies apply to; empty: any.
-        seen: This very request comes for the n-th time, from 1; empty: any. `[1]` fails each request once.
         probability: Decided by a hash of the request's content and how often it came, never by the order of requests.
         seed: Another seed decides otherwise.
         times: The twist has applied fewer times; None: no matter.
@@ -64,7 +63,6 @@ class Twist(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
     endpoint: str = ""
     companies: tuple[str, ...] = ()
     nth: tuple[_Positive, ...] = ()
-    seen: tuple[_Positive, ...] = ()
     probability: Annotated[float, Meta(ge=0, le=1)] = 1.0
     seed: int = 0
     times: _Positive | None = None
@@ -103,33 +101,18 @@ class Twist(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
 
 
 class Status(Twist, frozen=True):
-    """Answer an error instead of working; with `companies` these are poison.
+    """Answer an error, or a redirect, instead of working; with `companies` these are poison.
 
     Attributes:
-        headers: To add, such as a Retry-After of any kind.
-        retry_after_date: Add a Retry-After that names the date so many seconds ahead.
+        headers: To add, such as a Location or a Retry-After of any kind.
     """
 
-    status: Annotated[int, Meta(ge=400, le=599)] = 500
+    status: Annotated[int, Meta(ge=300, le=599)] = 500
     message: str = "Scripted fault"
     headers: dict[str, str] = {}
-    retry_after_date: float | None = None
 
     async def before(self, exchange: Exchange) -> Answer:
-        headers = dict(self.headers)
-        if self.retry_after_date is not None:
-            headers["retry-after"] = formatdate(exchange.state.clock.now() + self.retry_after_date, usegmt=True)
-        return error_answer(self.status, self.message, headers)
-
-
-class Redirect(Twist, frozen=True):
-    """Answer a redirect instead of working."""
-
-    status: Literal[301, 302, 303, 307, 308] = 307
-    location: str = "http://127.0.0.1:9/elsewhere"
-
-    async def before(self, exchange: Exchange) -> Answer:
-        return Answer(self.status, {"location": self.location}, b"")
+        return error_answer(self.status, self.message, self.headers)
 
 
 class Hang(Twist, frozen=True):
@@ -192,12 +175,11 @@ class Elements(Twist, frozen=True):
 
     Attributes:
         anomaly: `missing`; `doubled`; `contradictory`: found, and again not found; `foreign`: a company not asked for
-            as well; `swapped`: the data of another company of the request; `reordered`: all in reverse; `message`:
-            a message although there is data.
+            as well; `reordered`: all in reverse; `message`: a message although there is data.
         count: How many elements, where `companies` names none; 0: all.
     """
 
-    anomaly: Literal["missing", "doubled", "contradictory", "foreign", "swapped", "reordered", "message"]
+    anomaly: Literal["missing", "doubled", "contradictory", "foreign", "reordered", "message"]
     count: _Count = 1
 
     def rewrite(self, elements: list[Object], bits: int) -> list[Object]:
@@ -208,10 +190,7 @@ class Elements(Twist, frozen=True):
             return elements[::-1]
         for place in chosen:
             element = elements[place]
-            if self.anomaly == "swapped":
-                other = elements[(place + 1) % len(elements)]
-                element["identifier"], other["identifier"] = other["identifier"], element["identifier"]
-            elif self.anomaly == "message":
+            if self.anomaly == "message":
                 element["message"] = "Answered in part"
             else:
                 elements.append(element | _ADDED[self.anomaly])
@@ -329,19 +308,10 @@ class GzipBomb(Twist, frozen=True):
 
 @lru_cache(maxsize=2)
 def _bomb(megabytes: int) -> bytes:
-    """Return `[`, so many megabytes of blanks and `]`, as gzip.
-
-    Flushed in full, each megabyte compresses to the same bytes, so one stands for all; only the checksum needs them.
-    """
-    blanks = b" " * 1_000_000
-    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    opening = packer.compress(b"[") + packer.flush(zlib.Z_FULL_FLUSH)
-    middle = packer.compress(blanks) + packer.flush(zlib.Z_FULL_FLUSH)
-    closing = packer.compress(b"]") + packer.flush()
-    checksum = zlib.crc32(b"]", reduce(lambda sum, _: zlib.crc32(blanks, sum), range(megabytes), zlib.crc32(b"[")))
-    size = megabytes * 1_000_000 + 2
-    trailer = checksum.to_bytes(4, "little") + (size & 0xFFFFFFFF).to_bytes(4, "little")
-    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + opening + middle * megabytes + closing + trailer
+    """Return `[`, so many megabytes of blanks and `]`, as gzip; 256 take a second."""
+    packer = zlib.compressobj(1, wbits=zlib.MAX_WBITS | 16)
+    parts = chain([b"["], repeat(b" " * 1_000_000, megabytes), [b"]"])
+    return b"".join(map(packer.compress, parts)) + packer.flush()
 
 
 class Lose(Twist, frozen=True):
@@ -397,7 +367,7 @@ class Trickle(Twist, frozen=True):
 
 
 FAULTS: tuple[type[Twist], ...] = (
-    Status, Redirect, Hang, Reset, Delay, ExpireToken, ExhaustCredits, ChangeLists,
+    Status, Hang, Reset, Delay, ExpireToken, ExhaustCredits, ChangeLists,
     Elements, Totals, SmallPages, Drift, WrongBody, GzipBomb,
     Lose, ResetBody, Truncate, Trickle,
 )  # fmt: skip
@@ -527,7 +497,7 @@ class FaultBook:
             is_drawn = int.from_bytes(bits) < rule.probability * 2.0**64
             is_turn = self._matched[place] in rule.nth if rule.nth else True
             left = self._left[place]
-            if is_turn and (not rule.seen or seen in rule.seen) and is_drawn and left != 0:
+            if is_turn and is_drawn and left != 0:
                 self._left[place] = left and left - 1
                 self.applied[str(rule.__struct_config__.tag)] += 1
                 found.append((rule, int.from_bytes(bits)))

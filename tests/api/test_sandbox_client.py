@@ -121,7 +121,8 @@ def test_bombs_on_all_threads_leave_the_memory_alone(make_client, sandbox, lande
 
 
 def test_a_redirect_of_the_service_is_not_followed(client, sandbox):
-    sandbox.set_faults([{"kind": "redirect", "status": 307, "location": f"{sandbox.base_url}/v1/lists?a=b"}])
+    headers = {"location": f"{sandbox.base_url}/v1/lists?a=b"}
+    sandbox.set_faults([{"kind": "status", "status": 307, "headers": headers}])
     with pytest.raises(errors.ServiceError, match=r"/v1/lists \(307\)"):
         client.send(REQUEST)
     assert sandbox.ledger()["summary"]["requests"] == 1

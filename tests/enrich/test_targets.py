@@ -15,7 +15,7 @@ from firmlake.core.keys import company_key
 from firmlake.core.settings import ApiSettings
 from firmlake.enrich.targets import ASSUMED_TOTALS, estimate, find_targets
 from firmlake.landing.pages import Wanted, plan_pages
-from firmlake_sandbox.financials import count_periods
+from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.world import World, is_found
 from support import NOON, examples
@@ -63,7 +63,10 @@ def totals_of(companies, week=0):
     """Records of companies in the embedded service's world; 0 for those it does not know."""
     world = World(week=week)
     nodes = {company: parse_number(*company) for company in companies}
-    return {company: count_periods(world, node) if is_found(world, node) else 0 for company, node in nodes.items()}
+    return {
+        company: list_financials(world, node, 0, 0)[1] if is_found(world, node) else 0
+        for company, node in nodes.items()
+    }
 
 
 def targets_of(companies, expected=None, datasets=DATASETS, shard_companies=5000):

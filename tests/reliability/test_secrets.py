@@ -74,7 +74,7 @@ def _served(server: _Stranger) -> Iterator[_Stranger]:
 def test_a_redirect_ends_the_run_and_the_token_does_not_follow_it(status, sandbox, stranger, make_lake):
     lake = make_lake(COUNT)
     location = f"http://127.0.0.1:{stranger.server_port}/v1/companies"
-    with faults(sandbox, {"kind": "redirect", "status": status, "location": location}):
+    with faults(sandbox, {"kind": "status", "status": status, "headers": {"location": location}}):
         result = lake.run()
     assert result.code == 1
     assert "redirects" in result.error_line

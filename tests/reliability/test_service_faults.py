@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from email.utils import formatdate
 
 import pytest
 
@@ -75,7 +76,7 @@ STORMS = {
     "silent": {"kind": "status", "status": 429},
     "seconds": {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}},
     "fraction": {"kind": "status", "status": 429, "headers": {"Retry-After": "0.01"}},
-    "date": {"kind": "status", "status": 429, "retry_after_date": 0},
+    "date": {"kind": "status", "status": 429, "headers": {}},
     "nonsense": {"kind": "status", "status": 429, "headers": {"Retry-After": "soon, or -1"}},
     "ratelimit": {"kind": "status", "status": 429, "headers": {"RateLimit-Remaining": "0", "RateLimit-Reset": "0"}},
 }
@@ -85,10 +86,11 @@ STORMS = {
 @pytest.mark.parametrize("refusals", sized([], [6, 20]))
 def test_a_storm_of_429_uses_up_no_try(storm, refusals, sandbox, make_lake, undisturbed):
     expected = undisturbed(COUNT)
-    lake = make_lake(COUNT, api__tries=1)
+    lake, rule = make_lake(COUNT, api__tries=1), STORMS[storm] | {"times": refusals}
     if storm == "date":
+        rule["headers"] = {"Retry-After": formatdate(usegmt=True)}
         lake.set("api__retry_wait_max_seconds", 2)  # dates have no fractions of seconds
-    with faults(sandbox, STORMS[storm] | {"times": refusals}):
+    with faults(sandbox, rule):
         result = lake.run()
         refused = lake.ledger()["by_outcome"]["429"]
     assert (result.code, refused) == (0, refusals), result.err

@@ -4,7 +4,6 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
@@ -50,12 +49,6 @@ def test_a_rule_is_for_the_nth_requests_that_it_concerns(api: Api, companies: li
     api.sandbox.set_faults([{"kind": "status", "endpoint": "lists", "nth": [2, 4]}])
     api.bulk("financials", companies[:1])
     assert statuses(api, 5) == [200, 500, 200, 500, 200]
-
-
-def test_a_rule_may_fail_every_request_once(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "status", "seen": [1]}])
-    for path in (LISTS, f"{LISTS}?limit=5"):
-        assert statuses(api, 3, path) == [500, 200, 200]
 
 
 def test_poison_fails_every_request_that_names_the_company(api: Api, companies: list[str]) -> None:
@@ -104,9 +97,9 @@ def test_faults_come_after_authorization_and_rate_limit(api: Api) -> None:
             for value in ("7200", "soon", "-1", "", "Wed, 21 Oct 2015 07:28:00 GMT")
         ),
         (
-            {"kind": "redirect", "status": 302, "location": "http://else.example/"},
+            {"kind": "status", "status": 302, "headers": {"location": "http://a.test/"}},
             302,
-            {"location": "http://else.example/"},
+            {"location": "http://a.test/"},
         ),
     ],
 )
@@ -119,13 +112,6 @@ def test_an_error_has_any_status_and_headers_and_does_no_work(
     assert {name: answer.headers[name] for name in headers} == headers
     assert "message" not in rule or answer.json() == {"status": status, "message": rule["message"]}
     assert api.summary()["credits_charged"] == 0
-
-
-def test_a_retry_after_may_be_a_date_ahead(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "status", "status": 429, "retry_after_date": 3600}])
-    date = parsedate_to_datetime(api.call("GET", LISTS).headers["retry-after"]).timestamp()
-    now = api.sandbox.control("POST", "clock", {"seconds": 0})["now"]
-    assert 3590 < date - now < 3601
 
 
 def test_a_token_may_expire(api: Api) -> None:
@@ -238,7 +224,7 @@ def test_a_gzip_bomb_is_small_valid_and_large_within(api: Api) -> None:
     api.sandbox.set_faults([{"kind": "gzip_bomb", "megabytes": 20}])
     head, _, body = raw(api).partition(b"\r\n\r\n")
     assert b"content-encoding: gzip" in head.lower()
-    assert len(body) < 50_000
+    assert len(body) < 100_000
     content = gzip.decompress(body)
     assert len(content) == 20_000_002
     assert json.loads(content) == []
@@ -255,18 +241,10 @@ def spoil(api: Api, asked: list[str], /, dataset: str = "financials", **rule: ob
     return right, api.bulk(dataset, asked[:10]).json()
 
 
-def swapped(right: list[Any]) -> list[Any]:
-    """The data of two neighbours under the identifier of the other."""
-    one, other = right[3], right[4]
-    there = {"identifier": other["identifier"]}, {"identifier": one["identifier"]}
-    return [*right[:3], one | there[0], other | there[1], *right[5:]]
-
-
 ANOMALIES = {
     "missing": lambda right: right[:3] + right[4:],
     "doubled": lambda right: [*right, right[3]],
     "contradictory": lambda right: [*right, right[3] | {"data": None, "message": "Company not found"}],
-    "swapped": swapped,
     "reordered": lambda right: right[::-1],
     "message": lambda right: [element | {"message": "Answered in part"} for element in right],
 }

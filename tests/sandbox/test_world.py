@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firmlake_sandbox.financials import count_periods, list_financials
+from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.numbers import BASE_BITS, END, parse_number, sample_numbers, spell_number
 from firmlake_sandbox.related import list_lookalikes, list_relationships
 from firmlake_sandbox.world import World, identify, is_found
@@ -85,7 +85,7 @@ def test_texts_follow_the_language() -> None:
 
 
 def test_periods_are_one_to_twenty_and_eight_on_average() -> None:
-    counts = [count_periods(World(), node) for node in SAMPLE]
+    counts = [list_financials(World(), node, 0, 0)[1] for node in SAMPLE]
     assert set(counts) == set(range(1, 21))
     assert 7.7 < sum(counts) / len(counts) < 8.3
 
