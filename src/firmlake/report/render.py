@@ -70,22 +70,6 @@ class Column(NamedTuple):
     kind: str
 
 
-class Row(NamedTuple):
-    """A row of a table: its values by column, and what its hidden columns say."""
-
-    cells: dict[str, Any]
-    depth: int | None
-    number: str | None
-    shown_as: str | None
-
-
-class Table(NamedTuple):
-    """A table of a page."""
-
-    columns: list[Column]
-    rows: list[Row]
-
-
 class Part(NamedTuple):
     """What a page shows of a section.
 
@@ -93,6 +77,8 @@ class Part(NamedTuple):
         kind: Class of the section: drawn, empty or none.
         about: The explanation.
         remark: A further text, not ours.
+        columns: Those of its rows that are shown.
+        rows: The rows of its table; `firmlake.report.sections` lists columns that say more about a row.
     """
 
     chapter: str
@@ -103,7 +89,8 @@ class Part(NamedTuple):
     svg: str = ""
     tiles: Sequence[Tile] = ()
     groups: Sequence[dict[str, Any]] = ()
-    table: Table | None = None
+    columns: Sequence[Column] = ()
+    rows: Sequence[dict[str, Any]] = ()
 
 
 def render_page(template: str, title: str, parts: Sequence[Part], **values: Any) -> str:
@@ -147,7 +134,7 @@ def draw_section(connection: duckdb.DuckDBPyConnection, tables: SectionTables, s
         )
     if section.chart == "groups":
         return part._replace(groups=draw_groups(rows))
-    return part._replace(remark=rows[0].get("remark") or "", table=draw_table(rows))
+    return part._replace(remark=rows[0].get("remark") or "", columns=_columns(rows), rows=rows)
 
 
 def draw_rows(chapter: str, title: str, about: str, rows: Sequence[dict[str, Any]], total: int = 0) -> Part:
@@ -155,17 +142,8 @@ def draw_rows(chapter: str, title: str, about: str, rows: Sequence[dict[str, Any
     if not rows:
         return Part(chapter, title, "None.", "empty")
     some = rows[:_ROWS_MAX]
-    return Part(chapter, title, _explain(about, len(some), max(total, len(rows))), table=draw_table(some))
-
-
-def draw_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Make a table of rows. Their columns name the headings; `firmlake.report.sections` lists special ones."""
-    columns = [
-        Column(name, heading(name), _kind([row[name] for row in rows]))
-        for name in rows[0]
-        if name not in _HIDDEN and not (name in _IF_ANY and all(row[name] is None for row in rows))
-    ]
-    return Table(columns, [Row(row, *(row.get(name) for name in ("depth", "number", "shown_as"))) for row in rows])
+    about = _explain(about, len(some), max(total, len(rows)))
+    return Part(chapter, title, about, columns=_columns(some), rows=some)
 
 
 def draw_groups(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -238,6 +216,15 @@ def _readable(value: Any) -> Any:
 def _explain(about: str, count: int, total: int) -> str:
     """Add to an explanation of how many rows these are the first."""
     return " ".join(filter(None, [about, f"Shown: {count:,} of {total:,}." if total > count else ""]))
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
+    """Choose the columns to show, with their headings."""
+    return [
+        Column(name, heading(name), _kind([row[name] for row in rows]))
+        for name in rows[0]
+        if name not in _HIDDEN and not (name in _IF_ANY and all(row[name] is None for row in rows))
+    ]
 
 
 def _kind(values: Sequence[Any]) -> str:

@@ -33,7 +33,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.sql import quote_text, read_queries
 from firmlake.report.bill import Day
-from firmlake.warehouse.views import Definition, definitions
+from firmlake.warehouse.views import definitions, derive_aside
 
 _SQL = read_queries(__file__)
 
@@ -139,9 +139,7 @@ class SectionTables:
         changed = self._connection.sql(_SQL["changed"], params={"run": earlier[0]}).to_arrow_table()
         with self._connection.cursor() as aside:
             aside.register("changed", changed)
-            aside.execute(_SQL["financials_before"].format(run=quote_text(earlier[0])))
-            for table in _made_at_load("portfolio"):
-                aside.execute(f"CREATE TEMP TABLE {table.name} AS {table.sql}")
+            derive_aside(aside, "company", {"financials": _SQL["financials_before"].format(run=quote_text(earlier[0]))})
             self._connection.register("changed_portfolio", aside.sql("FROM portfolio").to_arrow_table())
         self._connection.register("changed", changed)
         self._connection.execute(_SQL["portfolio_before"])
@@ -182,16 +180,6 @@ def read_frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     frame = pl.from_arrow(relation.to_arrow_table())
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-def _made_at_load(name: str) -> list[Definition]:
-    """List the tables made at load that a table needs, itself the last; here they are made of other accounts."""
-    known = {definition.name: definition for definition in definitions()}
-    needed, left = set(), [name]
-    while left:
-        needed.add(one := left.pop())
-        left += [read for read in known[one].reads if read in known and read not in needed]
-    return [definition for definition in definitions() if definition.name in needed and definition.kind == "table"]
 
 
 @cache

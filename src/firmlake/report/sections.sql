@@ -6,7 +6,6 @@ SELECT DISTINCT country, company_number FROM (
 ANTI JOIN (SELECT run_id FROM runs_as_of($run)) USING (run_id)
 
 -- name: financials_before
-CREATE TEMP TABLE financials AS
 SELECT *, 0 AS position FROM financials_as_of({run}) SEMI JOIN changed USING (country, company_number)
 
 -- name: portfolio_before

@@ -164,7 +164,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     data: Path
     running: str
-    last_run: RunSummary | None
+    last_run: RunSummary | None = None
     lists: list[ListStatus]
     failures: list[LastFailure]
     failure: LastFailure | None
@@ -175,14 +175,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     refused: list[tuple[str, str, str]]
     damaged: list[tuple[str, str, str]]
     landed_at: datetime | None
-    parked: list[tuple[str, str, int]]
-    incomplete: list[Incomplete]
+    parked: list[tuple[str, str, int]] = []
+    incomplete: list[Incomplete] = []
     open_contacts: tuple[Path, int, int] | None
-    companies: dict[str, dict[str, int]]
-    oldest_answer_at: datetime | None
-    newest_answer_at: datetime | None
-    credits_remaining: int | None
-    credits_told_at: datetime | None
+    companies: dict[str, dict[str, int]] = {}
+    oldest_answer_at: datetime | None = None
+    newest_answer_at: datetime | None = None
+    credits_remaining: int | None = None
+    credits_told_at: datetime | None = None
     refresh_off: str
     bill: Bill | None
     exports: list[LastExport]
@@ -210,20 +210,6 @@ _PARKED = f"""
 """  # noqa: S608 - a constant
 
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
-
-
-_NOTHING: dict[str, Any] = {
-    "last_run": None,
-    "list_runs": {},
-    "parked": [],
-    "incomplete": [],
-    "companies": {},
-    "oldest_answer_at": None,
-    "newest_answer_at": None,
-    "credits_remaining": None,
-    "credits_told_at": None,
-}
-"""What a data folder without a warehouse tells."""
 
 
 def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
@@ -301,7 +287,7 @@ def read_status(
     is_readable = not (outdated or newest_of_all(folders) is None)
     opened = open_warehouse(folders, with_held=True, company_list=company_list) if is_readable else nullcontext()
     with opened as connection:
-        told = _read_warehouse(connection, folders, runs, loaded) if connection else dict(_NOTHING)
+        told = _read_warehouse(connection, folders, runs, loaded) if connection else {}
         open_, refused = _open(runs, loaded)
         going_on = [each for each in open_ if company_list.lower() in ("", each.plan.company_list.lower())]
         bill = _read_bill(connection, folders, run, now, runs, going_on, damaged) if run and not outdated else None
@@ -310,7 +296,7 @@ def read_status(
     status = Status(
         data=folders.data,
         running=holder(folders),
-        lists=_lists(told.pop("list_runs"), failures, open_, held_runs),
+        lists=_lists(told.pop("list_runs", {}), failures, open_, held_runs),
         failures=failures,
         failure=failures[-1] if failures else None,
         outdated=str(outdated or ""),
@@ -367,7 +353,7 @@ def _read_warehouse(
     oldest, latest = connection.execute(_AGES).fetchall()[0]
     remaining, told_at = connection.execute(_SQL["credits"]).fetchall()[0]
     return {
-        **(_last_runs(connection, folders, loaded[-1]) if loaded else {"last_run": None, "list_runs": {}}),
+        **(_last_runs(connection, folders, loaded[-1]) if loaded else {}),
         "parked": _parked(connection, runs),
         "incomplete": read_incomplete(connection),
         "companies": companies,
@@ -493,8 +479,8 @@ def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: 
 
 def _is_over(failure: LastFailure, told: dict[str, Any], loaded: list[str]) -> bool:
     """Return whether the failed run was published since, or a later one of its list; of any, if it has no list."""
-    by_list = {name.casefold(): run for name, run in told["list_runs"].items()}
-    later = by_list.get(failure.list_name.casefold()) if failure.list_name else told["last_run"]
+    by_list = {name.casefold(): run for name, run in told.get("list_runs", {}).items()}
+    later = by_list.get(failure.list_name.casefold()) if failure.list_name else told.get("last_run")
     return failure.run_id in loaded or bool(later and later.finished_at > failure.at)
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from hashlib import sha256
@@ -149,6 +149,24 @@ def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -
         _create_in_steps(connection, definition.name, next(each for each in definitions() if each.name == call[1]))
     else:
         connection.execute(_CREATE[definition.kind].format(definition))
+
+
+def derive_aside(connection: duckdb.DuckDBPyConnection, about: str, sources: Mapping[str, str]) -> list[str]:
+    """Carry out the definitions of derived tables in the temporary schema, over other rows than those of the tables.
+
+    Args:
+        connection: A generation; nothing in it changes.
+        about: company or pair: what a row of the tables is about.
+        sources: By name, the queries for temporary tables that hide the tables of these names, also from views, since
+            these look up names when they are used.
+
+    Returns:
+        The names of the derived tables.
+    """
+    found = {one.name: one.sql for one in definitions() if one.kind == "table" and one.parameters == about}
+    for name, query in (*sources.items(), *found.items()):
+        connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+    return list(found)
 
 
 def describe_columns(
@@ -352,8 +370,7 @@ _PARTS = {
 def _renew(connection: duckdb.DuckDBPyConnection, mark: _Mark) -> Sequence[Definition]:
     """Make the rows of derived tables again that are about companies touched by the loads since.
 
-    The definitions are carried out in the temporary schema, where tables of the same names hold what is known about
-    these companies and hide the tables of all companies.
+    The definitions are carried out over what is known about these companies.
 
     Returns:
         The tables that are now up to date; none if too many companies are touched.
@@ -363,7 +380,7 @@ def _renew(connection: duckdb.DuckDBPyConnection, mark: _Mark) -> Sequence[Defin
     ((is_small,),) = connection.execute(_IS_SMALL).fetchall()
     renewed = [one for one in definitions() if one.kind == "table" and one.parameters] if is_small else []
     for about in _PARTS if renewed else ():
-        _renew_part(connection, about, [one for one in renewed if one.parameters == about])
+        _renew_part(connection, about)
     connection.execute("DROP TABLE temp.touched")
     return renewed
 
@@ -377,19 +394,16 @@ _CHANGED = "SELECT country, company_number FROM {}_versions WHERE valid_from > {
 _IS_SMALL = "SELECT (SELECT count(*) FROM touched) <= 0.25 * (SELECT count(*) FROM companies)"
 
 
-def _renew_part(connection: duckdb.DuckDBPyConnection, about: str, tables: list[Definition]) -> None:
+def _renew_part(connection: duckdb.DuckDBPyConnection, about: str) -> None:
     """Make the touched rows again of the tables about a company, or of those about a pair."""
     condition, sources = _PARTS[about]
     generation = quote_name(connection.execute("SELECT current_database()").fetchall()[0][0])
-    for name, query in sources.items():
-        connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-    for one in tables:  # views read the temporary tables too, since their names are looked up when they are used
-        connection.execute(f"CREATE TEMP TABLE {one.name} AS {one.sql}")
-    for one in tables:
-        whole = f"{generation}.{one.name}"
+    tables = derive_aside(connection, about, sources)
+    for name in tables:
+        whole = f"{generation}.{name}"
         connection.execute(f"DELETE FROM {whole} WHERE {condition}")  # noqa: S608 - our own names
-        connection.execute(f"INSERT INTO {whole} BY NAME FROM temp.{one.name} WHERE {condition}")
-    for name in [*sources, *(one.name for one in tables)]:
+        connection.execute(f"INSERT INTO {whole} BY NAME FROM temp.{name} WHERE {condition}")
+    for name in (*sources, *tables):
         connection.execute(f"DROP TABLE temp.{name}")
 
 
