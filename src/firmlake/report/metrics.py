@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from firmlake.report.status import ListRun, Status
+from firmlake.report.status import Status
 
 _Sample = tuple[dict[str, str], float]
 
@@ -65,37 +65,31 @@ def _families_of_lists(status: Status) -> Iterator[tuple[str, str, Iterable[_Sam
     """Yield what is known of each list, with its name as label, so that no list hides another."""
     other = [each for each in status.failures if not each.list_name]
     failed = [({"list": each.name}, float(bool(each.failure))) for each in status.lists]
-    yield (
-        "failed",
-        "1 if work on the list, or without a list, failed last",
-        [*failed, ({"list": ""}, float(bool(other)))],
-    )
+    failed.append(({"list": ""}, float(bool(other))))
+    yield "failed", "1 if work on the list, or without a list, failed last", failed
     unfinished = [({"list": each.name}, float(len(each.unfinished))) for each in status.lists]
     yield "unfinished_runs", "Runs of the list that are not in the warehouse", unfinished
     codes = [({"list": each.name}, each.exit_code) for each in status.lists if each.exit_code is not None]
     yield "last_run_exit_code", "Exit code of the list's failure or last run, 0 if it is done", codes
-    runs = [(each.name, each.last_run) for each in status.lists if each.last_run]
-    ended = [({"list": name, "outcome": run.outcome}, _seconds(run.finished_at)) for name, run in runs]
+    runs = [({"list": each.name}, each.last_run) for each in status.lists if each.last_run]
+    ended = [(labels | {"outcome": run["outcome"]}, _seconds(run["finished_at"])) for labels, run in runs]
     yield "last_run_finished_timestamp_seconds", "End of the list's last published run, by outcome", ended
-    for metric, meaning, value in _OF_RUN:
-        samples = [({"list": name}, value(run)) for name, run in runs]
-        yield metric, meaning, [(labels, number) for labels, number in samples if number is not None]
+    durations = [(labels, (run["finished_at"] - run["started_at"]).total_seconds()) for labels, run in runs]
+    yield "last_run_duration_seconds", "From its plan to its last answer", durations
+    for metric, column, meaning in _OF_RUN:
+        yield metric, meaning, [(at, run[column]) for at, run in runs if run[column] is not None]
 
 
-def _duration(run: ListRun) -> float:
-    return (run.finished_at - run.started_at).total_seconds()
-
-
-_OF_RUN: tuple[tuple[str, str, Callable[[ListRun], float | None]], ...] = (
-    ("last_run_companies", "Companies that the list's last run asked for", lambda run: run.target_count),
-    ("last_run_refused_lines", "Lines of its list that name no company", lambda run: run.refused_count),
-    ("last_run_duration_seconds", "From its plan to its last answer", _duration),
-    ("last_run_credits", "Credits it was charged", lambda run: run.credit_count),
-    ("last_run_expected_credits", "Credits our ledger expects of it", lambda run: run.expected_credit_count),
-    ("last_run_free_refreshes", "Companies it refreshed for free", lambda run: run.free_refresh_count),
-    ("last_run_drift_records", "Records that differ from the contract", lambda run: run.drift_count),
-    ("last_run_requests", "Requests it sent, every attempt counted", lambda run: run.request_count),
+_OF_RUN = (
+    ("last_run_companies", "target_count", "Companies that the list's last run asked for"),
+    ("last_run_refused_lines", "refused_count", "Lines of its list that name no company"),
+    ("last_run_credits", "credit_count", "Credits it was charged"),
+    ("last_run_expected_credits", "expected_credit_count", "Credits our ledger expects of it"),
+    ("last_run_free_refreshes", "free_refresh_count", "Companies it refreshed for free"),
+    ("last_run_drift_records", "drift_count", "Records that differ from the contract"),
+    ("last_run_requests", "request_count", "Requests it sent, every attempt counted"),
 )
+"""Metrics of a list's last run: name, column of `ListRun`, and meaning."""
 
 
 def _seconds(moment: datetime) -> float:

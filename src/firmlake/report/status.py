@@ -45,7 +45,7 @@ from firmlake.warehouse.generations import lost_warehouse, newest, newest_link, 
 from firmlake.warehouse.incomplete import Incomplete, read_incomplete
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import all_loads, check_version, loaded_runs, run_loads
-from firmlake.warehouse.unchanged import Unchanged, read_unchanged
+from firmlake.warehouse.unchanged import read_unchanged
 
 _SQL = read_queries(__file__)
 
@@ -61,35 +61,9 @@ REJECTED = (
 _EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
 
 
-class ListRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The last run of a company list that ended, or of work without a list such as `redrive`.
-
-    It is published, or had nothing to load, see `RunSummary.is_unchanged`.
-    """
-
-    run_id: str
-    outcome: str
-    reason: str
-    next_step: str
-    started_at: datetime
-    finished_at: datetime
-    company_count: int
-    target_count: int
-    refused_count: int
-    request_count: int
-    credit_count: int | None
-    expected_credit_count: int
-    free_refresh_count: int
-    drift_count: int
-
-    def then(self, unchanged: Unchanged | None) -> ListRun:
-        """Return the run after this one that had nothing to load; this one if there is none."""
-        if unchanged is None:
-            return self
-        ended = structs.asdict(unchanged)
-        ended["target_count"] = ended.pop("waiting_count")
-        return structs.replace(self, **dict.fromkeys(_COUNTS, 0) | ended)
-
+ListRun = dict[str, Any]
+"""The last run of a company list that ended, or of work without a list such as `redrive`: what the table `runs` says of
+it, and its number of drift records. It is published, or had nothing to load, see `RunSummary.is_unchanged`."""
 
 _COUNTS = (
     "target_count", "request_count", "credit_count", "expected_credit_count", "free_refresh_count", "drift_count",
@@ -97,7 +71,7 @@ _COUNTS = (
 """What is 0 in a run that asked for nothing."""
 
 
-class ListStatus(msgspec.Struct, frozen=True, kw_only=True):
+class ListStatus(msgspec.Struct, frozen=True):
     """The last outcome of a company list, whatever happened to other lists since.
 
     Attributes:
@@ -113,18 +87,6 @@ class ListStatus(msgspec.Struct, frozen=True, kw_only=True):
     failure: LastFailure | None
     unfinished: list[str]
     exit_code: int | None
-
-    @staticmethod
-    def of(
-        name: str, run: ListRun | None, failure: LastFailure | None, unfinished: list[str], held: Set[str]
-    ) -> ListStatus:
-        """Return the status of a list, with its exit code; `held` names the runs that a gate holds back."""
-        code = _EXIT_CODES.get(run.outcome, EXIT_DONE) if run else None
-        if run and run.run_id in held:
-            code = EXIT_HELD
-        if failure and not failure.is_mended:
-            code = failure.exit_code
-        return ListStatus(name=name, last_run=run, failure=failure, unfinished=unfinished, exit_code=code)
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,7 +207,7 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
     lacking = {each.list_name.casefold() for each in status.incomplete if each.list_name}
     is_redriven = last.list_name == REDRIVE and last.outcome == "done"  # which mends what lists lack, not their drift
     of_lists = [
-        (each.name, each.last_run.next_step)
+        (each.name, each.last_run["next_step"])
         for each in status.lists
         if each.last_run and (each.name.casefold() in lacking or not is_redriven)
     ]
@@ -468,24 +430,26 @@ def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: 
     runs, path = dict[str, ListRun](), newest_link(folders)
     last_run = summarise(connection, loaded, path)
     for row in fetch_dicts(connection.execute(_SQL["list_runs"], [loaded])):
-        name = row.pop("list_name")
-        run = ListRun(**row | {key: _utc(row[key]) for key in ("started_at", "finished_at")})
-        same = read_unchanged(folders, run.run_id)
-        runs[name] = run.then(same)
-        if same and last_run and same.finished_at > last_run.finished_at:
-            last_run = summarise_unchanged(connection, run.run_id, same, path)
+        name, run_id = row.pop("list_name"), row["run_id"]
+        runs[name] = row | {key: _utc(row[key]) for key in ("started_at", "finished_at")}
+        if same := read_unchanged(folders, run_id):
+            ended = structs.asdict(same)
+            runs[name] |= dict.fromkeys(_COUNTS, 0) | {"target_count": ended.pop("waiting_count")} | ended
+            if last_run and same.finished_at > last_run.finished_at:
+                last_run = summarise_unchanged(connection, run_id, same, path)
     return {"last_run": last_run, "list_runs": runs}
 
 
 def _is_over(failure: LastFailure, told: dict[str, Any], loaded: list[str]) -> bool:
     """Return whether the failed run was published since, or a later one of its list; of any, if it has no list."""
     by_list = {name.casefold(): run for name, run in told.get("list_runs", {}).items()}
-    later = by_list.get(failure.list_name.casefold()) if failure.list_name else told.get("last_run")
-    return failure.run_id in loaded or bool(later and later.finished_at > failure.at)
+    later, last = by_list.get(failure.list_name.casefold()), told.get("last_run")
+    finished_at = (later and later["finished_at"]) if failure.list_name else (last and last.finished_at)
+    return failure.run_id in loaded or bool(finished_at and finished_at > failure.at)
 
 
 def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Run], held: Set[str]) -> list[ListStatus]:
-    """Bring together what is known of each list: its last run, its failure and its unfinished runs."""
+    """Bring together what is known of each list; `held` names the runs that a gate holds back."""
     unfinished = [(held_name(run) or run.plan.list_name, run.run_id) for run in open_]
     failed = [(failure.list_name, failure) for failure in failures if failure.list_name]
     names = {name.casefold(): name for name, _ in (*unfinished, *failed, *runs.items())}
@@ -493,16 +457,16 @@ def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Ru
     def of(folded: str, found: Iterable[tuple[str, T]]) -> list[T]:
         return [value for name, value in found if name.casefold() == folded]
 
-    return [
-        ListStatus.of(
-            name,
-            next(iter(of(folded, runs.items())), None),
-            next(iter(of(folded, failed)), None),
-            of(folded, unfinished),
-            held,
-        )
-        for folded, name in sorted(names.items())
-    ]
+    statuses = []
+    for folded, name in sorted(names.items()):
+        run, failure = next(iter(of(folded, runs.items())), None), next(iter(of(folded, failed)), None)
+        code = _EXIT_CODES.get(run["outcome"], EXIT_DONE) if run else None
+        if run and run["run_id"] in held:
+            code = EXIT_HELD
+        if failure and not failure.is_mended:
+            code = failure.exit_code
+        statuses.append(ListStatus(name, run, failure, of(folded, unfinished), code))
+    return statuses
 
 
 def _utc(moment: datetime | None) -> datetime | None:

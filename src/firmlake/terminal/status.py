@@ -156,11 +156,11 @@ _GIGABYTE = 10**9
 def _list_row(each: ListStatus, now: datetime) -> tuple[str | int | None, ...]:
     """Return the last outcome of a list: a failure or an interruption since its last run comes first."""
     run, is_failed = each.last_run, each.failure and not each.failure.is_mended
-    published = run.outcome.replace("_", " ") if run else None
+    published = run["outcome"].replace("_", " ") if run else None
     outcome = "failed" if is_failed else "unfinished" if each.unfinished else published
-    at = each.failure.at if each.failure else run.finished_at if run else None
+    at = each.failure.at if each.failure else run["finished_at"] if run else None
     ended = f"{at:%Y-%m-%d %H:%M} ({_ago(now, at)})" if at else None
-    counts = (run.company_count, run.target_count) if run else (None, None)
+    counts = (run["company_count"], run["target_count"]) if run else (None, None)
     return each.name, outcome, ended, *counts, each.exit_code
 
 
