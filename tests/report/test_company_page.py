@@ -23,13 +23,7 @@ WHOLE, ONE_YEAR, NOTHING, FORBIDDEN, HALF_YEAR, PEERS = 1, 2, 3, 4, 5, range(10,
 def world():
     made = Figures()
     made.loads(7, "r")
-    made.connection.execute(
-        "INSERT INTO runs BY NAME SELECT 'r' AS run_id, 'a' AS list_name, '' AS list_sha256, 'x' AS service, "
-        "'EN' AS language, 'financials' AS datasets, TIMESTAMP '2026-01-05' AS started_at, "
-        "TIMESTAMP '2026-01-05' AS finished_at, 'done' AS outcome, 1 AS line_count, 1 AS company_count, "
-        "0 AS refused_count, 0 AS repeated_count, 0 AS fresh_count, 1 AS target_count, 1 AS request_count, "
-        "1 AS expected_credit_count, 0 AS free_refresh_count, '0' AS firmlake_version"
-    )
+    made.fill("runs", run_id="r", datasets="financials", outcome="done", target_count=1)
     made.add("companies", WHOLE, name=HOSTILE, place="Gent")
     for year in range(2012, 2025):
         if year != 2019:

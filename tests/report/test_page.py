@@ -55,14 +55,7 @@ class Page(HTMLParser):
 def warehouse():
     made = Figures()
     made.loads(3, "r")
-    made.connection.execute(
-        "INSERT INTO runs BY NAME SELECT 'r' AS run_id, '<b>list</b>.csv' AS list_name, '' AS list_sha256, "
-        "'x' AS service, 'EN' AS language, 'financials' AS datasets, now() AS started_at, now() AS finished_at, "
-        "'done' AS outcome, "
-        "1 AS line_count, 1 AS company_count, 0 AS refused_count, 0 AS repeated_count, 0 AS fresh_count, "
-        "1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, "
-        "0 AS free_refresh_count, '0' AS firmlake_version"
-    )
+    made.fill("runs", run_id="r", list_name="<b>list</b>.csv", datasets="financials", outcome="done", target_count=1)
     return made
 
 

@@ -15,9 +15,7 @@ from click.testing import CliRunner
 
 from firmlake.cli import firmlake
 from firmlake.core.errors import SomeFailedError
-from firmlake.core.failure import LastFailure
 from firmlake.enrich.lookup import HeldCompany
-from firmlake.report.status import _first_step
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
 from firmlake.terminal.runs import show_changes, show_summary
@@ -102,13 +100,6 @@ def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path
 def test_a_resumed_run_tells_now_from_in_all(capsys):
     show_summary(summary(), [], is_resumed=True)
     assert "Requests in all: 0   Credits in all: 0" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("exit_code", [129, 130, 143], ids=["SIGHUP", "SIGINT", "SIGTERM"])
-def test_after_an_interruption_status_says_once_to_run_again(exit_code):
-    failure = LastFailure("firmlake run l.csv", AT, exit_code, "Interrupted", "What was fetched is kept; run again")
-    assert _first_step(failure, will_resume=True) == ""
-    assert _first_step(failure, will_resume=False) != ""
 
 
 @pytest.mark.parametrize("width", [80, 200])
