@@ -36,7 +36,7 @@ def explore(call: Call, port: int, no_browser: bool) -> None:
 
     open_page = (lambda address: None) if no_browser else webbrowser.open
     with hidden_token():  # a browser and the kernels of the application inherit the environment
-        serve(call.on_folder()[1], port, call.say, partial(echo, err=True), open_page)
+        serve(call.on_folder()[1], port, partial(echo, err=True), open_page)
 
 
 @click.command()

@@ -15,10 +15,10 @@ def _():
 
     from firmlake.core.company import Company
     from firmlake.core.errors import FirmlakeError
-    from firmlake.explore import questions, shown
+    from firmlake.explore import shown
     from firmlake.explore.holding import newest_holding
 
-    return Company, FirmlakeError, mo, newest_holding, questions, shown
+    return Company, FirmlakeError, mo, newest_holding, shown
 
 
 @app.cell
@@ -40,12 +40,12 @@ def _(get_number, newest_holding, set_number, tick):
 
 
 @app.cell
-def _(get_number, mo, newest_holding, questions):
+def _(get_number, mo, newest_holding):
     get_number()
     holding = newest_holding()
-    known = questions.generation(holding)
-    names = questions.lists(holding)
-    of_list = mo.ui.dropdown(options=names, value=names[0], label="List")
+    known = holding.answer("generation").to_dicts()[0]
+    names = {"All companies": None, **{name: name for (name,) in holding.answer("lists").rows()}}
+    of_list = mo.ui.dropdown(options=names, value="All companies", label="List")
     return holding, known, of_list
 
 
@@ -79,24 +79,21 @@ def _(get_page, set_company, set_page):
 
 
 @app.cell
-def _(holding, mo, nav, of_list, questions, shown):
+def _(holding, mo, nav, of_list, shown):
     mo.stop(nav.value != "Portfolio")
-    frame = questions.portfolio(holding, of_list.value)
-    by_country = shown.bar(frame, "country")
-    by_size = shown.bar(frame, "size")
-    by_zone = shown.bar(frame, "zone")
-    by_health = shown.bar(frame, "health")
+    frame = holding.answer("portfolio", list=of_list.value)
+    by_country, by_size, by_zone, by_tens = (shown.bar(frame, column) for column in shown.FILTERS)
     mo.vstack([
         shown.note("Click a bar to choose its companies; hold Shift to add bars, double-click to choose all."),
-        shown.beside([by_country, by_size, by_zone, by_health]),
+        shown.beside([by_country, by_size, by_zone, by_tens]),
     ])  # fmt: skip
-    return by_country, by_health, by_size, by_zone, frame
+    return by_country, by_size, by_tens, by_zone, frame
 
 
 @app.cell
-def _(by_country, by_health, by_size, by_zone, frame, mo, shown):
-    _charts = {"country": by_country, "size": by_size, "zone": by_zone, "health": by_health}
-    some = shown.filtered(frame, {name: shown.chosen(chart, name) for name, chart in _charts.items()})
+def _(by_country, by_size, by_tens, by_zone, frame, mo, shown):
+    _charts = zip(shown.FILTERS, (by_country, by_size, by_zone, by_tens), strict=True)
+    some = shown.filtered(frame, {name: shown.chosen(chart, name) for name, chart in _charts})
     growth = shown.scatter(some)
     mo.vstack([
         shown.figures(some, len(frame)),
@@ -111,7 +108,7 @@ def _(by_country, by_health, by_size, by_zone, frame, mo, shown):
 
 @app.cell
 def _(go_to, growth, shown, some):
-    shown.table(shown.within(some, growth), go_to, label="Choose a row to see the company.")
+    shown.table(shown.within(some, growth), go_to, hidden=("tens",), label="Choose a row to see the company.")
     return
 
 
@@ -124,9 +121,9 @@ def _(mo, nav):
 
 
 @app.cell
-def _(go_to, holding, mo, of_list, questions, search, shown):
+def _(go_to, holding, mo, of_list, search, shown):
     mo.stop(not search.value.strip())
-    _found = questions.find(holding, search.value, of_list.value)
+    _found = holding.answer("find", text=search.value.strip(), list=of_list.value)
     shown.table(_found, go_to) if len(_found) else shown.note("No company has this in its name or number.")
     return
 
@@ -144,30 +141,31 @@ def _(Company, FirmlakeError, get_company, holding, mo, nav, shown):
 
 
 @app.cell
-def _(get_company, go_to, holding, mo, nav, questions, shown):
+def _(get_company, go_to, holding, mo, nav, shown):
     mo.stop(nav.value != "Company" or get_company() is None)
+    _country, _number = get_company()
     mo.vstack([
         shown.heading("Peers", "The companies with which this company is compared."),
-        shown.table(questions.peers(holding, *get_company()), go_to),
+        shown.table(holding.answer("peers", country=_country, number=_number), go_to),
     ])  # fmt: skip
     return
 
 
 @app.cell
-def _(holding, mo, nav, questions, shown):
+def _(holding, mo, nav, shown):
     mo.stop(nav.value != "Groups")
     _label = "Choose a group to see its companies."
-    heads = shown.table(questions.groups(holding), lambda rows: None, hidden=("head_id", "number"), label=_label)
+    heads = shown.table(holding.groups(), lambda rows: None, hidden=("head_id", "number"), label=_label)
     heads
     return (heads,)
 
 
 @app.cell
-def _(go_to, heads, holding, mo, questions, shown):
+def _(go_to, heads, holding, mo, shown):
     mo.stop(not len(heads.value))
     mo.vstack([
         shown.heading(heads.value["head"][0], "Companies reached through stakes of at least 50%."),
-        shown.table(questions.members(holding, heads.value["head_id"][0]), go_to, hidden=("id",)),
+        shown.table(holding.answer("members", head=heads.value["head_id"][0]), go_to, hidden=("id",)),
     ])  # fmt: skip
     return
 
@@ -183,8 +181,8 @@ def _(mo, nav):
 
 
 @app.cell
-def _(go_to, holding, kinds, of_list, questions, shown):
-    shown.table(questions.changes(holding, of_list.value, tuple(kinds.value)), go_to)
+def _(go_to, holding, kinds, of_list, shown):
+    shown.table(holding.answer("changes", list=of_list.value, kinds=tuple(kinds.value)), go_to)
     return
 
 
@@ -197,8 +195,8 @@ def _(mo, nav):
 
 
 @app.cell
-def _(closed, go_to, holding, of_list, questions, shown):
-    _alerts = questions.alerts(holding, of_list.value, with_closed=closed.value)
+def _(closed, go_to, holding, of_list, shown):
+    _alerts = holding.alerts(of_list.value, with_closed=closed.value)
     shown.table(_alerts, go_to) if len(_alerts) else shown.note(
         "No alerts. The setting paths.alert_rules names the file of rules."
     )

@@ -12,8 +12,6 @@ from datetime import date
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
 from firmlake import __version__
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
@@ -50,7 +48,7 @@ class Assistant:
     def query(self, sql: str) -> str:
         """Query the warehouse with one DuckDB SELECT; rows come back as JSON objects."""
         rows, has_more = self._newest.holding().ask_freely(sql)
-        return _as_text(_plain(rows), has_more=has_more)
+        return _as_text(rows.to_dicts(), has_more=has_more)
 
     def describe(self, name: str = "") -> str:
         """Without a name, list tables, views and macros with their meaning; with one, the columns of that one."""
@@ -58,11 +56,7 @@ class Assistant:
         rows = holding.ask(_SQL["columns"], [name]) if name else holding.ask(_SQL["relations"])
         if rows.is_empty():
             raise UsageError(f"There is no table or view {name}", "Call describe without a name for all of them")
-        return _as_text(_plain(rows))
-
-    def describe_all(self) -> str:
-        """Tables, views and macros of the warehouse, with their meaning."""
-        return self.describe()
+        return _as_text(rows.to_dicts())
 
     def company(self, number: str) -> str:
         """Give everything held about a company, such as BE 0403.091.220; it fetches nothing."""
@@ -71,7 +65,7 @@ class Assistant:
         if held["companies"].is_empty():
             next_step = "Ask a person to fetch it with `firmlake company`, which costs a credit"
             raise UsageError(f"The warehouse does not hold {wanted}", next_step)
-        rows = [{"table": table, **row} for table, frame in held.items() for row in _plain(frame)]
+        rows = [{"table": table, **row} for table, frame in held.items() for row in frame.to_dicts()]
         return _as_text(rows)
 
     def changes(self, since: str) -> str:
@@ -80,15 +74,11 @@ class Assistant:
             day = date.fromisoformat(since)
         except ValueError:
             raise UsageError(f"{since} is no day", "Write it as 2026-01-31") from None
-        return _as_text(_plain(self._newest.holding().ask(_SINCE, [day])))
-
-    def dictionary(self, name: str) -> str:
-        """The columns of a table or view of the warehouse, with type and meaning."""
-        return self.describe(name)
+        return _as_text(self._newest.holding().ask(_SINCE, [day]).to_dicts())
 
 
 def make_server(folders: Folders) -> MCPServer[Any]:
-    """Make the server with its tools and resources.
+    """Make the server with its tools.
 
     Raises:
         UsageError: The extra is not installed.
@@ -113,13 +103,7 @@ def make_server(folders: Folders) -> MCPServer[Any]:
     assistant = Assistant(folders)
     for tool in (assistant.query, assistant.describe, assistant.company, assistant.changes):
         server.tool(structured_output=False)(told(tool))
-    server.resource("dictionary://tables", mime_type="application/json")(told(assistant.describe_all))
-    server.resource("dictionary://{name}", mime_type="application/json")(told(assistant.dictionary))
     return server
-
-
-def _plain(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    return list(rows.iter_rows(named=True))
 
 
 def _as_text(rows: Sequence[dict[str, Any]], *, has_more: bool = False) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,14 +15,16 @@ import polars as pl
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.sql import lock
-from firmlake.report.feed import Alert, read_alerts
+from firmlake.core.sql import lock, read_queries
+from firmlake.report.feed import alert_row, read_alerts
 from firmlake.report.page import make_company_page
-from firmlake.report.sections import SectionTables, read_frame
+from firmlake.report.sections import SectionTables, find_section, read_frame
 from firmlake.warehouse.generations import connect_to, explain_rejected, generation_number, newest
 
 PREPARED: Final = ("newest_measures", "findings")
 """Views that become temporary tables of the same name, from which `benchmark` and the list of findings then read."""
+_SQL = read_queries(__file__)
+_ANSWERS_KEPT = 8
 _ROWS_MAX = 10_000
 _GROUPS_MAX = 500
 _SECONDS_MAX = 30.0
@@ -30,7 +32,11 @@ _MEGABYTES_MAX = 64
 
 
 class Holding:
-    """One generation. Questions are asked one after another, from any thread."""
+    """One generation. Questions are asked one after another, from any thread.
+
+    Attributes:
+        answer: `ask` with a question of `holding.sql` and its values by name, which may have been answered before.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open a generation and prepare it, which takes some seconds for a hundred thousand companies."""
@@ -42,6 +48,7 @@ class Holding:
             self._connection.execute(f"CREATE TEMP TABLE {view} AS FROM main.{view}")
         self._connection.execute(f"SET VARIABLE groups_max = {_GROUPS_MAX}")
         self._tables = SectionTables(self._connection, "report")
+        self.answer = lru_cache(_ANSWERS_KEPT)(lambda question, **values: self.ask(_SQL[question], values))
 
     @property
     def number(self) -> int:
@@ -59,6 +66,25 @@ class Holding:
             self._tables.prepare(sql)
             return read_frame(self._connection.sql(sql, params=values))
 
+    def groups(self) -> pl.DataFrame:
+        """List the largest groups, as the report does."""
+        found = self.ask(find_section("report/largest_groups").sql).filter(pl.col("members") > 1)
+        return found.drop("total").with_columns(pl.selectors.decimal().cast(pl.Float64))
+
+    def alerts(self, company_list: str | None, *, with_closed: bool) -> pl.DataFrame:
+        """List the alerts of a company list, or of all companies, the gravest and newest first."""
+        with self._lock:
+            alerts = read_alerts(self._connection, with_closed=with_closed)
+        listed = set(self.answer("listed", list=company_list).rows())
+        rows = [
+            {name: alert[name] for name in ("name", "country", "company_number")}
+            | alert_row(alert)
+            | {"because": alert["closed_because"]}
+            for alert in alerts
+            if company_list is None or (alert["country"], alert["company_number"]) in listed
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
     def page(self, company: Company) -> str:
         """Write the page of a company, as `firmlake company --page` does.
 
@@ -67,11 +93,6 @@ class Holding:
         """
         with self._lock:
             return make_company_page(self._connection, company, datetime.now(UTC))
-
-    def alerts(self, *, with_closed: bool) -> list[Alert]:
-        """Read the alerts."""
-        with self._lock:
-            return read_alerts(self._connection, with_closed=with_closed)
 
     def ask_freely(self, sql: str) -> tuple[pl.DataFrame, bool]:
         """Ask a question of the user's: read-only, with no file, network or setting in reach, for half a minute.
@@ -103,30 +124,17 @@ class Holding:
                 timer.cancel()
         return rows.head(_ROWS_MAX), rows.height > _ROWS_MAX
 
-    def close(self) -> None:
-        """Close the generation."""
-        with self._lock:
-            self._connection.close()
-
 
 class Newest:
-    """The newest generation that is prepared; a newer one is prepared aside, while this one goes on answering.
+    """The newest generation of a data folder. An earlier one that is still asked stays open until nobody has it."""
 
-    Args:
-        folders: The data folder.
-        tell: Called with a line when a generation was opened.
-    """
-
-    def __init__(self, folders: Folders, tell: Callable[[str], object] = lambda line: None) -> None:
+    def __init__(self, folders: Folders) -> None:
         self._folders = folders
-        self._tell = tell
         self._lock = threading.Lock()
-        self._held: Holding | None = None
-        self._before: Holding | None = None
-        self._coming: threading.Thread | None = None
+        self._holding: Holding | None = None
 
     def holding(self) -> Holding:
-        """Return the newest prepared generation. The first call opens one, later calls never wait.
+        """Return the newest generation; the first call after it was published opens it.
 
         Raises:
             UsageError: Nothing was published yet.
@@ -136,36 +144,20 @@ class Newest:
             path = newest(self._folders)
             if path is None:
                 raise UsageError(f"{self._folders.warehouse} holds no generation", "`firmlake run LIST` makes it")
-            if self._held is None:
-                self._open(path)
-            elif path != self._held.path and not (self._coming and self._coming.is_alive()):
-                self._coming = threading.Thread(target=self._open, args=(path,), daemon=True)
-                self._coming.start()
-            assert self._held
-            return self._held
-
-    def _open(self, path: Path) -> None:
-        opened = Holding(path)
-        if self._before:
-            self._before.close()  # the one after it stays open, since a session may be about to ask it
-        self._before, self._held = self._held, opened
-        self._tell(f"Generation {self._held.number} is open")
+            if self._holding is None or path != self._holding.path:
+                self._holding = Holding(path)
+            return self._holding
 
 
-_shown: list[Newest] = []
-
-
-def show_folder(folders: Folders, tell: Callable[[str], object] = lambda line: None) -> None:
-    """Show this data folder in this process from now on; the notebook finds it, whoever runs it."""
-    _shown[:] = [Newest(folders, tell)]
+@cache
+def _newest_of(data: str) -> Newest:
+    return Newest(Folders(Path(data)))
 
 
 def newest_holding() -> Holding:
-    """Return the newest generation. Without `show_folder`, that of FIRMLAKE_PATHS__DATA, or else of `firmlake demo`.
+    """Return the newest generation in FIRMLAKE_PATHS__DATA, or else of `firmlake demo`.
 
     Raises:
         UsageError: Nothing was published yet.
     """
-    if not _shown:
-        show_folder(Folders(Path(os.environ.get("FIRMLAKE_PATHS__DATA", "data/sandbox"))))
-    return _shown[0].holding()
+    return _newest_of(os.environ.get("FIRMLAKE_PATHS__DATA", "data/sandbox")).holding()

@@ -10,14 +10,15 @@ import tempfile
 from collections.abc import Callable
 from contextlib import chdir, suppress
 from pathlib import Path
-from typing import Any
 
 import uvicorn
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from firmlake.core.errors import EXIT_DONE, FirmlakeError, UsageError
 from firmlake.core.folders import Folders
-from firmlake.explore.holding import newest_holding, show_folder
+from firmlake.explore.holding import newest_holding
 
 HOST = "127.0.0.1"
 _APP = Path(__file__).with_name("app.py")
@@ -43,42 +44,30 @@ _HEADERS = (
 )
 
 
-def serve(
-    folders: Folders,
-    port: int,
-    tell: Callable[[str], object],
-    show: Callable[[str], object],
-    open_page: Callable[[str], object],
-) -> None:
+def serve(folders: Folders, port: int, show: Callable[[str], object], open_page: Callable[[str], object]) -> None:
     """Serve the application until the process is interrupted, and end the process.
 
     Args:
         folders: The data folder.
         port: The port; 0 takes a free one.
-        tell: Called with lines for a person, which may be logged.
-        show: Called with the address, which holds the token of the application and must not be logged.
-        open_page: Called once it answers, with the address of a file that only this account can read. The file leads
-            the browser to the application, whose token must not be in the process list.
+        show: Called with lines for a person. One holds the token of the application and must not be logged.
+        open_page: Called with the address of a file that only this account can read. The file leads the browser to the
+            application, whose token must not be in the process list.
 
     Raises:
         UsageError: The port is taken, or the extra `explore` is not installed.
     """
     with _listen(port) as listening:
-        show_folder(folders, tell)
-        tell(f"Opening generation {newest_holding().number}")
+        os.environ["FIRMLAKE_PATHS__DATA"] = str(folders.data)
+        show(f"Generation {newest_holding().number} is open")
         token = secrets.token_urlsafe(16)
         port = listening.getsockname()[1]
         config = uvicorn.Config(make_application(token, port), log_level="warning", timeout_graceful_shutdown=1)
         address = f"http://{HOST}:{port}/?access_token={token}"
         show(f"Explore at {address}; Ctrl-C ends it")
-
-        class Server(uvicorn.Server):
-            async def startup(self, sockets: Any = None) -> None:
-                await super().startup(sockets)
-                open_page(_write_redirect(Path(folder), address).as_uri())
-
         with tempfile.TemporaryDirectory(prefix="firmlake-") as folder, suppress(KeyboardInterrupt):
-            Server(config).run(sockets=[listening])
+            open_page(_write_redirect(Path(folder), address).as_uri())  # a connection waits until the server runs
+            uvicorn.Server(config).run(sockets=[listening])
         sys.stderr.flush()
         os._exit(EXIT_DONE)  # threads of sessions would keep the process; they only read
 
@@ -115,13 +104,9 @@ def guarded(application: ASGIApp, port: int) -> ASGIApp:
 
         if scope["type"] in ("http", "websocket") and not _is_ours(scope, port):
             # A page elsewhere may have its name lead here; only the browser knows that name.
-            if scope["type"] == "http":
-                await send(
-                    {"type": "http.response.start", "status": 421, "headers": [(b"content-type", b"text/plain")]}
-                )
-                await send({"type": "http.response.body", "body": b"Not a name of this server"})
-            else:
-                await send({"type": "websocket.close", "code": 1008})
+            is_page = scope["type"] == "http"
+            refuse = PlainTextResponse("Not a name of this server", 421) if is_page else WebSocketClose(1008)
+            await refuse(scope, receive, send)
             return
         await application(scope, receive, send_with_headers)
 

@@ -14,9 +14,9 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "country": ("BE", "NL", "FR"),
     "size": ("micro", "small", "medium", "large", "not stated"),
     "zone": ("safe", "grey", "distress", "no score"),
-    "health": (),
+    "tens": (*(str(tens) for tens in range(-100, 110, 10)), "none"),
 }
-"""The columns to choose by, with their values in order; those of health are tens."""
+"""The columns to choose by, with their values in order; `tens` is the health indicator in tens."""
 _ZONES = {"safe": "#3f8f9b", "grey": "#d9a441", "distress": "#cf6a3c", "no score": "#8a9499"}
 """Colours that can be told apart on white and on black."""
 _POINTS_MAX = 1_500
@@ -44,26 +44,18 @@ def beside(parts: Sequence[mo.Html]) -> mo.Html:
     )
 
 
-def with_tens(frame: pl.DataFrame) -> pl.DataFrame:
-    """Put the health indicator into tens, as texts that sort like numbers."""
-    tens = (pl.col("health") // 10 * 10).cast(pl.Int64)
-    return frame.with_columns(health=pl.when(tens.is_null()).then(pl.lit("none")).otherwise(tens.cast(pl.String)))
-
-
 def bar(frame: pl.DataFrame, column: str) -> mo.ui.altair_chart:
     """Draw how many companies have each value of a column; a click on a bar chooses it."""
-    counts = with_tens(frame).group_by(column).agg(companies=pl.len())
-    values = counts[column].to_list()
-    order = FILTERS[column] or sorted(values, key=lambda tens: (tens == "none", 0 if tens == "none" else int(tens)))
+    counts = frame.group_by(column).agg(companies=pl.len())
     chart = (
         alt.Chart(counts)
         .mark_bar(color=_ZONES["safe"], cursor="pointer")
         .encode(
-            x=alt.X(column, type="nominal", sort=list(order), title=None, axis=alt.Axis(labelAngle=0)),
+            x=alt.X(column, type="nominal", sort=list(FILTERS[column]), title=None, axis=alt.Axis(labelAngle=0)),
             y=alt.Y("companies", type="quantitative", title=None, axis=alt.Axis(tickCount=3, format="~s")),
             tooltip=[column, alt.Tooltip("companies", format=",")],
         )
-        .properties(width="container", height=120, title=column)
+        .properties(width="container", height=120, title="health" if column == "tens" else column)
     )
     return mo.ui.altair_chart(chart, chart_selection="point", legend_selection=False)
 
@@ -79,7 +71,7 @@ def chosen(chart: mo.ui.altair_chart, column: str) -> list[str]:
 def filtered(frame: pl.DataFrame, choice: Mapping[str, list[str]]) -> pl.DataFrame:
     """Return the rows that have a chosen value in each column."""
     keep = [pl.col(column).is_in(values) for column, values in choice.items() if values]
-    return frame.filter(with_tens(frame).select(pl.all_horizontal(keep)).to_series()) if keep else frame
+    return frame.filter(keep) if keep else frame
 
 
 def figures(frame: pl.DataFrame, whole: int) -> mo.Html:
