@@ -29,7 +29,13 @@ from firmlake.core.settings import Settings
 from firmlake.service_lists.additions import Applied
 from firmlake.service_lists.apply import apply_plan, plan_contacts
 from firmlake.service_lists.contacts import ContactPlan, read_contact_list
-from firmlake.terminal.service_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
+from firmlake.terminal.service_lists import (
+    describe_contact_plan,
+    describe_lacking,
+    next_step,
+    progress_content,
+    show_progress_of,
+)
 from job import as_task, end, job, read_settings, show, tell
 
 _ROWS_MAX = 200
@@ -117,7 +123,7 @@ def conclude(settings: Settings, progress: Applied) -> str:
     lacking = describe_lacking(progress)
     line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"
     if lacking:
-        raise SomeFailedError(f"{line}; {lacking}", progress.next_step(settings.api.names))
+        raise SomeFailedError(f"{line}; {lacking}", next_step(progress, settings.api.names))
     return end(progress.plan.plan_id, line)
 
 

@@ -15,8 +15,8 @@ from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
-from firmlake.service_lists.additions import Applied
-from firmlake.service_lists.apply import apply_plan, plan_contacts, plan_redrive
+from firmlake.service_lists.additions import Applied, read_additions
+from firmlake.service_lists.apply import apply_plan, plan_contacts
 from firmlake.service_lists.contacts import Contact, ContactList, ContactPlan, pack_requests
 from firmlake_sandbox import Sandbox
 from firmlake_sandbox.numbers import parse_number
@@ -53,11 +53,10 @@ class Desk:
         self.settings: Settings = load_settings(flags={**flags, **own}, environment={})[0]
 
     def plan(self, contacts: Sequence[Contact], list_id: int = STATIC) -> ContactPlan:
-        read = ContactList(Path("contacts.csv"), list(contacts), [], 0, 0)
-        return plan_contacts(self.settings, read, list_id, "tests", now)
+        return plan_contacts(self.settings, ContactList(Path("contacts.csv"), list(contacts)), list_id, "tests", now)
 
-    def redrive(self, list_id: int = STATIC, **options: bool) -> ContactPlan | None:
-        return plan_redrive(self.settings, list_id, "tests", now, **options)
+    def failed(self, **options: bool) -> list[Contact]:
+        return read_additions(self.folders).failed(STATIC, self.settings.api.names, **options)
 
     def apply(self, plan: ContactPlan, **options: Any) -> Applied:
         return apply_plan(self.settings, plan, "tests", now, **options)

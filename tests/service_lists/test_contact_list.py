@@ -68,11 +68,6 @@ def test_a_value_of_json_that_is_no_single_id_is_refused(read, value):
     assert "write the id as text" in found.refused[0].reason
 
 
-def test_a_column_can_be_mapped(read):
-    found = read("kbo,wie\n403227515,12\n", contact_column="wie")
-    assert found.contacts == [Contact(*ACME, "12")]
-
-
 def test_a_contact_counts_once_and_one_of_two_companies_is_two(read):
     found = read("kbo,contact\n403227515,1\n0403.227.515, 1 \nBE0403227515,1.0\n0202239951,1\n")
     assert found.contacts == [Contact(*ACME, "1"), Contact("BE", "0202239951", "1")]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from firmlake.service_lists.overview import Overview, OverviewPlan, SeenList, read_list_page
+from firmlake.service_lists.overview import Overview, OverviewPlan, read_list_page
 from firmlake.terminal.service_lists import show_service_lists
 from support import NOON
 
@@ -15,7 +15,7 @@ def test_values_of_lists_that_do_not_fit_are_named(capsys: pytest.CaptureFixture
     lists = [{"id": n, "type": "STATIC", "updatedAt": "03/02/2026", "createdAt": None} for n in (1, 2)]
     page = read_list_page(json.dumps({"data": lists}).encode())
     plan = OverviewPlan(overview_id="o", kind="STATIC", service="s", started_at=NOON, firmlake_version="1")
-    seen = {number: SeenList(record, NOON) for number, record in zip(page.ids, page.records, strict=True)}
+    seen = {number: (record, NOON) for number, record in zip(page.ids, page.records, strict=True)}
     show_service_lists(Overview(plan, seen, NOON, 1, True), [])
     shown = capsys.readouterr()
     assert 'Not read: updatedAt in 2 lists, such as "03/02/2026"' in shown.out + shown.err

@@ -38,7 +38,7 @@ def service_lists(call: Call, kind: ListKind) -> None:
     from firmlake.terminal.service_lists import show_service_lists
 
     overview, events = read_service_lists(call.settings(), kind, "firmlake service-lists")
-    records = [bytes(seen.record).decode("utf-8", "replace").encode() for _, seen in sorted(overview.lists.items())]
+    records = [bytes(record).decode("utf-8", "replace").encode() for _, (record, _) in sorted(overview.lists.items())]
     content = {
         "overview": overview.plan.overview_id,
         "is_settled": overview.is_consistent,
@@ -93,15 +93,18 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 
     The plan has the contacts of the list that were not added but may succeed now.
     """
-    from firmlake.service_lists.apply import plan_redrive
+    from firmlake.service_lists.additions import read_additions
+    from firmlake.service_lists.apply import plan_contacts
+    from firmlake.service_lists.contacts import ContactList
     from firmlake.terminal.service_lists import plan_facts
 
-    settings, _ = call.on_folder()
-    made = plan_redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
-    if made is None:
+    settings, folders = call.on_folder()
+    failed = read_additions(folders).failed(list_id, settings.api.names, also_not_found=also_not_found)
+    if not failed:
         content = {"plan": None, **plan_facts(None), "guesses": ()}
         call.answer(content, lambda: echo("There is no failed contact that may succeed now"))
         return EXIT_DONE
+    made = plan_contacts(settings, ContactList(Path("redrive"), failed), list_id, "firmlake contacts redrive")
     return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
 
 
@@ -130,10 +133,11 @@ def apply(call: Call, plan_file: Path) -> int:
 @command
 def status(call: Call) -> None:
     """Show the progress of each applied plan. Sends no request."""
-    from firmlake.service_lists.additions import list_applied
+    from firmlake.service_lists.additions import read_additions
     from firmlake.terminal.service_lists import progress_content, show_applied
 
-    applied = list_applied(call.on_folder()[1])
+    additions = read_additions(call.on_folder()[1])
+    applied = [additions.applied(plan) for plan in additions.plans.values()]
     call.answer(
         [progress_content(one) for one in applied],
         lambda: show_applied(applied) if applied else echo("No plan was applied yet"),
@@ -158,9 +162,9 @@ def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()
 
 
 def _end(call: Call, progress: Applied) -> int:
-    from firmlake.terminal.service_lists import describe_lacking
+    from firmlake.terminal.service_lists import describe_lacking, next_step
 
     lacking = describe_lacking(progress)
     if lacking:
-        call.say(f"firmlake: {lacking}. {progress.next_step(call.settings().api.names)}")
+        call.say(f"firmlake: {lacking}. {next_step(progress, call.settings().api.names)}")
     return EXIT_SOME_FAILED if lacking else EXIT_DONE

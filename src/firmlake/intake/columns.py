@@ -35,6 +35,7 @@ class _Words(msgspec.Struct, frozen=True):
     countries: dict[str, tuple[str, ...]]
     around: dict[str, tuple[str, ...]]
     columns: dict[str, Column]
+    contact: Column
     within: dict[str, frozenset[str]]
 
 
@@ -114,6 +115,7 @@ def _names_of(column: Column) -> frozenset[str]:
 
 
 COMPANY_COLUMNS: Final[Synonyms] = {role: _names_of(column) for role, column in COLUMNS.items()}
+CONTACT_COLUMNS: Final[Synonyms] = {**COMPANY_COLUMNS, "contact_id": _names_of(_WORDS.contact)}
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 

@@ -168,7 +168,7 @@ def read_company_list(path: Path | str, options: IntakeSettings = IntakeSettings
     found = pl.concat(resolved) if resolved else LINES.to_frame()
     companies = _first_lines(found)
     if not companies.height:
-        raise _no_company(path, found.filter(status="refused"), table.header_count, options)
+        raise nothing_named(path, found.filter(status="refused"), table.header_count, options)
     return CompanyList(path, companies, found, table.header_count, entries.guesses, lines)
 
 
@@ -202,6 +202,27 @@ def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
     lines = companies.select(*_KEY, line=pl.int_range(1, pl.len() + 1), given="company_number")
     found = lines.select("line", *_KEY, "given", status=pl.lit("accepted"), reason=pl.lit(None, pl.String))
     return CompanyList(Path(name), lines, found)
+
+
+def nothing_named(
+    path: Path, refused: pl.DataFrame, header_count: int, options: IntakeSettings, *, of_contacts: bool = False
+) -> CompanyListError:
+    """Return the error that refuses a list of which no line names what it should.
+
+    Args:
+        path: The list.
+        refused: Its refused lines: line, given, reason.
+        header_count: Lines before the data.
+        options: How the list was read.
+        of_contacts: Whether each line should name a contact of a company.
+    """
+    if not refused.height:
+        return refusal("only_header" if header_count else "blank", path=path)
+    if not options.keeps_all:  # the message is kept in the data folder
+        refused = refused.with_columns(given=pl.lit("not shown"))
+    first = refused.head(_EXAMPLES).select(pl.format("line {} ({}): {}", "line", "given", "reason"))
+    examples, count = "; ".join(first.to_series()), refused.height
+    return refusal("no_contact" if of_contacts else "no_company", path=path, count=count, examples=examples)
 
 
 def identity_of(companies: pl.DataFrame) -> str:
@@ -309,12 +330,3 @@ def _first_lines(found: pl.DataFrame) -> pl.DataFrame:
     """Return the first line of each company."""
     named = found.lazy().filter(status="accepted").select(*_KEY, "line", "given")
     return named.filter(company_key().is_first_distinct()).collect()
-
-
-def _no_company(path: Path, refused: pl.DataFrame, header_count: int, options: IntakeSettings) -> CompanyListError:
-    if not refused.height:
-        return refusal("only_header" if header_count else "blank", path=path)
-    if not options.keeps_all:  # the message is kept in the data folder
-        refused = refused.with_columns(given=pl.lit("not shown"))
-    first = refused.head(_EXAMPLES).select(pl.format("line {} ({}): {}", "line", "given", "reason"))
-    return refusal("no_company", path=path, count=refused.height, examples="; ".join(first.to_series()))

@@ -108,6 +108,19 @@ def rewrite(value: Any, change: Callable[[Place], Any], key: str | None = None, 
     return value
 
 
+def edit(body: bytes, change: Callable[[Place], Any]) -> bytes:
+    """Change the values of an encoded document, as `rewrite` does; one that was cut off is emptied.
+
+    What is not JSON, and a document in which nothing changes, stays as it is, byte for byte.
+    """
+    try:
+        document = read(body)
+    except ValueError:
+        return b"" if looks_like_json(body) else body
+    changed = rewrite(document, change)
+    return body if changed == document else write(changed)
+
+
 def objects_in(value: Any) -> Iterator[Object]:
     """Yield the objects of a document, the outermost first."""
     if isinstance(value, Object):

@@ -6,16 +6,18 @@ person. Structures, stakes and counts do not change, and an answer that names no
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Collection
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 from firmlake.core.folders import Folders
-from firmlake.core.settings import ContractSettings, PrivacySettings
+from firmlake.core.settings import ContractSettings, ListSettings, PrivacySettings
 from firmlake.privacy.cleaning import PARTIES, clean_json, identity
-from firmlake.privacy.document import Number, Place, looks_like_json, objects_in, read, rewrite, write
+from firmlake.privacy.document import Number, Object, Place, edit, looks_like_json, objects_in, write
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.key import read_key
 from firmlake.privacy.tombstones import key_path, person_hash
@@ -35,7 +37,10 @@ _KEYS = re.compile(rb'"((?:[^"\\]|\\.)*+")\s*:', re.DOTALL)
 _RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
 _KNOWN = {"identifier", "data", "pagination", "message", "function", "percentage", "parents", "children"}
 
-Mask = Callable[[str], str | None]
+Mask = Callable[[Any], str | None]
+"""What takes the place of a value that names a person; None for null."""
+_ADDRESS = re.compile(r"[^\s\"\\@<>(),;:\[\]{}]{1,320}+@[^\s\"\\@<>(),;:\[\]{}]{1,320}+")
+_HASH_DIGITS = 32
 
 
 def answer_filter(settings: PrivacySettings, folders: Folders, contract: ContractSettings) -> Callable[[bytes], bytes]:
@@ -97,18 +102,13 @@ def _mask_persons(body: bytes, masked: Mask, renamed: frozenset[str]) -> bytes:
     keys = {_read_key(key) for key in set(_KEYS.findall(body))}
     if not (keys & set(PARTIES) or any(map(speaks_of_person, keys - _KNOWN))):
         return body
-    try:
-        document = read(body)
-    except ValueError:
-        return b"" if looks_like_json(body) else body
 
     def change(place: Place) -> Any:
         text = place.value
         is_text = isinstance(text, str) and not isinstance(text, Number) and text.strip() != ""
         return masked(text) if is_text and (_has_person_key(place) or _is_name_of_party(place, renamed)) else text
 
-    changed = rewrite(document, change)
-    return body if changed == document else write(changed)
+    return edit(body, change)
 
 
 def _read_key(key: bytes) -> str:
@@ -130,3 +130,69 @@ def _is_name_of_party(place: Place, renamed: frozenset[str]) -> bool:
     parties = (each.value for each in place.outwards() if each.outer is not None and each.outer.key in PARTIES)
     party = next(parties, None)
     return party is not None and not any(map(identity, objects_in(party)))
+
+
+def concealer(settings: ListSettings, folders: Folders, known: Collection[str]) -> Callable[[bytes], bytes]:
+    """Return a function that conceals who made a list of the service in an answer, as set by `lists.created_by`.
+
+    Makers and e-mail addresses are concealed, and persons in unknown fields too, unless the list names its maker. The
+    keyed hash (HMAC-SHA256, cut to 128 bits) of a person is the same in every answer, whatever the case of the address.
+    Without the key, nobody can compare it with a list of addresses. The key is created when first needed, readable only
+    by its owner.
+
+    Args:
+        settings: What takes the place of a person.
+        folders: The data folder.
+        known: The keys of a list that the contract knows.
+
+    Raises:
+        SettingsError: The key cannot be read or made.
+    """
+    if settings.created_by == "as_is":
+        return lambda body: body
+    if settings.created_by == "omit":
+        conceal: Mask = lambda value: None  # noqa: E731
+    else:
+        path = Path(settings.created_by_key_file or folders.state / "created_by.key")
+        conceal = partial(_hash, read_key(path, "lists.created_by_key_file"))
+    change = partial(_conceal, conceal=conceal, known=known)
+
+    def clean(body: bytes) -> bytes:
+        if looks_like_json(body):
+            return edit(body, change)
+        return _without_addresses(body.decode("latin-1"), conceal).encode("latin-1")
+
+    return clean
+
+
+def _hash(key: bytes, value: Any) -> str:
+    text = value if isinstance(value, str) else write(value).decode("utf-8", "replace")
+    content = text.strip().casefold().encode("utf-8", "surrogatepass")
+    return hmac.new(key, content, "sha256").hexdigest()[:_HASH_DIGITS]
+
+
+def _conceal(place: Place, conceal: Mask, known: Collection[str]) -> Any:
+    value = place.value
+    if place.key == "createdBy" and value is not None:
+        return conceal(value)
+    if isinstance(value, Object):
+        return Object((_without_addresses(key, conceal), item) for key, item in value)
+    if not isinstance(value, str) or isinstance(value, Number):
+        return value
+    around = (outer.value for outer in place.outwards())
+    if any(isinstance(each, Object) and "createdBy" in dict(each) for each in around):
+        return value if place.keys == ["name", "data"] else _without_addresses(value, conceal)
+    return conceal(value) if _is_about_person(place, known) else _without_addresses(value, conceal)
+
+
+def _without_addresses(text: str, conceal: Mask) -> str:
+    return _ADDRESS.sub(lambda found: conceal(found[0]) or "omitted", text)
+
+
+def _is_about_person(place: Place, known: Collection[str]) -> bool:
+    """Return whether an unknown key suggests a person, or the text is a name inside an unknown object of a list."""
+    keys = place.keys[::-1]
+    unknown = [key for key in keys if key not in known]
+    if any(speaks_of_person(key, even_by_id=True) for key in unknown):
+        return True
+    return keys[:1] == ["data"] and "name" in words_of(keys[-1]) and any(key in unknown for key in keys[1:-1])

@@ -37,7 +37,7 @@ from firmlake.landing.run import REDRIVE, Outcome, Run, read_runs, unfinished_ru
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.summary import RunSummary, summarise, summarise_unchanged
-from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
+from firmlake.service_lists.additions import read_additions
 from firmlake.tables.index import open_index
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.gates import why_held
@@ -391,12 +391,10 @@ def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tupl
 
 
 def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict[str, DamagedError]]:
-    applied, damaged = read_applied(folders)
-    standings = merge_standings(applied)
-    for plan in (one.plan for one in reversed(applied)):
-        found = [standings.get((plan.list_id, contact)) for contact in plan.contacts()]
-        count = sum(standing is None or standing.status not in SETTLED for standing in found)
-        if count:
+    damaged: dict[str, DamagedError] = {}
+    additions = read_additions(folders, damaged=damaged)
+    for plan in reversed(additions.plans.values()):
+        if count := sum(not additions.is_settled(plan, contact) for contact in plan.contacts()):
             return (folders.additions / f"plan={plan.plan_id}" / "plan.json", plan.list_id, count), damaged
     return None, damaged
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,18 +29,10 @@ from firmlake.core.steps import CarryOut, at_once
 from firmlake.core.text import one_line
 from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.landing.shard import TRIES_ALONE
 from firmlake.privacy.forgotten import is_mark, open_forgotten
 from firmlake.privacy.persons import answer_filter
-from firmlake.service_lists.additions import (
-    SETTLED,
-    Applied,
-    added_to,
-    list_applied,
-    merge_standings,
-    open_applied,
-    read_addition,
-    says_not_found,
-)
+from firmlake.service_lists.additions import Additions, Applied, read_addition, read_additions, says_not_found
 from firmlake.service_lists.contacts import (
     PLAN_AGAIN,
     Contact,
@@ -49,17 +40,15 @@ from firmlake.service_lists.contacts import (
     ContactPlan,
     Refused,
     as_entries,
+    by_companies,
     check_plan,
     pack_requests,
     spread,
 )
 from firmlake.service_lists.load import lists_loaded_at, publish_lists, read_list_changes
 from firmlake.service_lists.overview import Overview, take_overview
-from firmlake.warehouse.generations import LINK, find_held, open_warehouse
+from firmlake.warehouse.generations import newest_link, open_warehouse
 
-REDRIVE = "redrive"
-"""The source of a plan for failed contacts, instead of a file name."""
-NO_CONTENT = 204
 _REFUSALS_MAX = 3
 """If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
 _LIST_GONE = "Run `firmlake service-lists --type STATIC` to see the existing lists, and plan for one of them"
@@ -71,7 +60,6 @@ _REFUSES_ALL = (
 _NAME_MAX = 80
 _UNCLEAR_MAX = 3
 """Stop sending contacts alone after this many in a row whose answer does not mention them."""
-_TRIES_ALONE = 2
 
 
 def read_service_lists(
@@ -91,38 +79,27 @@ def read_service_lists(
     Raises:
         FirmlakeError: As `take_overview`; nothing is published.
     """
-    folders, name = Folders.of(settings), service.service_name(settings)
+    folders = Folders.of(settings)
+    with _connected(settings, holder) as client:
+        overview = step("read lists", lambda: take_overview(client, settings, kind))
 
-    def ask() -> Overview:
-        with _connected(settings) as client:
-            return take_overview(client, settings, folders, name, kind, utc_now)
+        def publish_overview() -> list[dict[str, Any]]:
+            service.stamp_service(settings, folders)
+            publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
+            with open_warehouse(folders, with_held=True) as connection:
+                return read_list_changes(connection, overview.plan.overview_id)
 
-    with _held(settings, holder):
-        overview = step("read lists", ask)
-        return overview, step("publish", partial(_publish_overview, settings, folders, overview))
-
-
-def _publish_overview(settings: Settings, folders: Folders, overview: Overview) -> list[dict[str, Any]]:
-    service.stamp_service(settings, folders)
-    publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
-    with open_warehouse(folders, with_held=True) as connection:
-        return read_list_changes(connection, overview.plan.overview_id)
+        return overview, step("publish", publish_overview)
 
 
 @contextmanager
-def _held(settings: Settings, holder: str) -> Iterator[None]:
-    """Lock the data folder, after checking that it belongs to this service."""
+def _connected(settings: Settings, holder: str) -> Iterator[Client]:
+    """Lock the data folder and open a client; a signal to stop takes effect after the request in flight."""
     service.check_access(settings)
     with lock(Folders.of(settings), holder):
         service.check_service(settings, Folders.of(settings))
-        yield
-
-
-@contextmanager
-def _connected(settings: Settings) -> Iterator[Client]:
-    """Open a client; a signal to stop takes effect after the request in flight."""
-    with graceful() as stop, service.connect(settings, stop) as client:
-        yield client
+        with graceful() as stop, service.connect(settings, stop) as client:
+            yield client
 
 
 def plan_contacts(
@@ -141,42 +118,46 @@ def plan_contacts(
         UsageError: There is no such list, or it is not static.
         FirmlakeError: As `take_overview`.
     """
-    with _held(settings, holder), _connected(settings) as client:
-        entry = _find_list(settings, client, list_id, now)
-        return _make(settings, entry, contacts, added_to(list_id, list_applied(Folders.of(settings))), now())
-
-
-def plan_redrive(
-    settings: Settings,
-    list_id: int,
-    holder: str,
-    now: Callable[[], datetime] = utc_now,
-    *,
-    also_not_found: bool = False,
-) -> ContactPlan | None:
-    """Plan, as `plan_contacts`, to send the failed contacts of a list again; None if there are none.
-
-    Contacts that the service does not know, or whose company it does not know, are left out unless `also_not_found`:
-    they fail until somebody creates them.
-    """
-    with _held(settings, holder), _connected(settings) as client:
-        again = [
-            contact
-            for (where, contact), standing in merge_standings(list_applied(Folders.of(settings))).items()
-            if where == list_id
-            and standing.status != "added"
-            and (also_not_found or not standing.is_not_found(settings.api.names))
-        ]
-        if not again:
-            return None
-        entry = _find_list(settings, client, list_id, now)
-        return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
+    with _connected(settings, holder) as client:
+        service_list = _find_list(settings, client, list_id, now)
+        additions = read_additions(Folders.of(settings))
+    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
+    wanted = [
+        one
+        for one in contacts.contacts
+        if forgotten is None or (forgotten.contact(one.contact_id) is None and not forgotten.has_company(one.company))
+    ]
+    refused = list(contacts.refused)
+    if not settings.intake.keeps_all:  # intake.keep_columns does not allow the text of lines
+        refused = [msgspec.structs.replace(one, given="") for one in refused]
+    if count := len(contacts.contacts) - len(wanted):
+        refused.append(Refused(0, "", f"contacts that were forgotten: {count:,}"))
+    statuses = {one: additions.statuses.get((list_id, one)) for one in wanted}
+    added = {one: known for one, known in statuses.items() if known and known.status == "added"}
+    made_at = now()
+    return ContactPlan(
+        plan_id=new_run_id(made_at),
+        made_at=made_at,
+        service=service.service_name(settings),
+        source=contacts.path.name,
+        list_id=list_id,
+        list_name=service_list["name"] or "",
+        list_type=service_list["type"],
+        list_company_count=service_list["company_count"],
+        list_updated_at=service_list["updated_at"] and service_list["updated_at"].replace(tzinfo=UTC),
+        requests=pack_requests([one for one in wanted if one not in added], settings.api),
+        already_added=as_entries(added),
+        refused=tuple(refused),
+        repaired_count=contacts.repaired_count,
+        repeated_count=contacts.repeated_count,
+        firmlake_version=__version__,
+        present_message=settings.api.names.contact_present_message,
+    )
 
 
 def _find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> dict[str, Any]:
     """Return the row of a static list in a fresh overview."""
-    name = service.service_name(settings)
-    overview = take_overview(client, settings, Folders.of(settings), name, now=now, is_look=True)
+    overview = take_overview(client, settings, now=now, is_look=True)
     rows = overview.gather().frame.filter(list_id=list_id).to_dicts()
     if not rows:
         missing = f"The service has no list {list_id} among its {len(overview.lists)}"
@@ -189,40 +170,6 @@ def _find_list(settings: Settings, client: Client, list_id: int, now: Callable[[
             "Run `firmlake service-lists --type STATIC` to see the static lists",
         )
     return rows[0]
-
-
-def _make(
-    settings: Settings, service_list: dict[str, Any], contacts: ContactList, added: set[Contact], now: datetime
-) -> ContactPlan:
-    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
-    wanted = [
-        one
-        for one in contacts.contacts
-        if forgotten is None or (forgotten.contact(one.contact_id) is None and not forgotten.has_company(one.company))
-    ]
-    refused = contacts.refused
-    if not settings.intake.keeps_all:  # intake.keep_columns does not allow the text of lines
-        refused = [msgspec.structs.replace(one, given="") for one in refused]
-    if count := len(contacts.contacts) - len(wanted):
-        refused = [*refused, Refused(0, "", f"contacts that were forgotten: {count:,}")]
-    return ContactPlan(
-        plan_id=new_run_id(now),
-        made_at=now,
-        service=service.service_name(settings),
-        source=contacts.path.name,
-        list_id=service_list["list_id"],
-        list_name=service_list["name"] or "",
-        list_type=service_list["type"],
-        list_company_count=service_list["company_count"],
-        list_updated_at=service_list["updated_at"] and service_list["updated_at"].replace(tzinfo=UTC),
-        requests=pack_requests([one for one in wanted if one not in added], settings.api),
-        already_added=as_entries(one for one in wanted if one in added),
-        refused=tuple(refused),
-        repaired_count=contacts.repaired_count,
-        repeated_count=contacts.repeated_count,
-        firmlake_version=__version__,
-        present_message=settings.api.names.contact_present_message,
-    )
 
 
 def apply_plan(
@@ -250,59 +197,39 @@ def apply_plan(
     """
     check_plan(settings, plan, now())
     folders = Folders.of(settings)
-    with _held(settings, holder), _connected(settings) as client:
-        progress = open_applied(folders, plan.plan_id) or Applied(plan)
-        if progress.plan != plan:
+    with _connected(settings, holder) as client:
+        additions = read_additions(folders)
+        if additions.plans.get(plan.plan_id, plan) != plan:
             raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
-        todo = _todo(folders, progress)
-        if todo:
-            _check_name(plan, _find_list(settings, client, plan.list_id, now)["name"] or "")
+        sender = _Sender(client, settings, additions, plan, now, on_answer)
+        if sender.todo():
+            name = _find_list(settings, client, plan.list_id, now)["name"] or ""
+            if name != plan.list_name:  # a list may grow, because the plan itself may be the reason
+                was = f"List {plan.list_id} was named {plan.list_name!r} when the plan was made"
+                raise UsageError(f"{was}, and is named {name!r} now", PLAN_AGAIN)
             service.stamp_service(settings, folders)
             write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
         try:
-            sender = _Sender(client, settings, progress, now, on_answer)
-            for is_again in (False, True):  # the next apply sends what is still unknown after both
-                sender.send_all(todo, apart=is_again)
-                todo = _todo(folders, progress)
+            for _ in range(2):  # the next apply sends what is still unknown after both
+                sender.send_all()
         finally:
-            _publish(settings, folders, progress, now)
-    return progress
+            _publish(settings, folders, additions, plan, now)
+    return additions.applied(plan)
 
 
-def _check_name(plan: ContactPlan, name: str) -> None:
-    """Refuse a plan whose list was renamed. A list that grew is fine, because the plan itself may be the reason."""
-    if name != plan.list_name:
-        was = f"List {plan.list_id} was named {plan.list_name!r} when the plan was made"
-        raise UsageError(f"{was}, and is named {name!r} now", PLAN_AGAIN)
-
-
-def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
-    """List the contacts still to be sent, by request: neither settled nor added by another plan."""
-    plan = progress.plan
-    others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
-    progress.in_list = added_to(plan.list_id, others)
-    todo = ([one for one in spread(entries) if not _is_done(progress, one)] for entries in plan.requests)
-    return [contacts for contacts in todo if contacts]
-
-
-def _is_done(progress: Applied, contact: Contact) -> bool:
-    standing = progress.standings.get(contact)
-    is_settled = standing is not None and standing.status in SETTLED
-    return is_settled or contact in progress.in_list or is_mark(contact.contact_id)
-
-
-def _publish(settings: Settings, folders: Folders, progress: Applied, now: Callable[[], datetime]) -> None:
+def _publish(
+    settings: Settings, folders: Folders, additions: Additions, plan: ContactPlan, now: Callable[[], datetime]
+) -> None:
     """Load the additions into the warehouse, unless it already has everything from this plan."""
-    last = max((one.changed_at for one in progress.standings.values()), default=None)
+    last = max((one.changed_at for one in additions.statuses.values() if one.plan_id == plan.plan_id), default=None)
     if last is None:
         return
-    # A generation without the link is not published yet.
-    if find_held(folders) or (folders.warehouse / LINK).exists():
+    if newest_link(folders).exists():  # a generation without the link is not published yet
         with open_warehouse(folders, with_held=True) as connection:
             since = lists_loaded_at(connection)
         if since and since >= last:
             return
-    publish_lists(folders, settings.run, progress.plan.plan_id, now)
+    publish_lists(folders, settings.run, plan.plan_id, now)
 
 
 def request_id(plan_id: str, body: bytes) -> str:
@@ -310,107 +237,100 @@ def request_id(plan_id: str, body: bytes) -> str:
     return hashlib.blake2b(plan_id.encode() + body, digest_size=12).hexdigest()
 
 
+@dataclass
 class _Sender:
-    """Sends contacts, one request after the other; 200 requests a minute need no threads."""
+    """Sends the contacts of a plan, one request after the other; 200 requests a minute need no threads."""
 
-    def __init__(
-        self,
-        client: Client,
-        settings: Settings,
-        progress: Applied,
-        now: Callable[[], datetime],
-        on_answer: Callable[[Answer, int], object],
-    ) -> None:
-        folders = Folders.of(settings)
-        self._clean = answer_filter(settings.privacy, folders, settings.contract)
-        self._folder = folders.additions / f"plan={progress.plan.plan_id}"
-        self._client, self._api, self._now = client, settings.api, now
-        self._progress, self._plan, self._on_answer = progress, progress.plan, on_answer
-        self._settled_count = sum(_is_done(progress, contact) for contact in progress.plan.contacts())
-        self._has_answers = bool(progress.counts()["added"])
+    _client: Client
+    _settings: Settings
+    _additions: Additions
+    _plan: ContactPlan
+    _now: Callable[[], datetime]
+    _on_answer: Callable[[Answer, int], object]
+
+    def __post_init__(self) -> None:
+        folders = Folders.of(self._settings)
+        self._clean = answer_filter(self._settings.privacy, folders, self._settings.contract)
+        self._folder = folders.additions / f"plan={self._plan.plan_id}"
+        self._api = self._settings.api
+        self._settled_count = sum(map(self._is_done, self._plan.contacts()))
+        self._has_answers = bool(self._additions.applied(self._plan).counts()["added"])
         self._refused_alone = self._unclear_alone = 0
 
-    def send_all(self, todo: Sequence[Sequence[Contact]], *, apart: bool) -> None:
-        """Send each of these groups of contacts."""
-        if todo:
+    def todo(self) -> list[list[Contact]]:
+        """List the contacts that are not settled, by request of the plan."""
+        left = (self._left(spread(entries)) for entries in self._plan.requests)
+        return [contacts for contacts in left if contacts]
+
+    def send_all(self) -> None:
+        """Send the contacts that are not settled."""
+        if todo := self.todo():
             with SegmentWriter(self._folder) as self._writer:
                 for contacts in todo:
-                    self._send(contacts, apart=apart)
+                    self._send(contacts)
 
-    def _send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
-        """Send contacts in one request; if it fails, send halves until the contact that causes it is alone.
+    def _left(self, contacts: Iterable[Contact]) -> list[Contact]:
+        return [contact for contact in contacts if not self._is_done(contact)]
+
+    def _is_done(self, contact: Contact) -> bool:
+        return is_mark(contact.contact_id) or self._additions.is_settled(self._plan, contact)
+
+    def _send(self, contacts: list[Contact]) -> None:
+        """Send contacts in one request; if that settles none, send halves until the contact that causes it is alone."""
+        groups: list[tuple[list[Contact], int | None]] = [(contacts, None)]
+        while groups:
+            group, tries = groups.pop()
+            error = self._request(group, tries)
+            left = self._left(group)
+            if getattr(error, "is_outage", False) or not left:
+                continue
+            if len(left) < len(group):
+                self._unclear_alone = 0
+                groups.append((left, tries))
+            elif len(left) == 1 and isinstance(error, RequestRefusedError):
+                self._give_up(error, left)
+            elif len(left) == 1:
+                self._unclear_alone += error is None
+            elif error or self._unclear_alone < _UNCLEAR_MAX:
+                middle = (len(left) + 1) // 2
+                groups += [(half, 1 if len(half) > 1 else TRIES_ALONE) for half in (left[middle:], left[:middle])]
+
+    def _request(self, contacts: Sequence[Contact], tries: int | None) -> FirmlakeError | None:
+        """Send contacts in one request; return the error if the cause may be one of them.
 
         Args:
-            contacts: The contacts of one request.
+            contacts: The contacts.
             tries: How often the request may be sent; None takes the setting.
-            apart: Also send halves of the contacts that the answer leaves unknown.
         """
-        sending = self._note(contacts)
-        try:
-            self._request(contacts, sending, tries)
-        except (RequestRefusedError, RequestFailedError) as error:
-            answer = getattr(error, "answer", None)
-            if answer is not None and answer.status in (404, 410) and not self._blames(error, contacts):
-                raise self._name(error, contacts, _LIST_GONE) from error  # every other contact would fail too
-            if len(contacts) > 1 and not getattr(error, "is_outage", False):
-                self._send_halves(contacts, 1, apart=apart)
-            elif isinstance(error, RequestRefusedError):
-                self._give_up(sending, error, contacts)
-            return
-        self._has_answers = True
-        unclear = self._unclear(contacts)
-        if len(unclear) < len(contacts):
-            self._unclear_alone = 0
-        elif len(contacts) == 1 and apart:
-            self._unclear_alone += 1
-        if apart and unclear and len(contacts) > 1 and self._unclear_alone < _UNCLEAR_MAX:
-            self._send_halves(unclear, tries, apart=True)
-
-    def _send_halves(self, contacts: Sequence[Contact], tries: int | None, *, apart: bool) -> None:
-        middle = (len(contacts) + 1) // 2
-        for half in filter(None, (contacts[:middle], contacts[middle:])):
-            self._send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
-
-    def _unclear(self, contacts: Sequence[Contact]) -> list[Contact]:
-        return [one for one in contacts if self._progress.standings[one].status not in SETTLED]
-
-    def _note(self, contacts: Sequence[Contact]) -> Header:
-        """Land the contacts before they are sent, so that they are on record even if the answer is lost."""
-        entries = as_entries(contacts)
-        body = msgspec.json.encode(entries)
-        header = Header(
-            kind="sending",
-            request_id=request_id(self._plan.plan_id, body),
-            run_id=self._plan.plan_id,
-            shard=0,
-            dataset="contacts",
-            companies=tuple(entry.company for entry in entries),
-            fetched_at=self._now(),
-        )
-        self._land(header, body)
-        return header
-
-    def _request(self, contacts: Sequence[Contact], sending: Header, tries: int | None) -> None:
-        statuses: list[int | None] = []
+        sending = self._header(contacts)
+        # They are on record before they are sent, even if the answer is lost.
+        self._land(sending, msgspec.json.encode(as_entries(contacts)))
 
         def land(answer: Answer) -> None:
-            before = len(self._unclear(contacts))
+            before = len(self._left(contacts))
             self._land(answered(sending, answer), self._clean(answer.body))
-            self._settled_count += before - len(self._unclear(contacts))
+            self._settled_count += before - len(self._left(contacts))
             self._on_answer(answer, self._settled_count)
-            statuses.append(answer.status)
 
         def check(body: bytes) -> None:
-            if statuses[-1] == NO_CONTENT:  # sending the contacts again would not make the service say more
+            if not body.strip():  # sending the contacts again would not make the service say more
                 raise ServiceError(
-                    "The service does not say which contacts it added: it answers 204, without a body",
+                    "The service does not say which contacts it added: its answer is empty",
                     f"Look whether list {self._plan.list_id} at the service holds the contacts",
                 )
             read_addition(body)
 
-        grouped = {entry.company: entry.contacts for entry in as_entries(contacts)}
+        grouped = {company: [one.contact_id for one in of] for company, of in by_companies(contacts).items()}
         request = requests.add_contacts(self._api, self._plan.list_id, grouped)
-        self._client.send(request, check, tries=tries, on_answer=land)
+        try:
+            self._client.send(request, check, tries=tries, on_answer=land)
+        except (RequestRefusedError, RequestFailedError) as error:
+            status = error.answer.status if isinstance(error, RequestRefusedError) and error.answer else None
+            if status in (404, 410) and not self._blames(error, contacts):
+                raise self._name(error, contacts, _LIST_GONE) from error  # every other contact would fail too
+            return error
+        self._has_answers = True
+        return None
 
     def _blames(self, error: FirmlakeError, contacts: Sequence[Contact]) -> bool:
         """Return whether a refusal is about a contact or its company, not about the list."""
@@ -422,15 +342,14 @@ class _Sender:
             or any(is_about(self._api, company, said) for company in {one.company for one in contacts})
         )
 
-    def _give_up(self, sending: Header, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
+    def _give_up(self, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
         """Record that the service refuses a contact even in a request of its own."""
         is_unknown = says_not_found(error.said, self._api.names)
         if not (self._has_answers or is_unknown or self._plan.says_present(error.said)):
             self._refused_alone += 1
             if self._refused_alone >= _REFUSALS_MAX:
                 raise self._name(error, contacts, _REFUSES_ALL) from error
-        reason = error.said if is_unknown else error.message
-        self._land(msgspec.structs.replace(sending, kind="given_up", error=reason, fetched_at=self._now()), b"")
+        self._land(self._header(contacts, "given_up", error.said if is_unknown else error.message), b"")
 
     def _name(self, error: FirmlakeError, contacts: Sequence[Contact], next_step: str) -> RequestRefusedError:
         """Make an error that names the list and the contacts."""
@@ -439,6 +358,13 @@ class _Sender:
         name = one_line(self._plan.list_name, _NAME_MAX)
         return RequestRefusedError(f"{which} for list {self._plan.list_id} ({name}): {error.message}", next_step)
 
+    def _header(self, contacts: Sequence[Contact], kind: str = "sending", error: str = "") -> Header:
+        plan_id, body = self._plan.plan_id, msgspec.json.encode(as_entries(contacts))
+        return Header(
+            kind=kind, request_id=request_id(plan_id, body), run_id=plan_id, shard=0, dataset="contacts",
+            companies=tuple(by_companies(contacts)), error=error, fetched_at=self._now(),
+        )  # fmt: skip
+
     def _land(self, header: Header, body: bytes) -> None:
         self._writer.append(header, body)
-        self._progress.absorb(header, body)
+        self._additions.absorb(self._plan, header, body)

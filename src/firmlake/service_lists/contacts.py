@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,11 +12,12 @@ import polars as pl
 
 from firmlake.api.service import service_name
 from firmlake.core.company import Company
-from firmlake.core.errors import CompanyListError, DamagedError, UsageError
+from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.files import read_json
 from firmlake.core.settings import ApiSettings, IntakeSettings, Settings
-from firmlake.intake.columns import COMPANY_COLUMNS, ERROR, Synonyms, header_names
+from firmlake.intake.columns import CONTACT_COLUMNS, ERROR
 from firmlake.intake.entries import read_entries
+from firmlake.intake.lines import LINES, nothing_named
 from firmlake.intake.table import cell
 
 
@@ -40,11 +40,6 @@ class Entry(msgspec.Struct, frozen=True):
     country: str
     company_number: str
     contacts: tuple[str, ...]
-
-    @property
-    def company(self) -> Company:
-        """The company."""
-        return Company(self.country, self.company_number)
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -99,12 +94,17 @@ def spread(entries: Iterable[Entry]) -> Iterator[Contact]:
     return (Contact(entry.country, entry.company_number, one) for entry in entries for one in entry.contacts)
 
 
-def as_entries(contacts: Iterable[Contact]) -> tuple[Entry, ...]:
+def by_companies(contacts: Iterable[Contact]) -> dict[Company, list[Contact]]:
     """Group contacts by company, in order of first appearance."""
-    grouped: defaultdict[Company, list[str]] = defaultdict(list)
+    grouped: dict[Company, list[Contact]] = {}
     for contact in contacts:
-        grouped[contact.company].append(contact.contact_id)
-    return tuple(Entry(*company, tuple(ids)) for company, ids in grouped.items())
+        grouped.setdefault(contact.company, []).append(contact)
+    return grouped
+
+
+def as_entries(contacts: Iterable[Contact]) -> tuple[Entry, ...]:
+    """Group contacts by company, as plans store them."""
+    return tuple(Entry(*company, tuple(one.contact_id for one in of)) for company, of in by_companies(contacts).items())
 
 
 def pack_requests(contacts: Iterable[Contact], api: ApiSettings) -> tuple[tuple[Entry, ...], ...]:
@@ -153,18 +153,6 @@ def check_plan(settings: Settings, plan: ContactPlan, now: datetime) -> None:
         raise UsageError(f"{made}, but lists.plan_max_age_hours is {hours:g}", PLAN_AGAIN)
 
 
-CONTACT_COLUMNS: Final[Synonyms] = {
-    **COMPANY_COLUMNS,
-    "contact_id": header_names(
-        "contact", "contact id", "contact ids", "contact identifier", "contact code", "contact number", "contact no",
-        "contact nr", "id contact", "contact person id", "person id", "contactnummer", "contact nummer",
-        "contactpersoon", "contactpersoon id", "persoon id", "persoons id", "identifiant contact",
-        "identifiant du contact", "numero contact", "numero de contact", "id du contact", "code contact",
-        "personne id", "id personne",
-    ),
-}  # fmt: skip
-
-_EXAMPLES: Final = 3
 _LONGEST: Final = 64
 _PROBLEMS: Final = {
     rf"^$|{ERROR}": "no contact id: fill it in, or remove the line",
@@ -194,9 +182,9 @@ class ContactList(NamedTuple):
 
     path: Path
     contacts: list[Contact]
-    refused: list[Refused]
-    repaired_count: int
-    repeated_count: int
+    refused: Sequence[Refused] = ()
+    repaired_count: int = 0
+    repeated_count: int = 0
     guesses: tuple[str, ...] = ()
 
 
@@ -214,18 +202,17 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
     contact = pl.coalesce(map(cell, entries.choice["contact_id"]))
     batches = [batch.filter(pl.col("status") != "blank").with_columns(contact_id=contact) for batch in entries.batches]
     if not batches:
-        raise _unusable(path, [], options)
+        raise nothing_named(path, LINES.to_frame(), entries.table.header_count, options, of_contacts=True)
     with_company = pl.concat(batches)
     lines = _check_contacts(with_company)
-    named = lines.filter(status="accepted")
-    refused = [Refused(*row) for row in lines.filter(status="refused").select("line", "given", "reason").iter_rows()]
+    named, refused = lines.filter(status="accepted"), lines.filter(status="refused")
     if named.is_empty():
-        raise _unusable(path, refused, options)
+        raise nothing_named(path, refused, entries.table.header_count, options, of_contacts=True)
     unique = named.unique(["country", "company_number", "contact_id"], keep="first", maintain_order=True)
     return ContactList(
         path,
         [Contact(*row) for row in unique.select("country", "company_number", "contact_id").iter_rows()],
-        refused,
+        [Refused(*row) for row in refused.select("line", "given", "reason").iter_rows()],
         named.filter("is_repaired").height,
         named.height - unique.height,
         entries.guesses,
@@ -247,18 +234,4 @@ def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
         is_repaired=pl.col("reason").is_not_null() | (plain != pl.col("contact_id")),
         reason=pl.when(is_accepted).then(problem).otherwise("reason"),
         status=pl.when(problem.is_not_null()).then(pl.lit("refused")).otherwise("status"),
-    )
-
-
-def _unusable(path: Path, refused: list[Refused], options: IntakeSettings) -> CompanyListError:
-    if not refused:
-        return CompanyListError(f"{path} is empty: it has no line with anything on it", "Export the list again")
-    first = "; ".join(
-        f"line {one.line} ({one.given if options.keeps_all else 'not shown'}): {one.reason}"
-        for one in refused[:_EXAMPLES]
-    )
-    return CompanyListError(
-        f"{path}: no line names a contact of a company, {len(refused):,} refused. {first}",
-        "Correct the lines, or map the right columns (intake.country_column, intake.number_column, "
-        "intake.contact_column)",
     )

@@ -6,10 +6,9 @@ included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +18,9 @@ import polars as pl
 from firmlake.core.folders import Folders
 from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
-from firmlake.service_lists.additions import Applied, list_applied, merge_standings
+from firmlake.service_lists.additions import Additions, read_additions
 from firmlake.service_lists.overview import Overview
+from firmlake.tables.answered import merge_drift
 from firmlake.tables.flatten import shape_table
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.generations import newest_of_all, publish
@@ -35,6 +35,7 @@ LIST_KINDS: Final = (
     "list_gone", "list_renamed", "list_shared", "list_unshared", "list_grew", "list_shrank", "list_new_results",
 )  # fmt: skip
 """The kinds of events about lists, as in `events.sql`."""
+_UTC = pl.Datetime("us", "UTC")
 
 
 def publish_lists(
@@ -139,7 +140,7 @@ def load_additions(
     """
     connection.execute("DELETE FROM contact_additions")
     connection.execute("DELETE FROM drift WHERE dataset = 'contacts'")
-    tables = addition_tables(list_applied(folders, until))
+    tables = addition_tables(read_additions(folders, until))
     counts = {table: _insert(connection, table, frame) for table, frame in tables.items()}
     if load:
         add_load(connection, load, counts)
@@ -150,9 +151,6 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFra
     connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM shown")
     connection.unregister("shown")
     return frame.height
-
-
-Row = tuple[object, ...]
 
 
 def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
@@ -168,31 +166,11 @@ def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
     return {table: shape_table(table, frame, overview.plan.overview_id) for table, frame in frames.items()}
 
 
-def addition_tables(applied: Iterable[Applied]) -> dict[str, pl.DataFrame]:
+def addition_tables(additions: Additions) -> dict[str, pl.DataFrame]:
     """Make the rows of `contact_additions` and `drift` from all applied plans."""
-    applied = list(applied)
-    rows = (
-        (list_id, *contact, one.status, one.message, one.sent_count, one.lost_count, one.changed_at, one.request_id,
-         one.plan_id)
-        for (list_id, contact), one in sorted(merge_standings(applied).items())
-    )  # fmt: skip
-    drift = (row for progress in applied for row in _addition_drift(progress))
-    return {"contact_additions": _frame("contact_additions", rows), "drift": _frame("drift", drift)}
-
-
-def _addition_drift(progress: Applied) -> Iterator[Row]:
-    for (kind, path), alike in groupby(sorted(progress.remarks, key=lambda one: one[:2]), key=lambda one: one[:2]):
-        first, *others = alike
-        count = first.record_count + sum(one.record_count for one in others)
-        yield "contacts", kind, path, first.example, count, first.fetched_at, progress.plan.plan_id
-
-
-def _frame(table: str, rows: Iterable[Row]) -> pl.DataFrame:
-    return pl.DataFrame([tuple(map(_plain, row)) for row in rows], schema=polars_schema(TABLES[table]), orient="row")
-
-
-def _plain(value: object) -> object:
-    """Convert a time to UTC and drop its zone; the service may name any zone or none."""
-    if not isinstance(value, datetime):
-        return value
-    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    rows = [(list_id, *contact, *known) for (list_id, contact), known in sorted(additions.statuses.items())]
+    schema = polars_schema(TABLES["contact_additions"])
+    frame = pl.DataFrame(rows, {**schema, "changed_at": _UTC}, orient="row").cast(schema)
+    remarks, columns = [("contacts", *remark) for remark in additions.remarks], polars_schema(TABLES["drift"])
+    drift = merge_drift(pl.DataFrame(remarks, {**columns, "first_seen_at": _UTC}, orient="row"))
+    return {"contact_additions": frame, "drift": drift.select(columns.names()).cast(columns)}

@@ -8,15 +8,12 @@ pages are read until one has nothing new.
 
 from __future__ import annotations
 
-import hmac
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
@@ -29,16 +26,15 @@ from firmlake.api.client import Client
 from firmlake.api.contract import RECORDS, Count
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
+from firmlake.api.service import service_name
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import RequestRefusedError, ServiceError, UnusableAnswerError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.settings import ListSettings, Settings
+from firmlake.core.settings import Settings
 from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
-from firmlake.privacy.document import Number, Object, Place, looks_like_json, read, rewrite, write
-from firmlake.privacy.key import read_key
-from firmlake.privacy.persons import answer_filter, speaks_of_person, words_of
+from firmlake.privacy.persons import answer_filter, concealer
 from firmlake.tables.answered import DRIFT, Gathered, gather_records, merge_drift, moments
 from firmlake.tables.objects import read_object
 from firmlake.tables.records import read_records
@@ -81,25 +77,18 @@ class ListPage(NamedTuple):
     limit: int | None
 
 
-class SeenList(NamedTuple):
-    """A list as an answer showed it."""
-
-    record: Raw
-    fetched_at: datetime
-
-
 class Overview(NamedTuple):
     """All lists of one kind, or of both.
 
     Attributes:
-        lists: By id, as last seen.
+        lists: By id, the record as last seen, and when.
         finished_at: When the last page was received.
         sweeps: How often the lists were read from the start.
         is_consistent: Whether the last sweep found as many lists as each of its pages states.
     """
 
     plan: OverviewPlan
-    lists: dict[int, SeenList]
+    lists: dict[int, tuple[Raw, datetime]]
     finished_at: datetime
     sweeps: int
     is_consistent: bool
@@ -110,7 +99,7 @@ class Overview(NamedTuple):
         A field counts as vanished if every list lacks it.
         """
         seen = [self.lists[number] for number in sorted(self.lists)]
-        records, times = [one.record for one in seen], [one.fetched_at for one in seen]
+        records, times = [record for record, _ in seen], [fetched_at for _, fetched_at in seen]
         found = gather_records("service_lists", "list", records, pl.DataFrame({"fetched_at": moments(times)}))
         keys = {key for record in records for key in read_object(record)}
         vanished = [field.path for field in _FIELDS.values() if seen and field.path.partition(".")[0] not in keys]
@@ -120,15 +109,9 @@ class Overview(NamedTuple):
         return found._replace(drift=merge_drift(drift))
 
 
-Ask = Callable[[int, int], tuple[Header, ListPage]]
-"""Returns the header and page of an answer; takes the number of the sweep, from 1, and the offset of the page."""
-
-
 def take_overview(
     client: Client,
     settings: Settings,
-    folders: Folders,
-    service: str,
     kind: ListKind = "OVERVIEW",
     now: Callable[[], datetime] = utc_now,
     *,
@@ -138,9 +121,7 @@ def take_overview(
 
     Args:
         client: The service.
-        settings: Page size, and how to store the maker of a list.
-        folders: Where answers land.
-        service: The service's name.
+        settings: The data folder, page size, and how to store the maker of a list.
         kind: `OVERVIEW` is static and smart lists.
         now: The clock, UTC.
         is_look: Whether to look up a list only; see `OverviewPlan`.
@@ -149,12 +130,13 @@ def take_overview(
         FirmlakeError: As `Client.send`.
         ServiceError: The service states more lists than its pages hold. Run again later.
     """
-    conceal, clean = concealer(settings.lists, folders), answer_filter(settings.privacy, folders, settings.contract)
-    began = now()
+    folders, began = Folders.of(settings), now()
+    conceal = concealer(settings.lists, folders, _KEYS)
+    clean = answer_filter(settings.privacy, folders, settings.contract)
     overview_id = new_run_id(began)
     plan = OverviewPlan(
-        overview_id=overview_id, kind=kind, service=service, started_at=began, firmlake_version=__version__,
-        is_look=is_look,
+        overview_id=overview_id, kind=kind, service=service_name(settings), started_at=began,
+        firmlake_version=__version__, is_look=is_look,
     )  # fmt: skip
     for unused in folders.overviews.glob("overview=*"):  # of a crash before the first request
         if not (unused / "plan.json").exists():
@@ -205,13 +187,13 @@ def list_overviews(folders: Folders) -> list[Overview]:
     return sorted(found, key=lambda one: one.plan.started_at)
 
 
-def _read_overview(plan: OverviewPlan, ask: Ask) -> Overview:
-    """Read all lists, whether their pages are requested now or have landed before."""
-    earlier: dict[int, SeenList] = {}
+def _read_overview(plan: OverviewPlan, ask: Callable[[int, int], tuple[Header, ListPage]]) -> Overview:
+    """Read all lists by a function that returns the page of a sweep, from 1, and an offset, now or as it landed."""
+    earlier: dict[int, tuple[Raw, datetime]] = {}
     for sweep in range(1, SWEEPS_MAX + 1):
         pages = list(_read_pages(partial(ask, sweep)))
         lists = {
-            number: SeenList(record, header.fetched_at)
+            number: (record, header.fetched_at)
             for header, page in pages
             for number, record in zip(page.ids, page.records, strict=True)
         }
@@ -277,74 +259,3 @@ def read_list_page(body: bytes) -> ListPage:
             place = ".".join(filter(None, (f"data[{reject.record}]", reject.path)))
             raise UnusableAnswerError(f"it is not an overview of lists: {place}: {reject.reason}")
     return ListPage(read.frame["list_id"].to_list(), records, stated.total, stated.limit)
-
-
-_ADDRESS = re.compile(r"[^\s\"\\@<>(),;:\[\]{}]{1,320}+@[^\s\"\\@<>(),;:\[\]{}]{1,320}+")
-_HASH_DIGITS = 32
-
-Conceal = Callable[[Any], str | None]
-"""What takes the place of a value that names a person; None for null."""
-
-
-def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], bytes]:
-    """Return a function that replaces the makers' addresses in an answer, as set by `lists.created_by`.
-
-    The keyed hash (HMAC-SHA256, cut to 128 bits) of a person is the same in every answer, whatever the case of the
-    address. Without the key, nobody can compare it with a list of addresses. The key is created when first needed,
-    readable only by its owner.
-
-    Raises:
-        SettingsError: The key cannot be read or made.
-    """
-    if settings.created_by == "as_is":
-        return lambda body: body
-    if settings.created_by == "omit":
-        return partial(_conceal, conceal=lambda value: None)
-    key = read_key(Path(settings.created_by_key_file or folders.state / "created_by.key"), "lists.created_by_key_file")
-    return partial(_conceal, conceal=partial(_hash, key))
-
-
-def _hash(key: bytes, value: Any) -> str:
-    text = value if isinstance(value, str) else write(value).decode("utf-8", "replace")
-    content = text.strip().casefold().encode("utf-8", "surrogatepass")
-    return hmac.new(key, content, "sha256").hexdigest()[:_HASH_DIGITS]
-
-
-def _conceal(body: bytes, conceal: Conceal) -> bytes:
-    """Conceal makers and e-mail addresses; persons in unknown fields too, unless each list names its maker."""
-    try:
-        page = read(body)
-    except ValueError:
-        return b"" if looks_like_json(body) else _without_addresses(body.decode("latin-1"), conceal).encode("latin-1")
-    lists = page.get("data") if isinstance(page, Object) else None
-    is_named = isinstance(lists, list) and all(
-        isinstance(entry, Object) and "createdBy" in dict(entry) for entry in lists
-    )
-    concealed = rewrite(page, partial(_conceal_value, conceal=conceal, is_named=is_named))
-    return body if concealed == page else write(concealed)
-
-
-def _conceal_value(place: Place, conceal: Conceal, *, is_named: bool) -> Any:
-    value = place.value
-    if place.key == "createdBy" and value is not None:
-        return conceal(value)
-    if isinstance(value, Object):
-        return Object((_without_addresses(key, conceal), item) for key, item in value)
-    if not isinstance(value, str) or isinstance(value, Number):
-        return value
-    if not is_named and _is_about_person(place):
-        return conceal(value)
-    return value if is_named and place.keys == ["name", "data"] else _without_addresses(value, conceal)
-
-
-def _without_addresses(text: str, conceal: Conceal) -> str:
-    return _ADDRESS.sub(lambda found: conceal(found[0]) or "omitted", text)
-
-
-def _is_about_person(place: Place) -> bool:
-    """Return whether an unknown key suggests a person, or the text is a name inside an unknown object of a list."""
-    keys = place.keys[::-1]
-    unknown = [key for key in keys if key not in _KEYS]
-    if any(speaks_of_person(key, even_by_id=True) for key in unknown):
-        return True
-    return keys[:1] == ["data"] and "name" in words_of(keys[-1]) and any(key in unknown for key in keys[1:-1])

@@ -124,12 +124,13 @@ def find_drift(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> pl
 
 
 def merge_drift(frame: pl.DataFrame) -> pl.DataFrame:
-    """Merge counted differences: the earliest example, the sum of the counts."""
+    """Merge counted differences, those of each run if there is a column for it: the first example, all counts."""
+    key = [name for name in ("dataset", "kind", "path", "run_id") if name in frame.columns]
     return (
         frame.sort("first_seen_at", maintain_order=True)
-        .group_by("dataset", "kind", "path")
+        .group_by(key)
         .agg(pl.col("example").first(), pl.col("record_count").sum(), pl.col("first_seen_at").first())
-        .sort("dataset", "kind", "path")
+        .sort(key)
     )
 
 

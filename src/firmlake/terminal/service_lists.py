@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from firmlake.core.settings import NameSettings
 from firmlake.core.text import count_of, one_line
-from firmlake.service_lists.additions import Applied
+from firmlake.service_lists.additions import Applied, Remark
 from firmlake.service_lists.contacts import ContactPlan, Entry
 from firmlake.service_lists.overview import Overview
 from firmlake.terminal.echo import echo
@@ -120,7 +121,7 @@ def progress_content(progress: Applied) -> dict[str, Any]:
             {**contact._asdict(), "status": one.status, "message": one.message, "sent_count": one.sent_count}
             for contact, one in progress.lacking()
         ],
-        "remarks": [remark._asdict() for remark in progress.remarks],
+        "remarks": [dict(zip(Remark._fields[:-1], remark, strict=False)) for remark in progress.remarks],
     }
 
 
@@ -137,7 +138,7 @@ def show_progress_of(progress: Applied) -> None:
     for remark in progress.remarks[:_ROWS_MAX]:
         example = remark.example or remark.kind.replace("_", " ")
         echo(f"Unexpected in an answer, {remark.path}: {one_line(example, _EXAMPLE_MAX)}")
-    again = sum(one.sent_count > 1 for one in progress.standings.values())
+    again = sum(one.sent_count > 1 and one.plan_id == plan.plan_id for one in progress.statuses.values())
     if again:
         echo(f"Sent more than once, which is harmless: {count_of(again, 'contact')}")
     counts = progress.counts()
@@ -156,6 +157,22 @@ def describe_lacking(progress: Applied) -> str:
         f"for {unknown:,} no answer says whether {'it was' if unknown == 1 else 'they were'} added",
     )
     return ", ".join(part for part, count in zip(parts, (failed, unknown), strict=True) if count)
+
+
+def next_step(progress: Applied, names: NameSettings) -> str:
+    """Return what to do about the contacts that were not added; empty if all were."""
+    lacking = [known for _, known in progress.lacking()]
+    if any(known.status == "unknown" for known in lacking):
+        return "Apply the plan again to settle the unknown contacts"
+    redrive = f"firmlake contacts redrive --service-list {progress.plan.list_id}"
+    if lacking and all(known.is_not_found(names) for known in lacking):
+        return f"Once the service has them, plan them again with `{redrive} --also-not-found`"
+    if any(one.lost_count and not one.is_not_found(names) for one in lacking):
+        return (
+            "An earlier answer was lost: if the reason means that the contact is already in the list, set "
+            f"api.names.contact_present_message to the words of the service. Then plan again with `{redrive}`"
+        )
+    return f"Plan the failed contacts again with `{redrive}`" if lacking else ""
 
 
 def show_applied(applied: Sequence[Applied]) -> None:
