@@ -59,7 +59,7 @@ def test_combinations_give_every_value(seed: int, make_contact: Any, world: Lake
 def test_nothing_differs_with_the_service_that_was_assumed(make_contact: Any) -> None:
     contact = make_contact()
     assert set(contact.verdicts.values()) == {"as_assumed", "not_observed"}
-    assert contact.settings == {}
+    assert contact.settings == {"api.totals": "company"}
     assert contact.check.content["credits_charged"] == 2, "the third company does not exist"
     ledger = contact.lake.ledger()
     assert ledger["credits_charged"] == contact.run.content["expected_credit_count"] + 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -121,7 +122,9 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     assert not any(request.startswith("PUT") for request in service.requests)
     assert "First contact" in run.err
     assert "First contact" not in again.err
-    assert (lake.data / "state/profile.toml").exists() == bool(choices)
+    profile = tomllib.loads((lake.data / "state/profile.toml").read_text())
+    assert profile["api"]["totals"] == "company"
+    assert (profile == {"api": {"totals": "company"}}) == (not choices)
     assert bool(choices) or asked <= len(DATASETS) + 3, "a service as assumed is asked three questions at most"
 
 

@@ -62,7 +62,7 @@ def test_companies_that_are_forbidden_when_a_longer_page_is_asked_for_are_given_
 
     service.answer = answer_full_pages
     run = make_run(folders, BELGIAN[:2] + DUTCH[:2], ["financials"])
-    run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, doubts_totals=True))
+    run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, trusts_totals=False))
     fetch(run, base_url=service.base_url, records_per_request=20, companies_per_request=4)
     assert statuses(run) == {"answered": 2, "forbidden": 2}
 

@@ -27,7 +27,7 @@ def absorb(*landed, companies=EVERYBODY, datasets=("financials",), names=NAMES):
         [(dataset, companies, [None] * len(companies)) for dataset in datasets],
         names,
         keep_records=True,
-        doubts_totals=True,
+        trusts_totals=False,
     )
     for one, content in landed:
         progress.absorb(one, content)

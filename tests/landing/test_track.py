@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.settings import NameSettings
 from firmlake.landing.progress import Progress
-from firmlake.landing.segments import PROVEN
-from support import ACME, BOLT, body, found, header, period
+from support import ACME, body, found, header, period
 
 TOTALS = {
     "right": lambda count, total, limit: total,
@@ -30,14 +27,14 @@ def page(company, count, limit, offset=0, total="right", most=500):
     return header("financials", [company], offset=offset, limit=limit), body(element)
 
 
-def new_progress(companies=(ACME,), *, doubts=True):
+def new_progress(companies=(ACME,), *, trusts=False):
     wanted = [("financials", companies, [None] * len(companies))]
-    return Progress(wanted, NameSettings(), keep_records=True, doubts_totals=doubts)
+    return Progress(wanted, NameSettings(), keep_records=True, trusts_totals=trusts)
 
 
-def fetch(count, total, most=500, limit_max=500):
+def fetch(count, total, most=500, limit_max=500, *, trusts=False):
     """Ask like a run, by what the track says is missing; return the track and the number of requests."""
-    progress, requests = new_progress(), 0
+    progress, requests = new_progress(trusts=trusts), 0
     track = progress.datasets["financials"][ACME]
     while progress.pending("financials") and not track.is_given_up:
         requests += 1
@@ -86,8 +83,9 @@ def test_without_a_total_the_longest_pages_follow_each_other_until_one_is_not_fu
         assert requests <= 3 + count / min(most, limit_max)
 
 
-def test_a_company_with_exactly_a_page_costs_one_more_request_if_nothing_proves_the_total():
-    assert fetch(5, "right")[1] == 2
+@pytest.mark.parametrize(("trusts", "requests"), [(False, 2), (True, 1)])
+def test_a_company_with_exactly_a_page_costs_one_more_request_unless_totals_are_known(trusts, requests):
+    assert fetch(5, "right", trusts=trusts)[1] == requests
 
 
 def fetch_together(counts, cut):
@@ -124,33 +122,9 @@ def test_a_company_whose_records_never_come_does_not_keep_a_run_going():
     assert [track.status for company, track in tracks.items() if company != ACME] == ["answered"] * 8
 
 
-def test_a_total_beyond_any_page_of_the_dataset_proves_the_others():
-    for order in ((ACME, BOLT), (BOLT, ACME)):
-        progress = new_progress((ACME, BOLT))
-        for company in order:
-            progress.absorb(*page(company, 5 if company == ACME else 8, 5))
-        assert list(progress.pending("financials")) == [BOLT]
-        assert progress.datasets["financials"][ACME].status == "answered"
-
-
-def test_doubts_end_alike_in_whatever_order_answers_are_absorbed():
-    """Pages of one company keep their order; those of others come as they come."""
-    landed = [page(ACME, 5, 5), page(ACME, 5, 10), page(BOLT, 8, 5), page(BOLT, 8, 3, offset=5)]
-    views = set()
-    for seed in range(20):
-        order = random.Random(seed).sample(range(4), 4)
-        of_acme, of_bolt = iter(landed[:2]), iter(landed[2:])
-        progress = new_progress((ACME, BOLT))
-        for place in order:
-            progress.absorb(*next(of_acme if place < 2 else of_bolt))
-        progress.settle()
-        views.add(tuple((t.status, len(t.parts), t.next_offset, t.request_id) for _, _, t in progress.tracks()))
-    assert len(views) == 1
-
-
 def test_a_service_that_orders_each_page_anew_is_asked_for_one_page():
     """The counts fit, but one period came twice and another is missing."""
-    progress = new_progress()
+    progress = new_progress(trusts=True)
     element = found(ACME, "financials", *[period(2000 + n) for n in (4, 5, 6)], total=8, offset=5)
     progress.absorb(*page(ACME, 8, 5))
     progress.absorb(header("financials", [ACME], offset=5, limit=3), body(element))
@@ -158,13 +132,6 @@ def test_a_service_that_orders_each_page_anew_is_asked_for_one_page():
     assert (track.status, track.wider, track.reason.text) == ("pending", 8, "a page repeats records of an earlier one")
     progress.absorb(*page(ACME, 8, 8))
     assert (track.status, years(track)) == ("answered", list(range(2000, 2008)))
-
-
-def test_a_run_of_an_earlier_version_is_read_as_it_was():
-    """It believed such a total, and a replay must not find fewer companies answered."""
-    progress = new_progress(doubts=False)
-    progress.absorb(*page(ACME, 5, 5))
-    assert progress.datasets["financials"][ACME].status == "answered"
 
 
 def test_records_without_a_page_size_and_a_total_are_not_taken_for_the_whole():
@@ -185,42 +152,8 @@ def test_no_records_are_the_whole_without_pagination_too():
     assert progress.datasets["financials"][ACME].status == "answered"
 
 
-def test_a_total_proves_nothing_where_pages_are_longer_than_was_asked_for():
-    """A service that ignores the limit and counts the page as its total: 20 of 45 periods are not the whole."""
-    progress = new_progress((ACME, BOLT))
-    for company, count in ((BOLT, 8), (ACME, 45)):
-        long = body(found(company, "financials", *[period(2000 + number) for number in range(min(count, 20))]))
-        progress.absorb(header("financials", [company], offset=0, limit=5), long)
-    assert set(progress.pending("financials")) == {ACME, BOLT}
-
-
-def test_a_proof_outlasts_the_company_that_gave_it():
-    """`firmlake forget` removes the answer about a company; the companies that it vouched for keep their periods."""
-    progress = new_progress((ACME, BOLT))
-    progress.absorb(*page(ACME, 5, 5))
-    assert progress.unnoted() == []
-    progress.absorb(*page(BOLT, 8, 5))
-    assert progress.unnoted() == ["financials"]
-    noted = header("financials", [], kind=PROVEN)
-    progress.absorb(noted, b"")
-    assert progress.unnoted() == []
-    forgotten = new_progress()
-    forgotten.absorb(*page(ACME, 5, 5))
-    forgotten.absorb(noted, b"")
-    assert not forgotten.pending("financials")
-
-
 def test_a_company_with_a_page_is_not_unknown_because_the_next_page_is_refused():
     progress = new_progress()
     progress.absorb(*page(ACME, 8, 5))
     progress.absorb(header("financials", [ACME], kind="unknown", error="404: Company not found"), b"")
     assert progress.datasets["financials"][ACME].status == "failed"
-
-
-def test_a_run_of_an_earlier_version_keeps_pages_that_repeat_a_record():
-    """It took them, and sent no further request."""
-    repeating = found(ACME, "financials", *[period(2000 + n) for n in (4, 5, 6)], total=8, offset=5)
-    progress = new_progress(doubts=False)
-    progress.absorb(*page(ACME, 8, 5))
-    progress.absorb(header("financials", [ACME], offset=5, limit=3), body(repeating))
-    assert progress.datasets["financials"][ACME].status == "answered"

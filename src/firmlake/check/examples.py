@@ -105,6 +105,18 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     return Finding(PAGING, seen, "covered" if settings else "as_assumed", settings)
 
 
+def find_totals(talk: Talk, *answers: Answer) -> Finding:
+    """Find a total that exceeds what its page can hold, which proves that totals count all records of a company."""
+    pages = [(answer.request, element) for answer in answers if answer.request.limit for element in elements_of(answer)]
+    for request, element in pages:
+        held = (request.offset or 0) + max(request.limit or 0, element.count)
+        if (element.total or 0) > held:
+            talk.api = msgspec.structs.replace(talk.api, totals="company")
+            seen = f"{element.total} in total, on a page of {element.count}"
+            return Finding("totals", seen, "as_assumed", {"api.totals": "company"})
+    return Finding("totals", "no total exceeded its page, so full pages are requested again", "not_observed")
+
+
 def follow_refusal(talk: Talk, refusal: Answer) -> bool:
     """Take over a header for the language, or paging parameters, that a refusal names; return whether it names any."""
     found = _LANGUAGE_HEADER.search(read_message(refusal))

@@ -21,6 +21,7 @@ from firmlake.check.examples import (
     describe_refusal,
     find_bulk_example,
     find_paging,
+    find_totals,
     follow_refusal,
     knows,
     language_header,
@@ -95,6 +96,7 @@ def ask_questions(
     yield find_spelling(talk, body, known, [*companies, *spare], usual)
     if "financials" in allowed:
         yield find_paging(talk, known)
+        yield find_totals(talk, *talk.answers)
         yield find_page_cap(talk, known)
     repeated = choose_repeated(talk, body, known, stranger)
     yield find_companies_cap(talk, body, repeated)
@@ -148,6 +150,8 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
     belgian = {company for company in companies if has_two_spellings(company)}
     if belgian and belgian.isdisjoint(element.company for element in known):
         return False
+    if is_paged:
+        find_totals(talk, first)
     return not is_paged or _knows_pages(talk, known)
 
 

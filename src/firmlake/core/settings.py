@@ -108,6 +108,9 @@ class ApiSettings(SettingsSection, frozen=True):
     """where requests are counted: "file" for one machine, postgresql://host/name for several (no password)"""
     keep_leading_zero: bool = False
     """send Belgian numbers with their leading zero (0770493071); the service's examples leave it out"""
+    totals: Literal["", "company"] = ""
+    """what a total of records counts: "company" all records of a company, as the first contact sees from one beyond its
+    page; "" leaves that open, and a full page with no more in total is requested again"""
     threads: Annotated[int, Meta(ge=1, le=64)] = 4
     """most requests in flight at the same time"""
     tries: Annotated[int, Meta(ge=1, le=20)] = 3
@@ -126,6 +129,11 @@ class ApiSettings(SettingsSection, frozen=True):
     """largest answer after decompression, in bytes, against gzip bombs"""
     names: NameSettings = NameSettings()
     requests: RequestSettings = RequestSettings()
+
+    @property
+    def trusts_totals(self) -> bool:
+        """Whether a total of records counts all records of a company, as it does at the embedded service."""
+        return self.totals == "company" or self.base_url == SANDBOX
 
 
 class IntakeSettings(SettingsSection, frozen=True):

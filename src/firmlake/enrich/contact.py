@@ -200,6 +200,8 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
         return (yield from look_closer(settings, run, companies, now, count))
     if is_as_set:
         yield Advice(f"{_contact(settings, count)}: it answers as the settings say")
+    if is_as_set and talk.api.totals != settings.api.totals:
+        settings, run = yield from adopt(settings, run, {"api.totals": talk.api.totals}, [], now())
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
 
 
@@ -229,8 +231,9 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
             remove_run(run)
         raise _describe(open_points, count_of(sent, "request"))
     changes = changes_of(findings)
+    if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
+        yield Advice(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(differing)}")
     if changes:
-        yield Advice(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(changes)}")
         settings, run = yield from adopt(settings, run, changes, findings, now())
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
 
@@ -266,7 +269,9 @@ def adopt(
 
 def read_by(settings: Settings, run: Run) -> Run:
     """Let a run read its answers by these settings; a kill may have come between them and the run's record."""
-    plan = msgspec.structs.replace(run.plan, names=settings.api.names, contract=settings.contract)
+    plan = msgspec.structs.replace(
+        run.plan, names=settings.api.names, contract=settings.contract, trusts_totals=settings.api.trusts_totals
+    )
     return run if plan == run.plan else begin(Run(run.folders, plan))
 
 

@@ -400,7 +400,7 @@ def _new_plan(settings: Settings, planned: Planned, now: datetime, now_known: di
         lookalikes_watched=settings.run.lookalikes_watched,
         sample=settings.run.sample if planned.companies.is_file else 0,
         credits_before=planned.budget.before,
-        doubts_totals=True,
+        trusts_totals=settings.api.trusts_totals,
         names=settings.api.names,
         contract=settings.contract,
         alert_rules=read_rules(settings.paths.alert_rules),

@@ -102,11 +102,8 @@ class Fetcher:
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = Shard(self._run, number, writer, self._standing, self._account, self._now)
             self._recall(shard)
-            try:
-                while asks := self._plan(shard):
-                    self._send_all(asks, shard)
-            finally:
-                shard.note_proofs()
+            while asks := self._plan(shard):
+                self._send_all(asks, shard)
             self._standing.check()
             shard.give_up_pending()
         if self._account.end:

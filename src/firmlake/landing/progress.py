@@ -24,7 +24,7 @@ from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.reasons import Reason, make_reason, reason_of
 from firmlake.core.settings import NameSettings
 from firmlake.landing.run import Run
-from firmlake.landing.segments import ENDS, PROVEN, Header, Landed, credits_in, list_segments, read_segment
+from firmlake.landing.segments import ENDS, Header, Landed, credits_in, list_segments, read_segment
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 MISSES_MAX = 3
@@ -97,23 +97,21 @@ class Track(msgspec.Struct, gc=False):
         """
         return self.wider or (self.next_offset or None if self.total is None else max(1, self.total - self.next_offset))
 
-    def add_page(
-        self, header: Header, element: Element, *, keeps: bool, doubts: bool, compares: bool, is_shared: bool
-    ) -> None:
+    def add_page(self, header: Header, element: Element, *, keeps: bool, trusts_total: bool, is_shared: bool) -> None:
         """Add the records of a requested page; a page that does not fit counts as a miss.
 
         Args:
             header: The header of the answer.
             element: The part of the answer about the company, with records.
             keeps: Whether to keep the records, or only to count them.
-            doubts: Whether to doubt a total that equals the length of a full first page; see `Progress.settle`.
-            compares: Whether to reject a page that repeats records of an earlier page. Earlier versions accepted it.
+            trusts_total: Whether a total counts all records. If that is not known, a full first page whose total
+                equals its length is requested again with twice the limit, since the total may be that of the page.
             is_shared: Whether the answer has records of a company that was not complete. If it has none of this one,
                 the service may have cut the answer, and the next answer can hold them: that is no miss.
         """
         count, offset, total, is_whole = element.count, header.offset or 0, element.total, True
         if DATASETS[header.dataset].is_paged:
-            if not self._follows(offset, element, compares=compares):
+            if not self._follows(offset, element):
                 return None
             if total is None and element.limit is None and count:
                 return self.miss(make_reason("no_pagination"))
@@ -121,13 +119,11 @@ class Track(msgspec.Struct, gc=False):
                 return self.miss(make_reason("beyond_total", count=offset + count, total=total))
             if total is not None and count == 0 and offset < total:
                 return self.miss(make_reason("empty_page", total=total), counts=not is_shared)
-            is_told = total is not None and (offset + count < total or offset > 0 or not doubts)
+            is_told = total is not None and (offset + count < total or offset > 0 or trusts_total)
             is_whole = offset + count == total if is_told else not _is_full(header, element, count)
             is_longest = offset > 0 or _is_cut(header, element, self.wider)
             self.wider = 0 if is_told or is_whole or is_longest else 2 * _page_size(header, element)
-            self.digests = (
-                (self.digests if offset else set()) | _digests(element) if compares and not is_whole else set()
-            )
+            self.digests = set() if is_whole else (self.digests if offset else set()) | _digests(element)
         self.next_offset, self.misses = offset + count, 0
         self.name, self.place = element.name, element.place
         self.answered_at = header.fetched_at
@@ -138,7 +134,7 @@ class Track(msgspec.Struct, gc=False):
             self.status = "answered"
         return None
 
-    def _follows(self, offset: int, element: Element, *, compares: bool) -> bool:
+    def _follows(self, offset: int, element: Element) -> bool:
         """Return whether a page continues the earlier ones; otherwise restart, or count a miss."""
         if element.offset not in (None, offset):
             reason = make_reason("wrong_page", offset=element.offset, wanted=offset)
@@ -153,7 +149,7 @@ class Track(msgspec.Struct, gc=False):
             most = max(element.total or 0, self.total or 0)
             self.restart(make_reason("total_changed"), most)
             return False
-        elif compares and not self.digests.isdisjoint(_digests(element)):
+        elif not self.digests.isdisjoint(_digests(element)):
             self.restart(make_reason("page_repeated"), element.total)
             return False
         return True
@@ -184,16 +180,6 @@ class Track(msgspec.Struct, gc=False):
                 self.answered_at = header.fetched_at
 
 
-def is_beyond_page(header: Header, element: Element) -> bool:
-    """Return whether a total exceeds what its page can hold, which proves that it counts more than that page.
-
-    A page can hold what was requested, or what it actually holds if the service sent more.
-    """
-    if header.limit is None or not element.total:
-        return False
-    return element.total > (header.offset or 0) + max(header.limit, element.count)
-
-
 def _digests(element: Element) -> set[int]:
     return {xxh3_64_intdigest(raw) for raws in (element.records or {}).values() for raw in raws}
 
@@ -222,7 +208,7 @@ class Progress:
         names: The messages and headers of the service.
         free: Companies inside their paid window before this run, and until when (UTC).
         keep_records: Whether records are kept for staging; otherwise they are only counted.
-        doubts_totals: Whether a full page whose total equals its length is doubted; see `settle`.
+        trusts_totals: Whether the total of a page counts all records of its company (`api.totals`).
 
     Attributes:
         free: Companies inside their paid window before this run, and until when.
@@ -240,7 +226,7 @@ class Progress:
         free: Mapping[Company, datetime] = MappingProxyType({}),
         *,
         keep_records: bool = False,
-        doubts_totals: bool = False,
+        trusts_totals: bool = True,
     ) -> None:
         self.free = free
         self.datasets: defaultdict[str, dict[Company, Track]] = defaultdict(dict)
@@ -252,9 +238,7 @@ class Progress:
         self.cut: list[tuple[Header, str]] = []
         self._names, self._fine = names, names.success_message.casefold()
         self._keeps = keep_records
-        self._doubts = doubts_totals
-        self._proven: set[str] = set()
-        self._noted: set[str] = set()
+        self._trusts_totals = trusts_totals
 
     def tracks(self) -> Iterator[tuple[Company, str, Track]]:
         """Yield all tracks, each with its company and dataset."""
@@ -294,27 +278,7 @@ class Progress:
 
     def pending(self, dataset: str) -> dict[Company, Track]:
         """Return the companies still to ask for, in the order of the company list."""
-        self.settle()
         return {company: track for company, track in self.datasets[dataset].items() if track.status == "pending"}
-
-    def settle(self) -> None:
-        """Mark companies as answered whose totals were doubted and are now proven.
-
-        Some services report the length of the page as the total, so a company with a full first page would seem
-        complete. One total larger than its page proves that the totals of the dataset are real. The first answer
-        usually has one, so no further request is needed. Without proof, a full page is requested again with twice the
-        limit, until a page is not full. Call this once everything that has landed so far is absorbed.
-
-        The proof is recorded too (`PROVEN`), because `firmlake forget` may remove the answer that gave it.
-        """
-        for dataset in self._proven:
-            for track in self.datasets[dataset].values():
-                if track.status == "pending" and 0 < track.next_offset == track.total:
-                    track.status, track.wider = "answered", 0
-
-    def unnoted(self) -> list[str]:
-        """Return the datasets whose totals are proven, but whose proof is not recorded yet."""
-        return sorted(self._proven - self._noted) if self._doubts else []
 
     def follow(self, headers: Iterable[Header]) -> None:
         """Add the headers of new answers, and sort observations into landing order.
@@ -335,10 +299,6 @@ class Progress:
             body: The answer as received.
             elements: The result of `check_elements`, if known already; None reads the body.
         """
-        if header.kind == PROVEN:
-            self._proven.add(header.dataset)
-            self._noted.add(header.dataset)
-            return
         of_dataset = self.datasets[header.dataset]
         asked = [(company, of_dataset[company]) for company in header.companies if company in of_dataset]
         if header.kind in ENDS:
@@ -371,8 +331,6 @@ class Progress:
     def _absorb_elements(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
     ) -> None:
-        if header.dataset not in self._proven and any(is_beyond_page(header, element) for element in elements):
-            self._proven.add(header.dataset)
         if [element.company for element in elements] == [company for company, _ in asked]:  # usual, and faster
             said = elements
         else:
@@ -387,9 +345,8 @@ class Progress:
             if element.problem:
                 track.miss(element.problem)
             elif self._tells(element):
-                doubts = self._doubts and header.dataset not in self._proven
                 track.add_page(
-                    header, element, keeps=self._keeps, doubts=doubts, compares=self._doubts, is_shared=is_shared
+                    header, element, keeps=self._keeps, trusts_total=self._trusts_totals, is_shared=is_shared
                 )
             elif not says_unknown(self._names, Company(*company), element.message or ""):
                 track.miss(make_reason("other_message", message=element.message))
@@ -501,12 +458,11 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
     targets = run.targets(shard) if targets is None else targets
     paid = targets.filter(pl.col("free_until").is_not_null()).select(*Company._fields, "free_until").unique()
     free = {Company(country, number): until.replace(tzinfo=UTC) for country, number, until in paid.iter_rows()}
-    names, doubts = run.plan.names, run.plan.doubts_totals
-    progress = Progress(_by_dataset(targets), names, free, keep_records=keep_records, doubts_totals=doubts)
+    names, trusts = run.plan.names, run.plan.trusts_totals
+    progress = Progress(_by_dataset(targets), names, free, keep_records=keep_records, trusts_totals=trusts)
     for landed in read_landed(run, shard):
         progress.absorb(landed.header, landed.body)
         progress.headers.append(landed.header)
-    progress.settle()
     return progress
 
 

@@ -79,8 +79,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
     credits_before: int = 0
     """Credits spent by a run of the same subject that was refused for drift; they count towards `run.max_credits`."""
-    doubts_totals: bool = False
-    """Whether a full page whose total equals its length was doubted; development versions believed it."""
+    trusts_totals: bool = True
+    """Whether the totals of pages count all records of a company; see `api.totals`."""
     names: NameSettings = NameSettings()
     """The service's names, frozen because a replay reads the landed answers with them."""
     contract: ContractSettings = ContractSettings()

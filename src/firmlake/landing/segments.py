@@ -58,11 +58,6 @@ or the service does not answer the dataset."""
 ENDS = {**GIVEN_UP, "unknown": "not_found"}
 """Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown`: the
 service does not know the company, although no answer says so explicitly."""
-PROVEN = "proven"
-"""The kind of a header without companies: an answer proved that totals of the dataset count all records (see
-`Progress.settle`)."""
-DECISIONS = frozenset([*ENDS, PROVEN])
-"""Kinds of headers that record a decision; all others record a request."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,8 +65,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: "answer"; "no_answer" (no complete answer came; `error` says why); "probe" (an earlier request repeated to
-            test the service, without companies, or a question of `firmlake check`); or one of `DECISIONS` (`error` says
-            why). `firmlake.service_lists.additions` has kinds of its own.
+            test the service, without companies, or a question of `firmlake check`); or one of `ENDS`, which record a
+            decision (`error` says why). `firmlake.service_lists.additions` has kinds of its own.
         companies: Companies of the request, in its order.
         code: For a kind of `ENDS`, the code of the reason; see `core.reasons`.
         original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.

@@ -38,7 +38,7 @@ from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.progress import MISSES_MAX, Track, check_elements, load_progress
 from firmlake.landing.run import Run
-from firmlake.landing.segments import PROVEN, Header, SegmentWriter, answered
+from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.landing.standing import Scope, Standing
 
 TRIES_ALONE = 2
@@ -286,11 +286,6 @@ class Shard:
             for (kind, reason), companies in found.items():
                 is_doubtful = kind == "unknown" and self._doubts_silence(dataset)
                 self.give_up(dataset, companies, reason, "given_up" if is_doubtful else kind)
-
-    def note_proofs(self) -> None:
-        """Record the datasets whose totals are proven to count all records; see `Progress.settle`."""
-        for dataset in self.progress.unnoted():
-            self._note(dataset, (), kind=PROVEN)
 
     def _note(self, dataset: str, companies: Collection[Company], **values: Any) -> None:
         header = msgspec.structs.replace(self.header(Page(dataset, tuple(companies))), **values)
