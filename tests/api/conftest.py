@@ -11,7 +11,7 @@ import pytest
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
 from firmlake.api.exchange import Answer
-from firmlake.api.throttle.throttle import NoThrottle
+from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import Timing
 from firmlake.core.settings import ApiSettings
 
@@ -45,7 +45,7 @@ def make_client(time: VirtualTime, landed: list[Answer]) -> Iterator[ClientMaker
         arguments = {name: options.pop(name) for name in own}
         api = ApiSettings(**{"base_url": "https://service.test", "requests_per_minute": 0} | options)
         client = Client(
-            Access(api, arguments.pop("token", Token(CANARY)), arguments.pop("throttle", NoThrottle())),
+            Access(api, arguments.pop("token", Token(CANARY)), arguments.pop("throttle", Throttle())),
             transport=_Transport(handler) if handler else None,
             timing=Timing(time.clock, arguments.pop("sleep", time.sleep), lambda: 1.0, time.utc),
             **{"on_answer": landed.append} | arguments,

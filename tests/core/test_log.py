@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from firmlake.api.authorization import Token
-from firmlake.api.throttle.throttle import find_file_store
+from firmlake.api.throttle.stores import open_store
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.log import log, log_to, warn_by
@@ -66,8 +66,7 @@ def test_a_command_shows_warnings_on_stderr(folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", "secret")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    store = find_file_store(Token("secret").key_hash("https://gw.test/prod"))
-    store.folder.mkdir(mode=0o700)
+    store = open_store("file", Token("secret").key_hash("https://gw.test/prod"))
     Path(store.name).write_bytes(b"damaged")
     company_list = tmp_path / "list.csv"
     company_list.write_text("country,company_number\nBE,0403227515\n")

@@ -221,7 +221,7 @@ def test_cause_an_interrupt(desk):
 
 @pytest.mark.slow
 def test_cause_the_store_of_the_throttle_is_away(desk, monkeypatch):
-    monkeypatch.setattr("firmlake.api.throttle.throttle._STORE_WAITS_SECONDS", (0.0,))
+    monkeypatch.setattr("firmlake.api.throttle.throttle.STORE_WAITS_SECONDS", (0.0,))
     away = ["--set", "api.requests_per_minute=200", "--set", "api.throttle_store=postgresql://127.0.0.1:1/nobody"]
     code, _, said = desk.run(*away)
     assert (code, desk.service.requests.total()) == (4, 0), said

@@ -28,7 +28,7 @@ def settings(folders, tmp_path, monkeypatch):
 
 def assert_told(planned):
     told = " ".join(describe_plan(planned))
-    assert f"waiting for the allowance: {LIMIT} requests were sent in the last minute, {LIMIT} of them by other" in told
+    assert f"waiting for the allowance: {LIMIT} requests were sent with this key in the last minute" in told
     assert plan_content(planned)["wait_seconds"] > 40
     assert planned.estimate.minutes * 60 > 40
 

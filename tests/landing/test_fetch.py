@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 import firmlake_sandbox
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
-from firmlake.api.throttle.throttle import NoThrottle
+from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import Timing
 from firmlake.core.company import normal_form
 from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, ServiceError, Stopped
@@ -70,7 +70,7 @@ def fetch(sandbox, folders):
     return fetch
 
 
-class _Gate(NoThrottle):
+class _Gate(Throttle):
     """Calls something before each request leaves."""
 
     def __init__(self, before_each):

@@ -10,7 +10,8 @@ import pytest
 from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
-from firmlake.api.throttle.throttle import FileStore, SharedThrottle
+from firmlake.api.throttle.stores import FileStore
+from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import Timing
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
@@ -50,7 +51,7 @@ def test_the_allowance_is_kept_and_used_also_across_restarts(kind, minutes, sand
     company = Company("BE", "0403227515")
     began = when.clock()
     while when.clock() - began < 60 * minutes:  # a process that ends; the next one finds what it left
-        throttle = SharedThrottle(FileStore(tmp_path / "key", lambda: int(when.clock() * 1e9)), LIMIT)
+        throttle = Throttle(FileStore(tmp_path / "key", lambda: int(when.clock() * 1e9)), LIMIT)
         api = ApiSettings(base_url=sandbox.base_url, requests_per_minute=LIMIT)
         with Client(Access(api, Token(TOKEN), throttle), timing=Timing(when.clock, when.sleep)) as client:
             for _ in range(chance.randrange(1, 2 * LIMIT)):

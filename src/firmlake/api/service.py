@@ -20,7 +20,7 @@ import msgspec
 from firmlake.api.address import read_address
 from firmlake.api.authorization import Token, read_token
 from firmlake.api.client import Access, Client
-from firmlake.api.throttle.throttle import Forecast, RequestBudget, Throttle, look_ahead, open_throttle
+from firmlake.api.throttle.throttle import Forecast, open_throttle
 from firmlake.api.timing import REAL
 from firmlake.core.child import without_token
 from firmlake.core.clock import utc_now
@@ -86,9 +86,8 @@ def open_access(settings: Settings) -> Iterator[Access]:
         if token is None:
             embedded = stack.enter_context(start_embedded(api, Folders.of(settings)))
             api, token = msgspec.structs.replace(api, base_url=embedded.base_url), embedded.token
-        throttle: Throttle = stack.enter_context(closing(open_throttle(api, token.key_hash(api.base_url))))
-        if settings.run.max_requests >= 0:
-            throttle = RequestBudget(throttle, settings.run.max_requests)
+        key, most = token.key_hash(api.base_url), settings.run.max_requests
+        throttle = stack.enter_context(closing(open_throttle(api, key, requests_max=most)))
         try:
             yield Access(api, token, throttle)
         except AuthorizationError as error:
@@ -121,10 +120,11 @@ def expect_waits(settings: Settings, count: int) -> Forecast | None:
         such a problem.
     """
     api = settings.api
-    if not (api.requests_per_minute and api.base_url and count) or api.base_url == SANDBOX:
+    if not (api.base_url and count) or api.base_url == SANDBOX:
         return None
     try:
-        return look_ahead(api, read_token().key_hash(api.base_url), count)
+        with closing(open_throttle(api, read_token().key_hash(api.base_url))) as throttle:
+            return throttle.forecast(count)
     except (SettingsError, ThrottleStoreError):
         return None
 

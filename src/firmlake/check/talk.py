@@ -15,12 +15,10 @@ import msgspec
 
 from firmlake.api import requests
 from firmlake.api.answers import Element, Paging, read_answer, repaired
-from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.judge import REFUSALS
 from firmlake.api.requests import Request
-from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import Timing
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, Stopped, UnavailableError, UnusableAnswerError
@@ -32,8 +30,6 @@ FORBIDDEN = 403
 _TRIES = 3
 _TRIES_OF_LARGE = 2
 """Tries of a request that tests a limit. Its answer may never arrive, and each try may last until the timeout."""
-EXPOSED_MAX = 100
-"""How many companies a service that reports no credits may answer, summed over all answers."""
 _CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
 _REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -100,9 +96,7 @@ class Talk:
     """Asks the service one question at a time.
 
     Args:
-        api: The settings to begin with.
-        token: The token to send.
-        throttle: Decides when a request may be sent, and limits the number of requests.
+        access: The settings to begin with, the token, and the throttle, which also limits the number of requests.
         credits_max: How many companies may be asked for; the first request for each may cost a credit.
         stop: Set to interrupt.
         on_answer: Called with each answer before anything acts on it.
@@ -117,18 +111,16 @@ class Talk:
 
     def __init__(
         self,
-        api: ApiSettings,
-        token: Token,
-        throttle: Throttle,
+        access: Access,
         credits_max: int,
         stop: threading.Event,
         on_answer: Callable[[Answer], object],
         timing: Timing,
     ) -> None:
-        self.api = self.given = api
+        self.api = self.given = access.api
         self.answers: list[Answer] = []
         self.asked: list[Company] = []
-        self._token, self._throttle, self._stop = token, throttle, stop
+        self._access, self._stop = access, stop
         self._on_answer, self._timing = on_answer, timing
         self._credits_max = credits_max
         self._clients: dict[bytes, Client] = {}
@@ -157,8 +149,9 @@ class Talk:
         self._stop_if_overcharged()
         key = msgspec.json.encode(api or self.api)
         if key not in self._clients:
-            access = Access(api or self.api, self._token, self._throttle)
-            self._clients[key] = Client(access, stop=self._stop, timing=self._timing)
+            self._clients[key] = Client(
+                self._access._replace(api=api or self.api), stop=self._stop, timing=self._timing
+            )
         heard: list[Answer] = []
 
         def hear(answer: Answer) -> None:
@@ -242,12 +235,6 @@ class Talk:
         return [credits for text in texts if (credits := read_credits(text)) is not None]
 
     def _stop_if_overcharged(self) -> None:
-        exposed = sum(len(answer.request.companies) for answer in self.answers if answer.is_success)
-        if exposed > EXPOSED_MAX and not self.tells_credits:
-            raise Stopped(
-                f"{exposed} companies were answered, but no header reports what that cost",
-                "Look up the credits of this token before you continue: the service may charge for every request",
-            )
         if self.charged > self._credits_max:
             companies = count_of(len(self.asked), "company")
             raise Stopped(

@@ -39,7 +39,6 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     """
     from firmlake.api import service
     from firmlake.check.finding import needs_you
-    from firmlake.check.talk import EXPOSED_MAX
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.enrich.check import check as start
@@ -54,7 +53,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     folders = Folders.of(settings)
     with lock(folders, "firmlake check"):
         service.check_service(settings, folders)
-        call.say(describe_asking(settings, asking, REQUESTS_MAX, EXPOSED_MAX))
+        call.say(describe_asking(settings, asking, REQUESTS_MAX))
         checked = start(settings, asking, utc_now)
     if path is not None:
         write_settings(path, {**_kept(settings, origins), **checked.changes}, checked.findings, utc_now())

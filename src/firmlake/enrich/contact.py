@@ -18,7 +18,6 @@ import polars as pl
 
 from firmlake.api import service
 from firmlake.api.exchange import Answer
-from firmlake.api.throttle.throttle import RequestBudget
 from firmlake.api.timing import REAL
 from firmlake.check.finding import Finding, needs_you
 from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
@@ -116,11 +115,12 @@ def ask_in_run(settings: Settings, run: Run, credits_max: int, now: Clock) -> It
         now: The clock, UTC.
     """
     clean = answer_filter(settings.privacy, run.folders, settings.contract)
-    shard = run.plan.shard_count
+    shard, given = run.plan.shard_count, settings.run.max_requests
+    within = apply_changes(settings, {"run.max_requests": REQUESTS_MAX if given < 0 else min(given, REQUESTS_MAX)})
     with (
         graceful() as stop,
         closing(SegmentWriter(run.folders.landing(run.run_id, shard))) as writer,
-        service.open_access(settings) as (api, token, throttle),
+        service.open_access(within) as access,
     ):
 
         def land(answer: Answer) -> None:
@@ -133,8 +133,7 @@ def ask_in_run(settings: Settings, run: Run, credits_max: int, now: Clock) -> It
                 probe = msgspec.structs.replace(answered(header, answer), kind="probe")  # answers no target of the run
                 writer.append(probe, clean(answer.body))
 
-        budget = RequestBudget(throttle, REQUESTS_MAX)
-        with Talk(api, token, budget, credits_max, stop, land, REAL._replace(utc_now=now)) as talk:
+        with Talk(access, credits_max, stop, land, REAL._replace(utc_now=now)) as talk:
             yield talk
 
 

@@ -207,14 +207,14 @@ _NEWEST = "Generation {0.generation} stays as it is: {0.warehouse}"
 _QUERY = "SELECT name, revenue FROM financials JOIN companies USING (country, company_number) LIMIT 5"
 
 
-def describe_asking(settings: Settings, asking: Asking, request_max: int, exposed_max: int) -> str:
+def describe_asking(settings: Settings, asking: Asking, request_max: int) -> str:
     """Describe what a check will ask for and cost, before anything is sent."""
     names = ", ".join(map(str, asking.companies))
     stranger = f", and for {asking.stranger}, which does not exist" if asking.stranger else ""
     return (
         f"Asks {settings.api.base_url} for {names}{stranger}: at most {count_of(asking.credit_count, 'credit')} and "
         f"{request_max} requests. Nothing is changed at the service: lists are only read. If the service charges for "
-        f"every request, its headers show that; without such headers it may charge about {exposed_max} credits"
+        "every request and its headers show that, the check stops"
     )
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
-from firmlake.api.throttle.throttle import SharedThrottle, Slot, open_throttle
+from firmlake.api.throttle.stores import Slot
+from firmlake.api.throttle.throttle import Throttle, open_throttle
 from firmlake.core.errors import EXIT_STOPPED, SettingsError, ThrottleStoreError
 from firmlake.core.settings import ApiSettings
 
@@ -50,7 +51,7 @@ def store(time):
 
 @pytest.fixture
 def throttle(store):
-    return SharedThrottle(store, 3)
+    return Throttle(store, 3)
 
 
 def answer(time, status=200, **headers):
@@ -61,7 +62,7 @@ def test_state_and_time_are_those_of_the_store(throttle, store, time):
     for _ in range(3):
         throttle.observe(throttle.acquire(time.sleep), answer(time))
     before = time.now
-    SharedThrottle(store, 3).acquire(time.sleep)
+    Throttle(store, 3).acquire(time.sleep)
     assert 60 <= time.now - before <= 61
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.throttle.throttle import forecast, look_ahead, open_throttle
+from firmlake.api.throttle.throttle import forecast, open_throttle
 from firmlake.api.throttle.window import SECOND, Window, answered, take
 from firmlake.core.settings import ApiSettings
 
@@ -27,7 +27,7 @@ def used(seconds_ago: float, count: int = LIMIT) -> Window:
         (
             used(10),
             50.1,
-            f"waiting for the allowance: {LIMIT} requests were sent in the last minute, {LIMIT} of them by",
+            f"waiting for the allowance: {LIMIT} requests were sent with this key in the last minute",
         ),
         (used(59.5), 0, ""),
         (
@@ -35,7 +35,7 @@ def used(seconds_ago: float, count: int = LIMIT) -> Window:
             30,
             "because the service refuses further requests for now",
         ),
-        (Window(spacing=5 * SECOND, due=NOW + 17 * SECOND, refused_at=NOW), 7, "the service refused faster requests"),
+        (Window(spacing=5 * SECOND, due=NOW + 17 * SECOND, paused_at=NOW), 7, "the service refused faster requests"),
     ],
 )
 def test_the_first_request_waits_for_what_a_run_would_name(window, wait, why):
@@ -51,7 +51,7 @@ def test_the_first_request_waits_for_what_a_run_would_name(window, wait, why):
 def test_the_last_request_is_sent_when_a_run_would_send_it(count, ago, learned, spacing):
     """Against a run request by request; beyond what is simulated the forecast may differ by a request's share."""
     arrivals = sorted(NOW - seconds * SECOND for seconds in ago)
-    window = Window(arrivals=arrivals, learned_limit=learned, spacing=spacing * SECOND, refused_at=NOW)
+    window = Window(arrivals=arrivals, learned_limit=learned, spacing=spacing * SECOND, paused_at=NOW)
     told = forecast(window, LIMIT, count, NOW)
     clock = NOW
     for _ in range(count):
@@ -71,16 +71,11 @@ def test_a_service_that_allows_less_is_told(tmp_path):
     assert 11 < told.minutes < 13
 
 
-def test_looking_ahead_makes_nothing_and_changes_nothing(tmp_path):
-    folder = tmp_path / "store"
-    assert look_ahead(API, "key", 3, folder).why == ""
-    assert not folder.exists()
-    throttle = open_throttle(API, "key", folder)
+def test_looking_ahead_uses_up_nothing(tmp_path):
+    throttle = open_throttle(API, "key", tmp_path / "store")
     for _ in range(LIMIT):
+        assert throttle.forecast(3 * LIMIT).why == ""
         throttle.acquire(lambda seconds: None)
-    [file] = folder.iterdir()
-    before = file.read_bytes()
-    told = look_ahead(API, "key", 3, folder)
-    assert f"{LIMIT} of them by other or earlier runs with this key" in told.why
+    told = throttle.forecast(3)
+    assert f"{LIMIT} requests were sent with this key in the last minute" in told.why
     assert 40 < told.wait_seconds < 62
-    assert file.read_bytes() == before

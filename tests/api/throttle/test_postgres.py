@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from firmlake.api.throttle.postgres import open_postgres_store
-from firmlake.api.throttle.throttle import SharedThrottle
+from firmlake.api.throttle.stores import open_store
+from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.errors import SettingsError, ThrottleStoreError
 from postgres import serve_postgres
 
@@ -31,7 +31,7 @@ def make(server, request):
     made = []
 
     def make(limit=LIMIT, address=server.url):
-        made.append(SharedThrottle(open_postgres_store(address, request.node.name), limit))
+        made.append(Throttle(open_store(address, request.node.name), limit))
         return made[-1]
 
     yield make
@@ -65,10 +65,10 @@ def start(code, *arguments):
 
 TAKE_ALL = """
 import sys
-from firmlake.api.throttle.throttle import SharedThrottle
-from firmlake.api.throttle.postgres import open_postgres_store
+from firmlake.api.throttle.throttle import Throttle
+from firmlake.api.throttle.stores import open_store
 
-throttle, taken = SharedThrottle(open_postgres_store(sys.argv[1], sys.argv[2]), int(sys.argv[3])), 0
+throttle, taken = Throttle(open_store(sys.argv[1], sys.argv[2]), int(sys.argv[3])), 0
 def wait(seconds):
     throttle.close()
     sys.exit(print(taken))
@@ -79,9 +79,9 @@ while True:
 
 STAND_STILL = """
 import sys, time
-from firmlake.api.throttle.postgres import open_postgres_store
+from firmlake.api.throttle.stores import open_store
 
-with open_postgres_store(sys.argv[1], sys.argv[2]).hold() as held:
+with open_store(sys.argv[1], sys.argv[2]).hold() as held:
     held.content = b"what it wanted to write"
     print("held", flush=True)
     time.sleep(60)
@@ -129,20 +129,6 @@ def test_a_process_that_ends_or_stands_still_with_the_row_lets_go_of_it(end, mak
     process.kill()
     process.communicate()
     assert take_all(throttle) == LIMIT - 2
-
-
-@pytest.mark.parametrize("ahead_seconds", [-3600, 3600])
-def test_a_clock_that_was_set_back_forgets_nothing(ahead_seconds, make, server):
-    """The row was written when the clock showed an hour more (or, what costs nothing, an hour less)."""
-    throttle = make()
-    assert take_all(throttle) == LIMIT
-    server.run(f"UPDATE firmlake_throttle SET wall = wall + {ahead_seconds}::bigint * 1000000000")
-    if ahead_seconds > 0:
-        with pytest.raises(_MustWaitError) as wait:
-            throttle.acquire(refuse_to_wait)
-        assert 50 < wait.value.seconds <= 62
-    else:
-        assert take_all(throttle) == LIMIT
 
 
 def test_a_login_without_rights_is_told_what_it_lacks(make, server):

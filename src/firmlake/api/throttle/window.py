@@ -24,8 +24,9 @@ HOLD_SECONDS = 1.0
 """Longest time that a request travels to the service. A slot is free again after at most 61.1 s, so at least 0.982 of
 the allowance can be used."""
 
-_PAUSE_SECONDS, _PAUSE_MAX_SECONDS = 1.0, 60.0
-"""Pause after a 429 that names no time; it doubles with each further 429."""
+_WINDOW = int(WINDOW_SECONDS * SECOND)
+_PAUSE_MAX = 60 * SECOND
+"""Longest pause after a 429 that names no time. The first one lasts a second, each further one twice as long."""
 _SLOWER = 1.25
 _STORM_SECONDS = 120
 """Slow down further only after two pauses within this time, not after a single 429."""
@@ -34,17 +35,20 @@ _CALM_SECONDS = 600
 
 
 class Window(msgspec.Struct, array_like=True):
-    """The shared state of one key. Times are nanoseconds on a clock that all processes share.
+    """The shared state of one key. Times are nanoseconds on a clock of its own.
+
+    That clock advances with the store's clock, and stands still when the store's clock goes back, as at a restart of
+    the machine. So no request is forgotten too early.
 
     Attributes:
         arrivals: The latest possible arrival time of each request that may still count.
         learned_limit: Requests a minute that the service reported; 0 if it reported none.
         spacing: Time between two requests after bursts were refused; 0 if none were.
         due: When the next request is due at that spacing.
-        paused_at: Start of the last pause.
+        paused_at: Start of the last pause, or time of the last step back towards bursts.
         paused_until: End of the last pause.
-        refused_at: Time of the last 429, or of the last step back towards bursts.
-        refusals: Pauses since the last two minutes without a pause.
+        clock: The time when the state was last used.
+        seen_at: That time on the store's clock.
     """
 
     arrivals: list[int] = []
@@ -53,8 +57,8 @@ class Window(msgspec.Struct, array_like=True):
     due: int = 0
     paused_at: int = 0
     paused_until: int = 0
-    refused_at: int = 0
-    refusals: int = 0
+    clock: int = 0
+    seen_at: int = 0
 
 
 def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
@@ -68,17 +72,15 @@ def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
     Returns:
         The grant, to be passed to `answered`, and 0; or None and the seconds after which to ask again.
     """
-    _forget_the_future(window, now)
-    _relax(window, limit, now)
-    if window.learned_limit:
-        limit = min(limit, window.learned_limit)
-    live_from = now - int(WINDOW_SECONDS * SECOND)
+    limit = min(limit, window.learned_limit or limit)
+    if window.spacing and now - window.paused_at > _CALM_SECONDS * SECOND:
+        window.spacing = 0 if window.spacing <= _even(limit) else max(_even(limit), int(window.spacing / _SLOWER))
+        window.paused_at = now
     if len(window.arrivals) >= limit:
-        window.arrivals = [at for at in window.arrivals if at > live_from]
+        window.arrivals = [at for at in window.arrivals if at > now - _WINDOW]
     free_at = window.paused_until
     if len(window.arrivals) >= limit:
-        oldest = sorted(window.arrivals)[len(window.arrivals) - limit]
-        free_at = max(free_at, oldest + int(WINDOW_SECONDS * SECOND))
+        free_at = max(free_at, sorted(window.arrivals)[-limit] + _WINDOW)
     if window.spacing:
         # Two requests may be early, so that a thread that wakes late loses no time.
         free_at = max(free_at, window.due - 2 * window.spacing)
@@ -90,25 +92,14 @@ def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
     return grant, 0.0
 
 
-def why_waiting(window: Window, limit: int, now: int, own: int) -> str:
-    """Return the reason why `take` grants nothing now.
-
-    Args:
-        window: The state after `take`.
-        limit: Requests a minute, from the settings.
-        now: Nanoseconds.
-        own: Requests granted to this process in the last minute.
-    """
+def why_waiting(window: Window, limit: int, now: int) -> str:
+    """Return the reason why `take` grants nothing now; see there for the arguments."""
     if window.paused_until > now:
         return "waiting because the service refuses further requests for now"
-    limit = min(limit, window.learned_limit or limit)
-    live = sum(at > now - int(WINDOW_SECONDS * SECOND) for at in window.arrivals)
-    if live >= limit:
-        others = max(0, live - own)
-        whose = f", {others} of them by other or earlier runs with this key" if others else ""
-        return f"waiting for the allowance: {live} requests were sent in the last minute{whose}"
-    seconds = window.spacing / SECOND
-    return f"waiting because the service refused faster requests: one every {seconds:.1f} s"
+    sent = sum(at > now - _WINDOW for at in window.arrivals)
+    if sent >= min(limit, window.learned_limit or limit):
+        return f"waiting for the allowance: {sent} requests were sent with this key in the last minute"
+    return f"waiting because the service refused faster requests: one every {window.spacing / SECOND:.1f} s"
 
 
 def answered(window: Window, grant: int, now: int) -> None:
@@ -131,15 +122,15 @@ def refused(window: Window, limit: int, grant: int, now: int, wait_seconds: floa
         now: Nanoseconds.
         wait_seconds: The wait that the service asked for; None if it named none.
     """
+    pause = window.paused_until - window.paused_at
     if grant - int(HOLD_SECONDS * SECOND) > window.paused_at:
-        is_storm = now - window.refused_at < _STORM_SECONDS * SECOND and window.refusals > 0
-        even = int(WINDOW_SECONDS * SECOND) // min(limit, window.learned_limit or limit)
+        is_storm = pause > 0 and now - window.paused_at < _STORM_SECONDS * SECOND
         slower = int(window.spacing * _SLOWER) if is_storm else window.spacing
-        window.spacing = min(max(even, slower), int(_PAUSE_MAX_SECONDS * SECOND))
-        window.refusals = window.refusals + 1 if is_storm else 1
-        window.paused_at = window.refused_at = now
-    own = min(_PAUSE_SECONDS * 2.0 ** min(window.refusals - 1, 30), _PAUSE_MAX_SECONDS)
-    window.paused_until = max(window.paused_until, now + int((wait_seconds or own) * SECOND))
+        window.spacing = min(max(_even(min(limit, window.learned_limit or limit)), slower), _PAUSE_MAX)
+        pause = min(2 * pause, _PAUSE_MAX) if is_storm else SECOND
+        window.paused_at = now
+    wait = int(wait_seconds * SECOND) if wait_seconds else pause
+    window.paused_until = max(window.paused_until, now + wait)
 
 
 def learn(window: Window, limit: int, now: int, allowance: Allowance) -> None:
@@ -151,31 +142,15 @@ def learn(window: Window, limit: int, now: int, allowance: Allowance) -> None:
     if allowance.requests_per_minute is not None:
         window.learned_limit = allowance.requests_per_minute
     if allowance.remaining == 0 and allowance.reset_seconds:
-        live_from = now - int(WINDOW_SECONDS * SECOND)
-        used = sum(at > live_from for at in window.arrivals)
+        used = sum(at > now - _WINDOW for at in window.arrivals)
         if used < 0.9 * min(limit, window.learned_limit or limit):
-            seconds = min(allowance.reset_seconds, _PAUSE_MAX_SECONDS)
             window.paused_at = now
-            window.paused_until = max(window.paused_until, now + int(seconds * SECOND))
+            window.paused_until = max(window.paused_until, now + min(int(allowance.reset_seconds * SECOND), _PAUSE_MAX))
 
 
-def _forget_the_future(window: Window, now: int) -> None:
-    """Drop times in the future: after a reboot the clock starts at 0, so earlier entries lie ahead."""
-    latest = now + int((HOLD_SECONDS + 1) * SECOND)
-    if window.arrivals and window.arrivals[-1] > latest:
-        window.arrivals = [at for at in window.arrivals if at <= latest]
-    if window.paused_at > now:
-        window.paused_at = window.paused_until = 0
-    if window.due > now + int(4 * _PAUSE_MAX_SECONDS * SECOND):
-        window.due = 0
-    window.refused_at = min(window.refused_at, now)
-
-
-def _relax(window: Window, limit: int, now: int) -> None:
-    if window.spacing and now - window.refused_at > _CALM_SECONDS * SECOND:
-        even = int(WINDOW_SECONDS * SECOND) // min(limit, window.learned_limit or limit)
-        window.spacing = 0 if window.spacing <= even else max(even, int(window.spacing / _SLOWER))
-        window.refused_at = now
+def _even(limit: int) -> int:
+    """Return the time between two requests that are spread over the minute."""
+    return _WINDOW // limit
 
 
 WAIT_MAX_SECONDS = 31 * 86_400
