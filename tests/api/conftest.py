@@ -41,7 +41,7 @@ def make_client(time: VirtualTime, landed: list[Answer]) -> Iterator[ClientMaker
     clients = []
 
     def make(handler: Handler | None = None, **options: object) -> Client:
-        own = {"throttle", "token", "on_answer", "stop", "budget", "make_breaker", "on_wait", "sleep"} & options.keys()
+        own = {"throttle", "token", "on_answer", "stop", "make_breaker", "on_wait", "sleep"} & options.keys()
         arguments = {name: options.pop(name) for name in own}
         api = ApiSettings(**{"base_url": "https://service.test", "requests_per_minute": 0} | options)
         client = Client(

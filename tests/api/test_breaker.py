@@ -2,7 +2,7 @@
 
 import pytest
 
-from firmlake.api.retry import CircuitBreaker, RetryBudget
+from firmlake.api.retry import CircuitBreaker
 from firmlake.core.errors import ServiceError
 
 
@@ -20,15 +20,6 @@ def seconds_to_enter(breaker, time):
     before = time.now
     breaker.enter(time.sleep)
     return time.now - before
-
-
-def test_a_budget_allows_a_floor_and_a_share():
-    budget = RetryBudget(share=0.5, floor=2)
-    assert [budget.spend() for _ in range(3)] == [True, True, False]
-    budget.earn()
-    assert not budget.spend()
-    budget.earn()
-    assert budget.spend()
 
 
 def test_some_failures_in_a_row_change_nothing(breaker, time):

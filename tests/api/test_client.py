@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from firmlake.api import requests
 from firmlake.api.answers import read_answer
 from firmlake.api.authorization import read_token
-from firmlake.api.retry import CircuitBreaker, RetryBudget
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, RequestSettings
@@ -524,15 +523,6 @@ def test_ordinary_failures_cost_at_most_a_fifth_more_requests(make_client, lande
     results = time.run(*[lambda: [client.send(REQUEST).status for _ in range(250)]] * 4)
     assert results == [[200] * 250] * 4, "none is lost"
     assert len(landed) <= 1.2 * 1000
-
-
-def test_retries_are_a_budget_of_the_run(make_client, landed, time):
-    never = partial(CircuitBreaker, time.clock, lambda: 1.0, failures_max=10**9)
-    client = make_client(script(refusal(500)), budget=RetryBudget(share=0.2, floor=3), make_breaker=never)
-    for _ in range(20):
-        with pytest.raises(errors.RequestFailedError):
-            client.send(REQUEST)
-    assert len(landed) == 20 + 3 + 20 // 5
 
 
 def fails_for(poison):

@@ -60,6 +60,7 @@ class Choices:
             bare 404.
         needs_language: A request without the header that chooses the language is refused.
         records_max: A gateway gives up on requests for more records, companies x page size, with a 504.
+        names_once: A company that a request names twice is answered once.
     """
 
     body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
@@ -84,6 +85,7 @@ class Choices:
     posts: bool = True
     needs_language: bool = False
     records_max: int = 0
+    names_once: bool = False
 
 
 @dataclass
@@ -260,6 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(504, {"message": "Endpoint request timed out"})
             return
         asked = [(entry[country], entry[number]) for entry in sent[key]]
+        asked = list(dict.fromkeys(asked)) if choices.names_once else asked
         elements, charged = [], []
         for company in asked:
             is_short = choices.bulk_has_zero and len(company[1]) != LENGTHS.get(company[0])

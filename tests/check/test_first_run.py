@@ -25,7 +25,7 @@ NAMED = {
     "body-short": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "body-silent": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "message-ok": (3, "if it means success, set api.names.success_message"),
-    "zero-required": (0, "None found: the service knows none of 12 Belgian companies"),
+    "zero-required": (3, "the service knows none of 12 Belgian companies"),
     "fractions-100": (3, 'set contract.scales = {"relationships.stake_fraction" = 100}'),
     "scores-100": (0, 'set contract.scales = {"lookalikes.score" = 100}'),
 }
@@ -95,11 +95,12 @@ def test_without_its_questions_the_ending_names_what_helps(name, make_lake):
 
 def test_companies_that_a_service_spells_otherwise_are_found_once_the_advice_is_followed(make_lake, world):
     lake = make_lake("zero-required")
-    assert "None found: the service knows none of 12 Belgian companies" in lake.call("run", str(lake.list)).out
-    assert "None found" in lake.call("status").out
+    result = lake.call("run", str(lake.list))
+    assert (result.code, "the service knows none of 12 Belgian companies" in result.error_line) == (3, True), result.err
+    assert "none of 12 Belgian companies" in lake.call("status").out
     correct(lake, "run", str(lake.list), "--refresh")
     assert rows_of(lake) == rows_of(world)
-    assert "None found" not in lake.call("status").out
+    assert "none of 12 Belgian companies" not in lake.call("status").out
 
 
 def test_pages_that_a_service_repeats_are_complete_once_the_advice_is_followed(make_lake, world):

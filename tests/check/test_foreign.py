@@ -44,6 +44,7 @@ ODD: dict[str, dict[str, Any]] = {
     "no POST": {"posts": False, "has_zero": True, "paging": ("max", "start")},
     "a header that is required": {"language": "X-Lang", "needs_language": True},
     "a gateway that gives up": {"records_max": 30, "body": ("companies", "country", "companyNumber")},
+    "each company once": {"names_once": True, "bulk_max": 5, "refusal": "plain"},
     "sparing with keys": {"omits_null": True, "children": "flat", "refusal": "pydantic", "has_zero": True},
 }  # fmt: skip
 

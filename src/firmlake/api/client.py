@@ -14,7 +14,7 @@ from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
-from firmlake.api.retry import CircuitBreaker, Policy, Probe, RetryBudget, TryAgainError, give_up
+from firmlake.api.retry import CircuitBreaker, Policy, Probe, TryAgainError, give_up
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
@@ -62,7 +62,6 @@ class Client:
         on_answer: Called with every attempt, answered or not, before the client acts on it. An exception that it
             raises ends `send`.
         stop: Set this event to interrupt: waits end at once, requests in flight have 8 s left, and no request is sent.
-        budget: Budget of retries; None makes the default one.
         make_breaker: Makes the circuit breaker of an endpoint; None makes the default one.
         transport: A transport for tests; None connects to the service.
         timing: Where time and chance come from.
@@ -79,7 +78,6 @@ class Client:
         *,
         on_answer: OnAnswer | None = None,
         stop: threading.Event | None = None,
-        budget: RetryBudget | None = None,
         make_breaker: Callable[[], CircuitBreaker] | None = None,
         transport: httpx.BaseTransport | None = None,
         timing: Timing = REAL,
@@ -90,7 +88,6 @@ class Client:
         self._stop = stop or threading.Event()
         self._timing = timing
         self._sleep = timing.sleep or self._stop.wait
-        self._budget = budget or RetryBudget()
         self._make_breaker = make_breaker or partial(CircuitBreaker, timing.clock, timing.random)
         self._breakers: dict[str, CircuitBreaker] = {}
         self._on_wait = on_wait
@@ -148,7 +145,6 @@ class Client:
             UnavailableError: The endpoint does not exist or always fails. Further requests to it raise the same error.
             ServiceError: The service cannot be reached, or it redirects. The message says what to do.
         """
-        self._budget.earn()
         attempts = itertools.count(1)
         on_answer = on_answer or self._on_answer
         breaker, wait = self._breaker_of(request), partial(self._wait, request.endpoint)
@@ -174,7 +170,6 @@ class Client:
         return Policy(
             tries,
             self._api.retry_wait_max_seconds,
-            self._budget,
             self._timing,
             sleep=sleep,
             has_connected=lambda: self._has_connected and is_patient,

@@ -56,7 +56,6 @@ class TryAgainError(Exception):
         self.answer = answer
         self.reason = reason
         self.wait_seconds = wait_seconds
-        self.is_out_of_budget = False
 
 
 class Policy:
@@ -69,7 +68,6 @@ class Policy:
     Args:
         tries: How often to try before the request counts as failed.
         wait_max_seconds: Longest jittered wait between two tries.
-        budget: Retries left for all requests of the client.
         timing: Where time and chance come from.
         sleep: Waits for a number of seconds; raises when the run is interrupted.
         has_connected: Whether the service has ever been reached.
@@ -80,14 +78,13 @@ class Policy:
         self,
         tries: int,
         wait_max_seconds: float,
-        budget: RetryBudget,
         timing: Timing,
         *,
         sleep: Callable[[float], None],
         has_connected: Callable[[], bool],
         tell: Callable[[str], object] = lambda trouble: None,
     ) -> None:
-        self._tries, self._wait_max, self._budget, self._timing = tries, wait_max_seconds, budget, timing
+        self._tries, self._wait_max, self._timing = tries, wait_max_seconds, timing
         self._sleep, self._has_connected, self._tell = sleep, has_connected, tell
         self._counts: Counter[FailureKind] = Counter()
         self._began = timing.clock()
@@ -134,10 +131,7 @@ class Policy:
             return self._timing.clock() - self._began + state.upcoming_sleep > THROTTLED_MAX_SECONDS
         if error.kind == "unreachable" and self._has_connected():
             return False
-        if self._used() >= self._tries or self._counts["unusable"] >= UNUSABLE_TRIES:
-            return True
-        error.is_out_of_budget = not self._budget.spend()
-        return error.is_out_of_budget
+        return self._used() >= self._tries or self._counts["unusable"] >= UNUSABLE_TRIES
 
     def _seconds_to_wait(self, state: tenacity.RetryCallState) -> float:
         ceiling = min(_FIRST_WAIT_SECONDS * 2.0 ** min(state.attempt_number - 1, 30), _LONGEST_WAIT_SECONDS)
@@ -176,10 +170,9 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
             f"{answer.request.path} was not answered in {tries}: {reason}",
             "Check api.base_url and whether the service works; api.read_timeout_seconds sets how long to wait",
         )
-    budget = "; the retry budget is used up" if error.is_out_of_budget else ""
     times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
     next_step = (_UNREAD if answer.error else _DIFFERS) if error.kind == "unusable" else ""
-    failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}", next_step)
+    failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}", next_step)
     failed.code = error.code or failed.code
     failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
     return failed
@@ -193,36 +186,6 @@ def _error(state: tenacity.RetryCallState) -> TryAgainError:
 
 Sleep = Callable[[float], None]
 Probe = Callable[[], str]
-
-
-class RetryBudget:
-    """Limits retries to a share of the requests, plus a few that are always allowed.
-
-    A service that fails on 10 % of requests in one way and 2 % in another needs 0.14 retries per request. A share of
-    0.2 leaves room for that; more retries would not help a service that fails more often.
-
-    Args:
-        share: Retries that each request earns.
-        floor: Retries allowed before any is earned, because failures in short runs come in clusters.
-    """
-
-    def __init__(self, share: float = 0.2, floor: float = 10.0) -> None:
-        self._share = share
-        self._left = floor
-        self._lock = threading.Lock()
-
-    def earn(self) -> None:
-        """Count a request."""
-        with self._lock:
-            self._left += self._share
-
-    def spend(self) -> bool:
-        """Take one retry; return False if none is left."""
-        with self._lock:
-            if self._left < 1:
-                return False
-            self._left -= 1
-            return True
 
 
 class CircuitBreaker:

@@ -22,6 +22,8 @@ from firmlake.core.company import Company
 from firmlake.core.text import shown
 
 _HALVINGS_MAX = 12
+MANY = 10**4
+"""More companies than any request names."""
 
 
 def find_page_cap(talk: Talk, company: Company) -> Finding:
@@ -62,15 +64,16 @@ def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Compan
     return named if named and len(elements_of(talk.bulk(dataset, named, size=3))) == 3 else []
 
 
-def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Finding:
+def find_companies_cap(talk: Talk, dataset: str, named: list[Company], most: int = MANY) -> Finding:
     """Find the largest number of companies in a bulk request.
 
     Args:
         talk: The conversation.
         dataset: The dataset to ask for.
-        named: From `choose_repeated`.
+        named: Companies to name, the last one repeatedly; from `choose_repeated`, or of the list of a run.
+        most: How many to name at most.
     """
-    assumed = talk.api.companies_per_request
+    assumed = min(talk.api.companies_per_request, most)
     row = "companies in a bulk request"
     if not named:
         seen = f"{assumed} were not tried: a company named twice is answered once, or might be charged twice"
@@ -88,16 +91,17 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Findin
     return _capped(talk, row, seen, companies_per_request=largest)
 
 
-def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Finding:
+def find_records_cap(talk: Talk, company: Company, named: list[Company], most: int = MANY) -> Finding:
     """Find the largest number of records (companies times limit) in a bulk request for financials.
 
     Args:
         talk: The conversation; its page size and number of companies are known to be accepted.
         company: A company to ask for.
-        named: From `choose_repeated`; if empty, only one company is named in a request.
+        named: See `find_companies_cap`; if empty, only one company is named in a request.
+        most: How many to name at most.
     """
-    assumed, page, most = talk.api.records_per_request, talk.api.page_limit_max, talk.api.companies_per_request
-    most = most if named else 1
+    assumed, page = talk.api.records_per_request, talk.api.page_limit_max
+    most = min(talk.api.companies_per_request, most) if named else 1
     row = "records in a bulk request"
 
     def send(records: int) -> Answer:

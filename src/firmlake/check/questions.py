@@ -29,6 +29,7 @@ from firmlake.check.examples import (
 )  # fmt: skip
 from firmlake.check.finding import Finding
 from firmlake.check.limits import (
+    MANY,
     choose_repeated,
     find_companies_cap,
     find_language,
@@ -69,7 +70,8 @@ def ask_questions(
         talk: The conversation, with a budget for all companies. Its `api` is changed to fit the service.
         companies: At least one company that the service should know.
         stranger: A company that does not exist; None leaves out the question about it.
-        spare: Companies to ask for where those of their country are unknown.
+        spare: Companies that are bought in any case, to ask for where those of their country are unknown, and for
+            large requests where repeating one might cost credits.
 
     Yields:
         One finding for each assumption, as soon as it is known.
@@ -98,10 +100,13 @@ def ask_questions(
         yield find_paging(talk, known)
         yield find_totals(talk, *talk.answers)
         yield find_page_cap(talk, known)
-    repeated = choose_repeated(talk, body, known, stranger)
-    yield find_companies_cap(talk, body, repeated)
+    repeated, most = choose_repeated(talk, body, known, stranger), MANY
+    if not repeated and spare:
+        repeated = list(dict.fromkeys([known, *companies, *spare]))
+        most = len(repeated)
+    yield find_companies_cap(talk, body, repeated, most)
     if "financials" in allowed:
-        yield find_records_cap(talk, known, repeated)
+        yield find_records_cap(talk, known, repeated, most)
     others = [company for company in companies if company != known]
     asked = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in firsts}
     answers = {dataset: answer for dataset, (answer, _) in asked.items()}

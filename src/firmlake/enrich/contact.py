@@ -116,7 +116,7 @@ def ask_in_run(settings: Settings, run: Run, credits_max: int, now: Clock) -> It
     """
     clean = answer_filter(settings.privacy, run.folders, settings.contract)
     shard, given = run.plan.shard_count, settings.run.max_requests
-    within = apply_changes(settings, {"run.max_requests": REQUESTS_MAX if given < 0 else min(given, REQUESTS_MAX)})
+    within = change_settings(settings, {"run.max_requests": REQUESTS_MAX if given < 0 else min(given, REQUESTS_MAX)})
     with (
         graceful() as stop,
         closing(SegmentWriter(run.folders.landing(run.run_id, shard))) as writer,

@@ -25,7 +25,7 @@ from firmlake.enrich.plan import tell_before
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Outcome, Run, RunPlan
 from firmlake.report.status import REJECTED
-from firmlake.report.summary import count_read, step_for
+from firmlake.report.summary import NONE_FOUND_MIN, count_read, step_for, tell_none_found
 from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest, StagedFile
@@ -60,7 +60,7 @@ def decide_outcome(
     """
     staged = partial(scan_staged, run, manifest.files)
     refuse_unwanted(run, staged, now)
-    rules = (find_given_up, find_failed, find_cut, find_lost, find_unread, find_unknown, find_absent)
+    rules = (find_given_up, find_failed, find_cut, find_lost, find_none_found, find_unread, find_unknown, find_absent)
     causes = [cause for rule in rules for cause in rule(settings, run, staged)]
     kind = "some_failed" if causes else "done"
     if stopped:
@@ -389,6 +389,29 @@ _HELD = """
     SELECT company_count, (SELECT count(*) FROM list_members m WHERE m.list_name = l.list_name AND status = 'refused')
     FROM company_lists l WHERE lower(list_name) = lower(?)
 """
+
+
+def find_none_found(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
+    """Find the countries of which the service knows no company, although at least ten were asked for.
+
+    Args:
+        settings: The memory for DuckDB.
+        run: The run, which is not in the warehouse yet. A country of which that knows a company is left out.
+        staged: Returns the staged rows of a table.
+    """
+    is_unknown = pl.col("status") == "not_found"
+    counted = staged("company_state").group_by("country").agg(is_unknown.all(), pl.col("company_number").n_unique())
+    found = counted.filter("status", pl.col("company_number") >= NONE_FOUND_MIN)
+    rows = found.select("country", "company_number").sort("country").collect().rows()
+    if rows and newest(run.folders):
+        with open_warehouse(run.folders, memory_limit=settings.run.duckdb_memory) as connection:
+            known = {country for (country,) in connection.execute(_KNOWN_COUNTRIES).fetchall()}
+        rows = [(country, count) for country, count in rows if country not in known]
+    told = (tell_none_found(country, count) for country, count in rows)
+    return [Cause(text, (step,)) for text, step in told]
+
+
+_KNOWN_COUNTRIES = "SELECT DISTINCT country FROM company_state WHERE status IN ('reported', 'empty')"
 
 
 _UNREAD_SHARE_MAX = 0.1

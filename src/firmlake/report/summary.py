@@ -127,6 +127,8 @@ _FIELDS_MAX = 3
 _EXAMPLE_MAX = 40
 _UNKNOWN_MIN = 3
 """So many companies of a country, all unknown, are no accident."""
+NONE_FOUND_MIN = 10
+"""So many make a run incomplete (exit 3); see `enrich.finish`."""
 
 
 class Doubt(NamedTuple):
@@ -252,6 +254,16 @@ def step_for(dataset: str, column: str, reason_code: str) -> str:
     )
 
 
+def tell_none_found(country: str, count: int) -> tuple[str, str]:
+    """Say that the service knows no company of a country, and what helps."""
+    zero = ", such as with the leading zero (api.keep_leading_zero)" if country == "BE" else ""
+    return (
+        f"the service knows none of {count:,} {ADJECTIVES.get(country, country)} companies",
+        f"If they exist, it expects their numbers in another spelling{zero}: "
+        "`firmlake check LIST --write FILE` finds out, then run the list with --config FILE --refresh",
+    )
+
+
 def count_read(dataset: str, column: str, unread: int) -> str:
     """Return the SQL that counts the values of a field that were read, given how many were not.
 
@@ -320,13 +332,10 @@ def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doub
 
 def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of countries of which the service knows no company."""
-    for country, count in connection.execute(_SQL["none_found"], [run_id, _UNKNOWN_MIN]).fetchall():
-        zero = ", such as with the leading zero (api.keep_leading_zero)" if country == "BE" else ""
-        yield Doubt(
-            f"None found: the service knows none of {count:,} {ADJECTIVES.get(country, country)} companies",
-            f"If they exist, it expects their numbers in another spelling{zero}: "
-            "`firmlake check LIST --write FILE` finds out, then run the list with --config FILE --refresh",
-        )
+    few = [run_id, _UNKNOWN_MIN, NONE_FOUND_MIN - 1]
+    for country, count in connection.execute(_SQL["none_found"], few).fetchall():
+        text, step = tell_none_found(country, count)
+        yield Doubt(f"None found: {text}", step)
 
 
 def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:

@@ -52,6 +52,6 @@ WHERE NOT is_comparable HAVING count(*) > 0
 -- name: none_found
 SELECT country, count(DISTINCT company_number) FROM company_state
 WHERE country NOT IN (SELECT country FROM company_state WHERE status IN ('reported', 'empty')) AND run_id = ?
-GROUP BY country HAVING count(DISTINCT company_number) FILTER (status = 'not_found') >= ?
+GROUP BY country HAVING count(DISTINCT company_number) FILTER (status = 'not_found') BETWEEN ? AND ?
     AND count_if(status <> 'not_found') = 0
 ORDER BY country
