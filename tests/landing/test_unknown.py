@@ -207,7 +207,7 @@ def test_a_left_out_company_beside_a_forbidden_one_waits_for_all_records_of_anot
             if status != 200:
                 return status, elements
             offset = 5 * (service.requests[dataset] > 5)
-            known = [found(KNOWN[0], dataset, *map(period, range(5)), total=10, offset=offset)]
+            known = [found(KNOWN[0], dataset, *map(period, range(offset, offset + 5)), total=10, offset=offset)]
             return 200, known * any(one["companyNumber"] in KNOWN[0].company_number for one in asked)
 
         service.answer = answer_page

@@ -37,7 +37,7 @@ from firmlake.landing.progress import Progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import SegmentWriter
 from firmlake.landing.shard import TRIES_ALONE, Ask, Sender, Sent, Shard, halve
-from firmlake.landing.standing import LOOK_AGAIN, Probe, Scope, Standing
+from firmlake.landing.standing import LOOK_AGAIN, Scope, Standing
 from firmlake.privacy.persons import answer_filter
 
 
@@ -102,8 +102,9 @@ class Fetcher:
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = Shard(self._run, number, writer, self._standing, self._account, self._now)
             self._recall(shard)
-            while asks := self._plan(shard):
-                self._send_all(asks, shard)
+            for dataset in self._run.plan.datasets:
+                while asks := self._plan(shard, dataset):
+                    self._send_all(asks, shard)
             self._standing.check()
             shard.give_up_pending()
         if self._account.end:
@@ -122,28 +123,37 @@ class Fetcher:
             if scopes := {shard.scope(dataset, company) for company in said}:
                 self._standing.answered(dataset, scopes)
 
-    def _plan(self, shard: Shard) -> deque[Ask]:
-        """Plan requests for the companies that are not hopeless."""
+    def _plan(self, shard: Shard, dataset: str) -> deque[Ask]:
+        """Plan requests for the companies that are not hopeless.
+
+        One company goes first if the dataset or the companies were given up before: see `Standing.probe_tries`. Each
+        run picks another one, so that one that always fails cannot block the others.
+        """
         asks: deque[Ask] = deque()
         limits = self._api
-        for dataset in self._run.plan.datasets:
-            wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
-            apart, refreshed, barred = shard.apart[dataset], shard.refreshed[dataset], shard.barred[dataset]
-            for company, track in shard.progress.pending(dataset).items():
-                if track.is_given_up or not shard.may_ask(dataset, company):
-                    continue
-                country = company.country if company in barred else ""  # in pages of their own, after all others
-                is_left_out = shard.is_left_out(company, track)
-                wanted[country, company in apart, company not in refreshed, is_left_out].append(
-                    Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
-                )
-            others_left = any(not is_apart for _, is_apart, _, _ in wanted)
-            for (_, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Account.end`
-                if is_apart and others_left:
-                    continue  # until these are answered: one of them may have to be the witness
-                tries = 1 if is_apart else limits.tries  # failed before: halved, not retried
-                witness = shard.witness(dataset) if is_left_out else None
-                asks += [Ask(page, tries) for page in accompany(limits, plan_pages(limits, dataset, group), witness)]
+        wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
+        apart, refreshed, barred = shard.apart[dataset], shard.refreshed[dataset], shard.barred[dataset]
+        for company, track in shard.progress.pending(dataset).items():
+            if track.is_given_up or not shard.may_ask(dataset, company):
+                continue
+            country = company.country if company in barred else ""  # in pages of their own, after all others
+            is_left_out = shard.is_left_out(company, track)
+            wanted[country, company in apart, company not in refreshed, is_left_out].append(
+                Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
+            )
+        others_left = any(not is_apart for _, is_apart, _, _ in wanted)
+        for (country, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Account.end`
+            if is_apart and others_left:
+                continue  # until these are answered: one of them may have to be the witness
+            if tries := self._standing.probe_tries(shard.scope(dataset, group[0].company)):
+                picked = group[crc32(self._run.run_id.encode()) % len(group)]
+                asks += [Ask(page, tries, is_patient=False) for page in plan_pages(limits, dataset, [picked])]
+                if not country:
+                    break  # until it is known whether the dataset is available
+                continue
+            tries = 1 if is_apart else limits.tries  # failed before: halved, not retried
+            witness = shard.witness(dataset) if is_left_out else None
+            asks += [Ask(page, tries) for page in accompany(limits, plan_pages(limits, dataset, group), witness)]
         return asks
 
     def _send_all(self, asks: deque[Ask], shard: Shard) -> None:
@@ -200,9 +210,9 @@ def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
         The results for `ask_again`: the page, or the last parts of it.
     """
     standing, page = shard.standing, asks[0].page
-    if probe := standing.take_probe(shard.scope(page.dataset, page.companies[0])):
-        return _probe(asks, probe, shard, send)
     first = send(asks.popleft())
+    if not first.ask.is_patient:
+        return _end_or_open(first, shard)
     if not first.is_spoilt or shard.is_apart(page):
         return [first]
     parts = _find_reason(first, send)
@@ -223,26 +233,18 @@ def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
     return parts
 
 
-def _probe(asks: deque[Ask], probe: Probe, shard: Shard, send: Send) -> list[Sent]:
-    """Ask for one company of the next page, to see whether its dataset or country is available again."""
-    ask = asks[0]
-    page, standing, is_brief = ask.page, shard.standing, probe == "brief"
-    # Each run picks another company, so that one that always fails cannot block the others.
-    company = page.companies[crc32(shard.run.run_id.encode()) % len(page.companies)]
-    tries = 1 if is_brief else standing.api.tries
-    sent = send(Ask(page._replace(companies=(company,)), tries, is_patient=False))
+def _end_or_open(sent: Sent, shard: Shard) -> list[Sent]:
+    """Learn from one company whether its dataset or country is available again; see `Fetcher._plan`."""
+    dataset, standing = sent.ask.page.dataset, shard.standing
+    scope = shard.scope(dataset, sent.ask.page.companies[0])
+    is_brief = scope.was_barred or not standing.has_worked
     is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
-    if sent.error and is_down and not standing.works(page.dataset):
-        standing.end(page.dataset, sent.error)
+    if sent.error and is_down and not standing.works(dataset):
+        standing.end(dataset, sent.error)
         return []
-    is_forbidden = isinstance(sent.error, ForbiddenError)
-    if sent.error is None or is_forbidden:
-        asks.popleft()
-        if rest := tuple(other for other in page.companies if other != company):
-            asks.appendleft(ask._replace(page=page._replace(companies=rest)))
-    if is_forbidden:
+    if isinstance(sent.error, ForbiddenError):
         return [sent]
-    standing.open([shard.scope(page.dataset, company)])
+    standing.open([scope])
     return []
 
 

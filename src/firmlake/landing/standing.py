@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -47,9 +47,6 @@ _REFUSED_IN_A_ROW_MAX = 10
 """Close an open scope after this many refusals in a row: so many are no longer single companies."""
 _SPOILT_MAX = 50
 """Close a scope after this many refusals for a reason other than the token, as long as none was answered."""
-
-Probe = Literal["", "usual", "brief"]
-"""A request for one company before all others of its dataset or scope: none, with the usual tries, or with one try."""
 
 
 class Scope(NamedTuple):
@@ -97,7 +94,7 @@ class Standing:
         self._asked = _count_asked(run)
         self._on_works = on_works
         self._works: set[str] = set()
-        self._probes: dict[str, Probe] = {}
+        self._doubted: set[str] = set()
         self._open: set[Scope] = set()
         self._closed: dict[Scope, ForbiddenError | CountryRefusedError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
@@ -124,12 +121,11 @@ class Standing:
         """Return whether requests about a scope go one by one, because each answer decides how to continue."""
         return scope.dataset not in self._works or (scope.was_barred and not self.is_known(scope))
 
-    def take_probe(self, scope: Scope) -> Probe:
-        """Return the probe that is due for a dataset or scope, which is then no longer due."""
-        if scope.dataset in self.ended:
-            return ""
-        due = self._probes.pop(scope.dataset, "")
-        return "brief" if scope.was_barred and not self.is_known(scope) else due
+    def probe_tries(self, scope: Scope) -> int:
+        """Return how often to try one company of a scope before all others; 0 if nothing speaks against the others."""
+        if scope.was_barred and not self.is_known(scope):
+            return 1
+        return (self.api.tries if self.has_worked else 1) if scope.dataset in self._doubted else 0
 
     def answered(self, dataset: str, scopes: Iterable[Scope] = ()) -> None:
         """Record that a dataset is answered for companies of these scopes."""
@@ -169,6 +165,7 @@ class Standing:
     def open(self, scopes: Iterable[Scope]) -> None:
         """Record that the token may ask about scopes."""
         for scope in scopes:
+            self._doubted.discard(scope.dataset)
             self._open.add(scope)
             self._in_a_row[scope] = 0
 
@@ -216,8 +213,7 @@ class Standing:
         self.ended[dataset] = error
         if isinstance(error, UnavailableError):
             self._works.clear()
-            for other in self._plan.datasets:
-                self._probes.setdefault(other, "usual" if self.has_worked else "brief")
+            self._doubted.update(self._plan.datasets)
         self._works.discard(dataset)
 
     def check(self) -> None:
