@@ -57,7 +57,8 @@ def test_an_absent_array_is_named(change):
 def test_what_is_left_of_a_quota_are_credits_if_it_fell_by_companies(falls, are_credits):
     """A quota of requests falls by one with each."""
     left = [str(1000 - sum(falls[:place])) for place in range(6)]
-    talk = SimpleNamespace(api=API, answers=[answer(headers={"x-quota-remaining": count}) for count in left])
+    talk = Talk.__new__(Talk)
+    talk.api, talk.answers = API, [answer(headers={"x-quota-remaining": count}) for count in left]
     settings = next(find_credits(talk, [ACME, BOLT], None)).settings
     assert settings == ({"api.names.credits_remaining_header": "x-quota-remaining"} if are_credits else {})
 
@@ -67,7 +68,7 @@ def test_credits_of_a_service_that_tells_only_what_is_left_are_seen():
     talk.api = API
     talk.answers = [answer(headers={"x-credits-remaining": left}) for left in ("90", "89", "88", "88")]
     headers, price = find_credits(talk, [ACME, BOLT], None)
-    assert headers.seen == "X-Credits-Remaining only; firmlake counts the credits of a run itself"
+    assert headers.seen == "x-credits-remaining; firmlake counts the credits of a run itself"
     assert (price.seen, price.verdict) == ("2 for 2 companies, then free", "as_assumed")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 
@@ -12,7 +12,7 @@ import msgspec
 from firmlake.api import requests
 from firmlake.api.answers import Element, read_answer
 from firmlake.api.contract import DATASETS
-from firmlake.api.exchange import Answer, read_credits
+from firmlake.api.exchange import Answer
 from firmlake.api.judge import NO_SUCH_PLACE, read_message
 from firmlake.api.throttle.window import read_allowance
 from firmlake.api.unknown import says_unknown
@@ -27,7 +27,7 @@ from firmlake.check.examples import (
     language_header,
     use_get,
 )  # fmt: skip
-from firmlake.check.finding import Finding
+from firmlake.check.finding import Finding, Verdict
 from firmlake.check.limits import (
     MANY,
     choose_repeated,
@@ -319,7 +319,6 @@ def _advise(talk: Talk, dataset: str, said: str) -> str:
 
 
 _QUOTA_LEFT = re.compile(r"quota.*(remain|left)|(remain|left).*quota")
-_RATE_LIMIT = re.compile(r"(x-)?rate-?limit(-limit)?|(x-)?rate-limit-limit")
 
 
 def find_rate_limit(talk: Talk) -> Finding:
@@ -329,9 +328,7 @@ def find_rate_limit(talk: Talk) -> Finding:
     limit = min(filter(None, told), default=None)
     known = f"{ours} a minute is assumed" if ours else "none is assumed"
     if limit is None:
-        others = sorted({name for answer in talk.answers for name in answer.headers if _RATE_LIMIT.fullmatch(name)})
-        seen = f"{', '.join(others)} could not be read" if others else "not in any header"
-        return Finding(row, f"{seen}; {known}, and a 429 is waited out", "not_observed")
+        return Finding(row, f"in no header that can be read; {known}, and a 429 is waited out", "not_observed")
     if not ours or limit >= ours:
         return Finding(row, f"{limit} a minute; {known}", "as_assumed")
     return Finding(row, f"{limit} a minute; {known}", "covered", {"api.requests_per_minute": limit})
@@ -343,29 +340,21 @@ def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | N
     A header for the rest of a quota counts as credits if the quota fell once per company, but not if it fell with each
     request.
     """
-    names, row = talk.api.names, "credit headers"
-    charged_header, remaining_header = names.credits_charged_header.lower(), names.credits_remaining_header.lower()
-    told = {name for answer in talk.answers for name in answer.headers}
-    found: dict[str, str] = {}
-    bought_max = len(companies) + (stranger is not None)
-    for key, usual, is_like in (
-        ("credits_charged_header", charged_header, is_charge),
-        ("credits_remaining_header", remaining_header, lambda name: _is_left(talk, name, bought_max)),
-    ):
-        like = [name for name in sorted(told) if is_like(name)]
-        if usual not in told and like:
-            found[key] = like[0]
-    if found:
-        talk.api = msgspec.structs.replace(talk.api, names=msgspec.structs.replace(names, **found))
-        settings = {f"api.names.{key}": name for key, name in found.items()}
-        yield Finding(row, ", ".join(found.values()), "covered", settings)
-    elif {charged_header, remaining_header} <= told:
-        yield Finding(row, f"{names.credits_charged_header}, {names.credits_remaining_header}", "as_assumed")
-    elif charged_header in told:
-        yield Finding(row, f"{names.credits_charged_header} only", "covered")
-    else:
-        seen = f"{names.credits_remaining_header} only" if remaining_header in told else "none"
-        yield Finding(row, f"{seen}; firmlake counts the credits of a run itself", "covered")
+    names, bought_max = talk.api.names, len(companies) + (stranger is not None)
+    told = sorted({name for answer in talk.answers for name in answer.headers})
+    likes: dict[str, Callable[[str], bool]] = {
+        "credits_charged_header": is_charge,
+        "credits_remaining_header": lambda name: _is_left(talk, name, bought_max),
+    }
+    usual = {key: getattr(names, key).lower() for key in likes}
+    like = {key: next(filter(is_like, told), "") for key, is_like in likes.items()}
+    found = {key: usual[key] if usual[key] in told else like[key] for key in likes}
+    others = {key: name for key, name in found.items() if name and name != usual[key]}
+    talk.api = msgspec.structs.replace(talk.api, names=msgspec.structs.replace(names, **others))
+    seen = ", ".join(filter(None, found.values())) or "none"
+    seen += "" if found["credits_charged_header"] else "; firmlake counts the credits of a run itself"
+    verdict: Verdict = "as_assumed" if all(found.values()) and not others else "covered"
+    yield Finding("credit headers", seen, verdict, {f"api.names.{key}": name for key, name in others.items()})
     yield _find_price(talk, companies, stranger)
 
 
@@ -373,18 +362,14 @@ def _is_left(talk: Talk, header: str, bought_max: int) -> bool:
     """Return whether a header holds the credits left: by its name, or by its numbers if it names a quota."""
     if not _QUOTA_LEFT.search(header):
         return is_remainder(header)
-    told = (read_credits(answer.headers.get(header, "")) for answer in talk.answers)
-    left = [count for count in told if count is not None]
+    left = talk.credits_in(header)
     return bool(left) and 0 < max(left) - left[-1] <= bought_max
 
 
 def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:
-    row, header = "credits", talk.api.names.credits_charged_header.lower()
-    told = (read_credits(answer.headers.get(header, "")) for answer in talk.answers)
-    charges = [count for count in told if count is not None]
-    total, most = sum(charges) if charges else talk.charged, len(companies)
-    if not charges and not total:  # what is left may have fallen before it was told first
-        return Finding(row, "not reported by the service", "not_observed")
+    row, total, most = "credits", talk.charged, len(companies)
+    if total == 0 and not talk.credits_in(talk.api.names.credits_charged_header):
+        return Finding(row, "not reported by the service", "not_observed")  # the balance may have fallen before
     if total == 0:
         return Finding(row, "none charged: these companies were paid for within the last 30 days", "not_observed")
     if total <= most:

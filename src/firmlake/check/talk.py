@@ -211,8 +211,8 @@ class Talk:
     @property
     def charged(self) -> int:
         """Credits that the service has charged, according to its headers."""
-        charges = self._told(self.api.names.credits_charged_header, is_charge)
-        left = self._told(self.api.names.credits_remaining_header, is_remainder)
+        charges = self.credits_in(self.api.names.credits_charged_header, is_charge)
+        left = self.credits_in(self.api.names.credits_remaining_header, is_remainder)
         return sum(charges) if charges or not left else max(left) - left[-1]
 
     @property
@@ -220,18 +220,14 @@ class Talk:
         """Whether any header reports credits charged or left."""
         names = self.api.names
         return bool(
-            self._told(names.credits_charged_header, is_charge)
-            or self._told(names.credits_remaining_header, is_remainder)
+            self.credits_in(names.credits_charged_header, is_charge)
+            or self.credits_in(names.credits_remaining_header, is_remainder)
         )
 
-    def _told(self, usual: str, is_like: Callable[[str], bool]) -> list[int]:
+    def credits_in(self, usual: str, is_like: Callable[[str], bool] = lambda name: False) -> list[int]:
         """Return the numbers of credits in headers of this or a similar name, in order of the answers."""
-        texts = (
-            text
-            for answer in self.answers
-            for header, text in answer.headers.items()
-            if header == usual.lower() or is_like(header)
-        )
+        headers = [each for answer in self.answers for each in answer.headers.items()]
+        texts = (text for name, text in headers if name == usual.lower() or is_like(name))
         return [credits for text in texts if (credits := read_credits(text)) is not None]
 
     def _stop_if_overcharged(self) -> None:
