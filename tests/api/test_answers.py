@@ -1,14 +1,11 @@
 """Splitting an answer into its elements: by company, whatever is wrong with the others."""
 
-import contextlib
 import json
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api import answers
 from firmlake.api.answers import Element, read_answer
 from firmlake.core.errors import UnusableAnswerError
 from support import ACME, BOLT, DATASETS, body, examples, found, lookalike, not_found, party, period
@@ -341,27 +338,6 @@ JSON = st.recursive(
 @given(dataset=st.sampled_from(["financials", "lookalikes", "relationships"]), parts=st.lists(JSON, max_size=4))
 def test_any_array_is_split_into_as_many_elements(dataset, parts):
     assert len(read_answer(dataset, json.dumps(parts).encode())) == len(parts)
-
-
-FOUND = st.builds(found, st.just(BOLT), st.sampled_from(DATASETS))
-
-
-@examples(60)
-@given(
-    dataset=st.sampled_from(DATASETS),
-    parts=st.lists(JSON | FOUND, max_size=4),
-)
-def test_decoding_at_once_and_element_by_element_say_the_same(dataset, parts):
-    content = json.dumps(parts).encode()
-    with contextlib.suppress(UnusableAnswerError):
-        assert list(map(comparable, read_answer(dataset, content))) == list(
-            map(comparable, answers._read_one_by_one(dataset, content))
-        )
-
-
-def comparable(element):
-    records = element.records and {name: [bytes(raw) for raw in raws] for name, raws in element.records.items()}
-    return msgspec.structs.replace(element, records=records)
 
 
 @examples(100)

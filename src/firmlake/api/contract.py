@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Meta
 
 FieldKind = Literal[
     "text", "date", "timestamp", "boolean", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"
@@ -62,36 +62,7 @@ class Dataset(NamedTuple):
     groups: dict[str, Group]
 
 
-class Identifier(Struct, frozen=True, gc=False):
-    """The company of an element; name and place are present if the company was found."""
-
-    country: str
-    company_number: str = field(name="companyNumber")
-    name: str | None = None
-    place: str | None = None
-
-
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
-
-
-class Pagination(Struct, frozen=True, gc=False):
-    """The slice of a company's records that an element holds."""
-
-    limit: Count
-    offset: Count
-    total: Count
-
-
-class Envelope(Struct, frozen=True, gc=False):
-    """An element of a bulk answer, or the whole answer about a single company, with all parts undecoded.
-
-    An absent part is null, except `data`, which is empty.
-    """
-
-    identifier: Raw = Raw(b"null")
-    data: Raw = Raw(b"")
-    pagination: Raw = Raw(b"null")
-    message: Raw = Raw(b"null")
 
 
 _FINANCIAL_RECORD = {
