@@ -312,7 +312,9 @@ def test_numbers_of_another_form_in_answers_are_named() -> None:
     body = b'[{"identifier": {"country": "FR", "companyNumber": "00555008200014"}, "data": [], "message": null}]'
     finding = find_bulk_example(cast("Any", Talk(lambda sent: body)), "lookalikes", Company("FR", "005550082"))
     assert finding.verdict == "needs_you"
-    assert finding.seen == "elements name FR 00555008200014 where FR 005550082 was requested"
+    assert finding.seen == (
+        "where FR 005550082 was requested, 'FR 00555008200014' is no company number of the specification"
+    )
 
 
 def test_a_structure_that_only_other_names_bring_to_light_is_quoted() -> None:

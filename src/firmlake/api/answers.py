@@ -24,7 +24,7 @@ _GLIMPSE_MAX = 60
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _KEYS = msgspec.json.Decoder(dict[str, Raw])
 _RECORDS = msgspec.json.Decoder(list[Raw] | None)
-_TEXT = msgspec.json.Decoder(str | None)
+_TEXT: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for invalid input; it checks a text's encoding only when it decodes the text."""
 _ABSENT, _NULL = Raw(b""), Raw(b"null")

@@ -7,7 +7,6 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.example import Example, fill, read_example
 from firmlake.core.settings import ApiSettings
@@ -59,23 +58,15 @@ def bulk(
     Args:
         api: Limits and examples of the service.
         dataset: `financials`, `lookalikes` or `relationships`.
-        companies: 1 to `companies_per_request` companies without duplicates.
-        limit: Records for each company, 1 to `page_limit_max`; None leaves it to the service. Financials only.
+        companies: The companies, without duplicates; one if the example names no array of them (`fitting`).
+        limit: Records for each company; None leaves it to the service. Financials only.
         offset: Records to skip for each company; None leaves it to the service. Financials only.
         count: Name the last company again until so many are named, to find the limits of the service.
-
-    Raises:
-        ValueError: The service would refuse the request (too many companies or records, or a page of a dataset
-            without pages). Correct the caller.
 
     References:
         docs/service_gaps.md, "bulk body", "companies in a bulk request", "records in a bulk request".
     """
     asked = tuple(companies)
-    _check_page(api, dataset, limit, offset)
-    _check_companies(asked, fitting(api, dataset).companies_per_request)
-    if limit is not None and 0 < api.records_per_request < len(asked) * limit:
-        raise ValueError(f"{len(asked)} companies x limit {limit} is more than {api.records_per_request} records")
     rows = [_row(api, company) for company in asked]
     rows += rows[-1:] * (count - len(rows))
     return _build(api, dataset, rows, asked, limit=limit, offset=offset)
@@ -87,12 +78,7 @@ def fitting(api: ApiSettings, dataset: str) -> ApiSettings:
 
 
 def service_lists(api: ApiSettings, kind: ListKind, limit: int | None = None, offset: int | None = None) -> Request:
-    """Build a request for one page of the overview of service lists; `OVERVIEW` asks for static and smart lists.
-
-    Raises:
-        ValueError: limit or offset is out of range. Correct the caller.
-    """
-    _check_page(api, "service_lists", limit, offset)
+    """Build a request for one page of the overview of service lists; `OVERVIEW` asks for static and smart lists."""
     return _build(api, "service_lists", [], (), type=kind, limit=limit, offset=offset)
 
 
@@ -104,16 +90,9 @@ def add_contacts(api: ApiSettings, list_id: int, contacts: Mapping[Company, Sequ
         list_id: Id of the service list.
         contacts: Contact ids by company: 1 to 100 companies, 1 to 50 contacts for each.
 
-    Raises:
-        ValueError: The service would refuse the request. Correct the caller.
-
     References:
         Specification, PUT /v1/lists/{id}/contacts; docs/service_gaps.md, "contacts body".
     """
-    _check_companies(tuple(contacts), api.contact_companies_per_request)
-    for company, ids in contacts.items():
-        if not 1 <= len(ids) <= api.contacts_per_company:
-            raise ValueError(f"{company}: {len(ids)} contacts, where 1 to {api.contacts_per_company} are allowed")
     rows = [{**_row(api, company), "contact": ids} for company, ids in contacts.items()]
     return _build(api, "contacts", rows, tuple(contacts), list=int(list_id))
 
@@ -146,26 +125,9 @@ def _build(
 ) -> Request:
     example = _example(api, endpoint)
     if not example.is_bulk and rows:
-        values, rows = values | rows[0], []
+        [row] = rows
+        values, rows = values | row, []
     filled = fill(endpoint, getattr(api.requests, endpoint), {"language": api.language, **values}, rows)
     limit, offset = values.get("limit"), values.get("offset")
     method = cast(Method, example.method)
     return Request(endpoint, method, filled.path, filled.query, filled.body, companies, limit, offset, filled.headers)
-
-
-def _check_page(api: ApiSettings, endpoint: str, limit: int | None, offset: int | None) -> None:
-    if endpoint not in (*DATASETS, "service_lists"):
-        raise ValueError(f"{endpoint} is not a dataset")
-    if (limit, offset) != (None, None) and endpoint in DATASETS and not DATASETS[endpoint].is_paged:
-        raise ValueError(f"{endpoint} has no pages, so neither limit nor offset")
-    if limit is not None and not 1 <= limit <= api.page_limit_max:
-        raise ValueError(f"limit {limit} is not from 1 to {api.page_limit_max}")
-    if offset is not None and offset < 0:
-        raise ValueError(f"offset {offset} is negative")
-
-
-def _check_companies(companies: tuple[Company, ...], most: int) -> None:
-    if not 1 <= len(companies) <= most:
-        raise ValueError(f"{len(companies)} companies in one request, where 1 to {most} are allowed")
-    if len(set(companies)) < len(companies):
-        raise ValueError("a company is asked for twice in one request")

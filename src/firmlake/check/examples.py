@@ -33,10 +33,9 @@ from firmlake.check.talk import (
     roles_of,
     with_page,
 )
-from firmlake.core.company import Company, normal_form
+from firmlake.core.company import Company
 from firmlake.core.example import Example
 from firmlake.core.settings import ApiSettings, RequestSettings
-from firmlake.core.text import shown
 
 BULK, PAGING = "bulk body", "paging parameters"
 """The rows in docs/service_gaps.md."""
@@ -260,9 +259,10 @@ def _adopt(talk: Talk, dataset: str, found: Example) -> dict[str, str]:
 
 
 def _describe_unknown_form(answer: Answer) -> Finding:
-    if other := _other_form(answer):
+    problems = (element.problem for element in elements_of(answer))
+    if strange := next((each for each in problems if each and each.code == "no_company_number"), None):
         return Finding(
-            BULK, f"elements name {other} where {answer.request.companies[0]} was requested", "needs_you",
+            BULK, f"where {answer.request.companies[0]} was requested, {strange.text}", "needs_you",
             next_step="Ask the service to answer with the requested number. firmlake reads only the numbers of the "
             "specification (enterprise number, KVK number, SIREN), so such companies count as failed",
         )  # fmt: skip
@@ -272,18 +272,6 @@ def _describe_unknown_form(answer: Answer) -> Finding:
         next_step="Copy a request from the service's documentation into api.requests, with {country} and {number} in "
         "the place of the company, and check again. The structure of answers cannot be set",
     )  # fmt: skip
-
-
-def _other_form(answer: Answer) -> str:
-    """Return the first identifier in an array of elements if it is not a company number in our form; else ""."""
-    content = read_json(answer.body) if answer.is_success else None
-    first = content[0] if isinstance(content, list) and content else None
-    identifier = first.get("identifier") if isinstance(first, dict) else None
-    if not isinstance(identifier, dict):
-        return ""
-    country, number = identifier.get("country"), identifier.get("companyNumber")
-    is_named = isinstance(country, str) and isinstance(number, str | int)
-    return shown(f"{country} {number}")[:60] if is_named and normal_form(str(country), str(number)) is None else ""
 
 
 def _glimpse(body: bytes) -> str:

@@ -187,7 +187,7 @@ class Talk:
         tried = msgspec.structs.replace(self.api, **api)
         by_get = msgspec.structs.replace(tried.requests, **{dataset: get_example(tried, dataset).text})
         tried = msgspec.structs.replace(tried, requests=by_get)
-        return self.ask(requests.bulk(_lifted(tried), dataset, [company], limit, offset), tried)
+        return self.ask(requests.bulk(tried, dataset, [company], limit, offset), tried)
 
     def bulk(
         self,
@@ -204,8 +204,8 @@ class Talk:
         With `size`, repeat the last one until the body names that many.
         """
         tried = msgspec.structs.replace(self.api, **api)
-        asked = companies[: size or None][: requests.fitting(_lifted(tried), dataset).companies_per_request]
-        request = requests.bulk(_lifted(tried), dataset, asked, limit, offset, count=size)
+        asked = companies[: size or None][: requests.fitting(tried, dataset).companies_per_request]
+        request = requests.bulk(tried, dataset, asked, limit, offset, count=size)
         return self.ask(request, tried, _TRIES_OF_LARGE if size else _TRIES)
 
     @property
@@ -248,11 +248,6 @@ class Talk:
 
 def _accept(body: bytes) -> None:
     """Accept any body; the findings judge it."""
-
-
-def _lifted(api: ApiSettings) -> ApiSettings:
-    """Lift the limits that we assume, to find those of the service."""
-    return msgspec.structs.replace(api, page_limit_max=10**6, records_per_request=0, companies_per_request=10**4)
 
 
 _FLAT = {"country": "{country}", "companyNumber": "{number}"}

@@ -185,22 +185,14 @@ def forecast(window: Window, limit: int, count: int, now: int) -> Forecast:
         now: Nanoseconds on the clock of the state.
     """
     ahead = msgspec.msgpack.decode(msgspec.msgpack.encode(window), type=Window)
-    clock, first_at, why = now, now, ""
-    per_minute = min(limit, window.learned_limit or limit)
-    simulated = min(count, 2 * per_minute)  # after that, each minute is like the previous one
-    for nth in range(simulated):
-        grant, seconds = take(ahead, limit, clock)
-        while grant is None:
-            why = why or (why_waiting(ahead, limit, clock) if nth == 0 else "")
-            clock += int(seconds * SECOND) + 1
-            grant, seconds = take(ahead, limit, clock)
-        answered(ahead, grant, clock)
-        first_at = clock if nth == 0 else first_at
+    _, wait = take(ahead, limit, now)
+    why = why_waiting(ahead, limit, now) if wait >= _TOLD_FROM_SECONDS else ""
+    per_minute = min(limit, ahead.learned_limit or limit)
+    sent = sum(now - at < WINDOW_SECONDS * SECOND for at in window.arrivals)
+    at_once = 1 if ahead.spacing else max(1, per_minute - sent)
     each = max(WINDOW_SECONDS / per_minute, ahead.spacing / SECOND)
-    seconds = (clock - now) / SECOND + (count - simulated) * each
-    wait = (first_at - now) / SECOND
-    is_told = wait >= _TOLD_FROM_SECONDS
-    return Forecast(seconds / 60, wait if is_told else 0.0, why if is_told else "", _pace(ahead, limit))
+    minutes = (wait + max(0, count - at_once) * each) / 60
+    return Forecast(minutes, wait if why else 0.0, why, _pace(ahead, limit))
 
 
 def _pace(window: Window, limit: int) -> str:
