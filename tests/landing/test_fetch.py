@@ -74,6 +74,7 @@ class _Gate(Throttle):
     """Calls something before each request leaves."""
 
     def __init__(self, before_each):
+        super().__init__()
         self._before_each = before_each
 
     def acquire(self, sleep, tell):

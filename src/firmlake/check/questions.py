@@ -98,7 +98,6 @@ def ask_questions(
     yield find_spelling(talk, body, known, [*companies, *spare], usual)
     if "financials" in allowed:
         yield find_paging(talk, known)
-        yield find_totals(talk, *talk.answers)
         yield find_page_cap(talk, known)
     repeated, most = choose_repeated(talk, body, known, stranger), MANY
     if not repeated and spare:
@@ -113,6 +112,8 @@ def ask_questions(
     closed = {dataset: countries for dataset, (_, countries) in asked.items()}
     yield from _describe_endpoints(talk, firsts, answers, closed)
     others = [company for company in others if company.country not in chain.from_iterable(closed.values())]
+    if "financials" in allowed:
+        yield find_totals(talk, talk.bulk("financials", [known, *others], 1, 0), *talk.answers)
     yield find_messages(talk, answers)
     yield find_language(talk, body, [known, *others])
     yield find_not_found(talk, body, known, stranger)
