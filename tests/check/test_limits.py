@@ -55,7 +55,7 @@ def test_where_large_answers_do_not_arrive_half_as_many_companies_are_asked_for_
     finding = find_companies_cap(talk, "lookalikes", [ACME])  # type: ignore[arg-type]
     assert talk.asked == [100, 50, 25, 12]
     assert (finding.verdict, finding.settings) == ("covered", {"api.companies_per_request": 12})
-    assert finding.seen == f"answers of more than 12 companies do not arrive ({LOST[how][1]})"
+    assert finding.seen == f"12, larger answers do not arrive ({LOST[how][1]})"
     assert talk.api.companies_per_request == 12
 
 

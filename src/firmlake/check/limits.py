@@ -38,13 +38,7 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
             return Finding("largest page", f"{assumed} are accepted", "as_assumed")
         seen = f"pages are cut to {limit} of {assumed} requested"
         return _capped(talk, "largest page", seen, page_limit_max=limit)
-    largest = _largest(ask, 1, assumed, answer)
-    if largest is None:
-        return _unclear("largest page", answer)
-    if is_lost(answer):
-        seen = f"answers of more than {largest} records do not arrive ({answer.error})"
-        return _capped(talk, "largest page", seen, page_limit_max=largest)
-    return _capped(talk, "largest page", f"{largest}, {assumed} are refused", page_limit_max=largest)
+    return _find_smaller(talk, "largest page", "page_limit_max", ask, assumed, answer)
 
 
 def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Company | None) -> list[Company]:
@@ -82,13 +76,7 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company], most: int
     answer = ask(assumed)
     if answer.is_success:
         return Finding(row, f"{assumed} are accepted", "as_assumed")
-    largest = _largest(ask, 1, assumed, answer)
-    if largest is None:
-        return _unclear(row, answer)
-    seen = f"{largest}, {assumed} are refused"
-    if is_lost(answer):
-        seen = f"answers of more than {largest} companies do not arrive ({answer.error})"
-    return _capped(talk, row, seen, companies_per_request=largest)
+    return _find_smaller(talk, row, "companies_per_request", ask, assumed, answer)
 
 
 def find_records_cap(talk: Talk, company: Company, named: list[Company], most: int = MANY) -> Finding:
@@ -115,10 +103,7 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], most: i
     first = min(assumed, page * most)
     answer = ask(first)
     if not answer.is_success:
-        largest = _largest(ask, 1, first, answer)
-        if largest is None:
-            return _unclear(row, answer)
-        return _capped(talk, row, f"companies x limit up to {largest}", records_per_request=largest)
+        return _find_smaller(talk, row, "records_per_request", ask, first, answer)
     if cut := _cut_to(answer):
         return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
     if most == 1:
@@ -140,6 +125,22 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], most: i
 
 def _asking(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]:
     return lambda size: bearing_loss(talk, lambda: ask(size))
+
+
+def _find_smaller(
+    talk: Talk, row: str, key: str, ask: Callable[[int], Answer], refused: int, refusal: Answer
+) -> Finding:
+    """Find the number that is accepted where a larger one was refused."""
+    largest = _largest(ask, 1, refused, refusal)
+    if largest is None:
+        return Finding(
+            row, f"refused, apparently not for its size: {describe_refusal(refusal)}", "needs_you",
+            next_step="Compare the message with the service's documentation",
+        )  # fmt: skip
+    seen = f"{largest}, {refused} are refused"
+    if is_lost(refusal):
+        seen = f"{largest}, larger answers do not arrive ({refusal.error})"
+    return _capped(talk, row, seen, **{key: largest})
 
 
 def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
@@ -191,13 +192,6 @@ def _capped(talk: Talk, row: str, seen: str, **found: int) -> Finding:
         found["companies_per_request"] = records  # else no page would fit
     talk.api = msgspec.structs.replace(talk.api, **found)
     return Finding(row, seen, "covered", {f"api.{key}": value for key, value in found.items()})
-
-
-def _unclear(row: str, answer: Answer) -> Finding:
-    return Finding(
-        row, f"refused, apparently not for its size: {describe_refusal(answer)}", "needs_you",
-        next_step="Compare the message with the service's documentation",
-    )  # fmt: skip
 
 
 _PASSING = re.compile(r"later|try again|time.?out|temporar|unavailable|internal|overload|maintenance", re.IGNORECASE)
