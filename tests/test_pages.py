@@ -45,6 +45,7 @@ def sample_world(sandbox_process: Any, tmp_path_factory: pytest.TempPathFactory)
     flags = {
         "api.base_url": sandbox.base_url,
         "api.requests_per_minute": "0",
+        "api.totals": "company",
         "paths.data": str(data),
         "paths.alert_rules": str(ROOT / "config/watch.toml"),
         "run.storage_version": "v1.4.0",

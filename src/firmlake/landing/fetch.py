@@ -145,15 +145,16 @@ class Fetcher:
         for (country, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Account.end`
             if is_apart and others_left:
                 continue  # until these are answered: one of them may have to be the witness
+            pages = plan_pages(limits, dataset, group)
             if tries := self._standing.probe_tries(shard.scope(dataset, group[0].company)):
-                picked = group[crc32(self._run.run_id.encode()) % len(group)]
-                asks += [Ask(page, tries, is_patient=False) for page in plan_pages(limits, dataset, [picked])]
+                picked = pages[0].companies[crc32(self._run.run_id.encode()) % len(pages[0].companies)]
+                asks.append(Ask(pages[0]._replace(companies=(picked,)), tries, is_patient=False))
                 if not country:
                     break  # until it is known whether the dataset is available
                 continue
             tries = 1 if is_apart else limits.tries  # failed before: halved, not retried
             witness = shard.witness(dataset) if is_left_out else None
-            asks += [Ask(page, tries) for page in accompany(limits, plan_pages(limits, dataset, group), witness)]
+            asks += [Ask(page, tries) for page in accompany(limits, pages, witness)]
         return asks
 
     def _send_all(self, asks: deque[Ask], shard: Shard) -> None:

@@ -171,6 +171,7 @@ class Standing:
 
     def refuse(self, scope: Scope, company: Company, error: ForbiddenError) -> None:
         """Record that the token may not ask about a company, which was requested alone."""
+        self._doubted.discard(scope.dataset)
         self._refused[scope.dataset, company] = _about("company_forbidden", error)
         self._in_a_row[scope] += 1
         most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
