@@ -43,7 +43,7 @@ def test_an_example_may_ask_for_one_company_in_the_path():
     assert (request.method, request.path) == ("GET", "/v1/companies/BE/770493071/financials")
     assert (request.query, request.body) == ((("limit", "500"), ("offset", "0")), b"")
     assert requests.fitting(get, "financials").companies_per_request == 1
-    with pytest.raises(ValueError, match="too many values"):
+    with pytest.raises(ValueError, match="asks for one company, not for 2"):
         requests.bulk(get, "financials", [ACME, VAN_DAM])
 
 

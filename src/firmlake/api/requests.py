@@ -125,8 +125,9 @@ def _build(
 ) -> Request:
     example = _example(api, endpoint)
     if not example.is_bulk and rows:
-        [row] = rows
-        values, rows = values | row, []
+        if len(companies) > 1:
+            raise ValueError(f"the example of {endpoint} asks for one company, not for {len(companies)}")
+        values, rows = values | rows[0], []
     filled = fill(endpoint, getattr(api.requests, endpoint), {"language": api.language, **values}, rows)
     limit, offset = values.get("limit"), values.get("offset")
     method = cast(Method, example.method)

@@ -123,21 +123,22 @@ class Talk:
         self._access, self._stop = access, stop
         self._on_answer, self._timing = on_answer, timing
         self._credits_max = credits_max
-        self._clients: dict[bytes, Client] = {}
+        self._client = self._connect()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for client in self._clients.values():
-            client.close()
+        self._client.close()
 
-    def ask(self, request: Request, api: ApiSettings | None = None, tries: int = _TRIES) -> Answer:
+    def _connect(self) -> Client:
+        return Client(self._access, stop=self._stop, timing=self._timing)
+
+    def ask(self, request: Request, tries: int = _TRIES) -> Answer:
         """Send a request and return the answer, which may be a refusal.
 
         Args:
             request: The request.
-            api: Language and header names to use; None uses those of `self.api`.
             tries: How often to try before the request counts as failed.
 
         Raises:
@@ -147,11 +148,6 @@ class Talk:
         """
         self._spend(request.companies)
         self._stop_if_overcharged()
-        key = msgspec.json.encode(api or self.api)
-        if key not in self._clients:
-            self._clients[key] = Client(
-                self._access._replace(api=api or self.api), stop=self._stop, timing=self._timing
-            )
         heard: list[Answer] = []
 
         def hear(answer: Answer) -> None:
@@ -159,12 +155,13 @@ class Talk:
             self._on_answer(answer)
 
         try:
-            self._clients[key].send(request, _accept, tries=tries, is_patient=False, on_answer=hear)
+            self._client.send(request, _accept, tries=tries, is_patient=False, on_answer=hear)
         except Stopped:
             raise
         except FirmlakeError:
-            # Some refusals are errors for the client, but answers for a check.
-            self._clients.pop(key).close()
+            # Some refusals are errors for the client, which sends no more after them, but answers for a check.
+            self._client.close()
+            self._client = self._connect()
             status = heard[-1].status if heard else None
             if status is None or status == 401 or (status < 400 and (heard[-1].error or status >= 300)):
                 raise
@@ -187,7 +184,7 @@ class Talk:
         tried = msgspec.structs.replace(self.api, **api)
         by_get = msgspec.structs.replace(tried.requests, **{dataset: get_example(tried, dataset).text})
         tried = msgspec.structs.replace(tried, requests=by_get)
-        return self.ask(requests.bulk(tried, dataset, [company], limit, offset), tried)
+        return self.ask(requests.bulk(tried, dataset, [company], limit, offset))
 
     def bulk(
         self,
@@ -206,7 +203,7 @@ class Talk:
         tried = msgspec.structs.replace(self.api, **api)
         asked = companies[: size or None][: requests.fitting(tried, dataset).companies_per_request]
         request = requests.bulk(tried, dataset, asked, limit, offset, count=size)
-        return self.ask(request, tried, _TRIES_OF_LARGE if size else _TRIES)
+        return self.ask(request, _TRIES_OF_LARGE if size else _TRIES)
 
     @property
     def charged(self) -> int:
