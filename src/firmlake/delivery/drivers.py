@@ -321,13 +321,12 @@ def _open_bigquery(address: str, schema: str) -> Iterator[Database]:
         try:
             found = client.get_dataset(dataset)
         except NotFound:
-            found = None
-        if found is None and location is None:
-            raise UsageError(
-                f"{name} does not exist, and the address names no location to create it in",
-                "Add a location, such as ?location=EU",
-            )
-        found = found or client.create_dataset(dataset, exists_ok=True)
+            if location is None:
+                raise UsageError(
+                    f"{name} does not exist, and the address names no location to create it in",
+                    "Add a location, such as ?location=EU",
+                ) from None
+            found = client.create_dataset(dataset, exists_ok=True)
         client = bigquery.Client(project, location=found.location)  # a session works in one location
         session = client.query("SELECT 1", job_config=bigquery.QueryJobConfig(create_session=True))
         session.result()
