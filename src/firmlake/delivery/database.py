@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice, starmap
+from itertools import islice, starmap
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar
@@ -35,6 +35,8 @@ Shape = tuple[tuple[str, str], ...]
 
 LOADS = read_tables(Path(__file__).with_name("loads.toml").read_text("utf-8"))["_firmlake_loads"]
 
+_WHOLE, _CHANGES = ("delete_others", "insert_missing"), ("delete_changed", "insert_changed")
+"""Statements of database.sql that fill a table; nothing is to be deleted from a new one."""
 _LOADING, _STAGING = "_firmlake_loading_", "_firmlake_staging_"
 _ROWS_AT_ONCE = 50_000
 """Rows that are read from a database at once."""
@@ -303,11 +305,16 @@ class Database:
             for table in record.tables
         }
         with self._ddl():
-            for table in record.tables:
-                self._prepare(table, staged[table.name], existing.get(table.name), is_whole=record.mode != "changes")
+            is_new = {
+                table.name: self._prepare(table, shape, existing.get(table.name), is_whole=record.mode != "changes")
+                for table, shape in zip(record.tables, staged.values(), strict=True)
+            }
             with self.transaction() if self.dialect.has_apart_ddl else nullcontext():
                 for table in record.tables:
-                    self._fill(table, _staging(record, table.name), is_whole=record.mode != "changes")
+                    statements = _CHANGES if record.mode == "changes" else _WHOLE[is_new[table.name] :]
+                    self._fill(table, _staging(record, table.name), statements)
+                    if is_new[table.name]:
+                        self.run_all(self.dialect.add_key(self.at(table.name), table))
                 values = ", ".join(map(self.dialect.literal, _row_of(record, staged, self._loaded_at())))
                 self.run(f"INSERT INTO {self.at(LOADS.name)} VALUES ({values})")
             self.run_all(f"DROP TABLE {self.at(_staging(record, name))}" for name in staged)
@@ -333,38 +340,37 @@ class Database:
         """Return the name of a table as statements spell it."""
         return f"{self.dialect.schema(self._schema)}.{name}"
 
-    def _prepare(self, table: DeliveredTable, staged: Shape, existing: Shape | None, *, is_whole: bool) -> None:
-        """Make a table fit for the staged rows.
+    def _prepare(self, table: DeliveredTable, staged: Shape, existing: Shape | None, *, is_whole: bool) -> bool:
+        """Make a table fit for the staged rows; return whether it is new, and so empty.
 
         Raises:
             FirmlakeError: No load made the table, or the type of a column has changed and the table must be dropped.
         """
         name = self.at(table.name)
-        if existing is None:
-            self._create(table)
-        elif not self._is_ours(table.name, existing, staged):
+        if existing is not None and not self._is_ours(table.name, existing, staged):
             raise FirmlakeError(
                 f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
             )
-        elif self._fits(table.name, existing, staged):
+        if existing is not None and self._fits(table.name, existing, staged):
             if new := [column for column in table.columns if column.name not in dict(existing)]:
                 self.run_all(self.dialect.add_column(name, column) for column in new)
                 self.run_all(self.dialect.comments(name, table))
-        elif is_whole and not self.dialect.has_apart_ddl:
-            self.run(f"DROP TABLE {name}")
-            self._create(table)
-        else:
+            return False
+        if existing is not None and (self.dialect.has_apart_ddl or not is_whole):
             raise FirmlakeError(
                 f"{self.name}: the type of a column in {name} has changed", f"Drop {name}, then load again"
             )
+        if existing is not None:
+            self.run(f"DROP TABLE {name}")
+        self._create(table)
+        return True
 
     def _create(self, table: DeliveredTable) -> None:
-        """Create an empty table with its key and comments."""
-        name, dialect = self.at(table.name), self.dialect
-        more = chain(dialect.add_key(name, table), dialect.comments(name, table))
-        self.run_all([dialect.create_table(name, table), *more])
+        """Create an empty table with its comments."""
+        name = self.at(table.name)
+        self.run_all([self.dialect.create_table(name, table), *self.dialect.comments(name, table)])
 
-    def _fill(self, table: DeliveredTable, staging: str, *, is_whole: bool) -> None:
+    def _fill(self, table: DeliveredTable, staging: str, statements: Sequence[str]) -> None:
         """Make a table hold exactly the staged rows, writing only those that differ, or apply staged changes to it.
 
         Readers with an open transaction keep what they saw, and views on the table stay valid.
@@ -382,7 +388,6 @@ class Database:
             "same_key": " AND ".join(same[name] for name in table.key),
             "same_row": " AND ".join(same.values()),
         }
-        statements = ("delete_others", "insert_missing") if is_whole else ("delete_changed", "insert_changed")
         self.run_all(_SQL[name].format(**parts) for name in statements)
 
     def _is_ours(self, name: str, existing: Shape, staged: Shape) -> bool:
