@@ -172,7 +172,7 @@ class _Cleaner:
         if place.outer is not None and isinstance(place.outer.value, list) and place.outer.key in PARTIES:
             pairs = self._without_company(pairs)
         elif any(map(self._is_forgotten, (pairs, *(item for key, item in pairs if key in _IDENTIFIERS)))):
-            return GONE if place.outer is not None else None
+            return GONE
         named = self._names_in_parts([item for _, item in pairs], place)
         return Object(
             (self._clean_key(key, item, place), self._whole if index in named else item)

@@ -97,7 +97,7 @@ class Forgotten:
             shortest: Look only for names of so many words.
 
         Returns:
-            The spellings of one word of each name all of whose words occur, and masked names; often none.
+            The spellings of the rarest word of each name all of whose words occur, and masked names; often none.
         """
         spelled: defaultdict[str, set[bytes]] = defaultdict(set)
         if len(self._other_tokens) > _KNOWN_TOKENS_MAX:
@@ -111,7 +111,7 @@ class Forgotten:
         found = {token for mark in spelled.keys() & self._persons.keys() for token in spelled[mark]}
         for name in self._names:
             if len(name) >= shortest and name <= spelled.keys():
-                found |= min((spelled[mark] for mark in name), key=len)
+                found |= min((spelled[mark] for mark in name), key=lambda tokens: sum(map(content.count, tokens)))
         return found
 
     def keyed(self, value: str) -> str:
