@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -22,6 +23,8 @@ from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead
 _SQL = read_queries(__file__)
 
 _DAYS = 28
+_KEY = ("country", "company_number")
+_NOBODY = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -132,8 +135,7 @@ def count_unbought(connection: duckdb.DuckDBPyConnection | None, open_runs: Iter
             forecasts them.
         open_runs: These runs.
     """
-    nobody, bought = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String)), pl.col("paid_at").is_not_null()
-    left, paid = [nobody], [nobody]
+    bought, left, paid = pl.col("paid_at").is_not_null(), [_NOBODY], [_NOBODY]
     for run in open_runs:
         targets = run.scan_targets().filter((pl.col("shard") > 0) & ~pl.col("is_paid")).collect()
         pair = targets.select(*_KEY, "dataset").schema
@@ -145,9 +147,9 @@ def count_unbought(connection: duckdb.DuckDBPyConnection | None, open_runs: Iter
     unbought = pl.concat(left).unique().join(pl.concat(paid), on=_KEY, how="anti")
     if connection is None:
         return unbought.height
-    connection.register("unbought", unbought.to_arrow())
-    ((count,),) = connection.execute(_UNBOUGHT).fetchall()
-    connection.unregister("unbought")
+    connection.execute(_SQL["left_out"])
+    with _registered(connection, unbought=unbought):
+        ((count,),) = connection.execute(_SQL["unbought"]).fetchall()
     return int(count)
 
 
@@ -164,14 +166,9 @@ def read_dues(
     moment, today = now.replace(tzinfo=None), now.astimezone(zone).date()
     if connection is None:
         return [Day(today, unbought, 0)] if unbought else []
-    of_list, never = "", _STILL_WANTED
-    if companies is not None:
-        for name, frame in (("listed", companies), ("still", companies if left is None else left)):
-            connection.register(name, frame.select(pl.col(_KEY).cast(pl.String)).unique().to_arrow())
-        of_list = "AND (country, company_number) IN (SELECT (country, company_number) FROM listed)"
-        never = f"FROM still ANTI JOIN ({_ASKED}) USING (country, company_number)"
-    ((new,),) = connection.execute(f"SELECT count(*) FROM ({never})").fetchall()  # noqa: S608 - as below
-    values = {
+    listed = _NOBODY if companies is None else companies
+    whole = {"is_whole": companies is None}
+    values = whole | {
         "now": moment,
         "until": moment + timedelta(days=_DAYS),
         "window": timedelta(days=run.credit_window_days),
@@ -179,28 +176,26 @@ def read_dues(
         "lead": closing_lead(run.free_refresh_days),
         "margin": MARGIN,
     }
-    query = f"""
-        SELECT time_bucket(INTERVAL 15 MINUTE, moment), sum(credits)::INT, sum(free)::INT
-        FROM ({_SQL["forecast"].format(of_list=of_list, unsure=UNSURE)}) GROUP BY ALL ORDER BY ALL
-    """  # noqa: S608 - constants of this module only
+    connection.execute(_SQL["left_out"])
+    with _registered(connection, listed=listed, wanted=listed if left is None else left):
+        ((new,),) = connection.execute(_SQL["never_bought"], whole).fetchall()
+        quarters = connection.execute(_SQL["forecast"].format(unsure=UNSURE), values).fetchall()
     counts: Counter[tuple[date, str]] = Counter()
-    for quarter, credit_count, free_count in connection.execute(query, values).fetchall():
+    for quarter, credit_count, free_count in quarters:
         day = quarter.replace(tzinfo=UTC).astimezone(zone).date()
         counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
-    if companies is not None:
-        connection.unregister("listed")
-        connection.unregister("still")
     counts[today, "credits"] += new + unbought
     days = sorted({day for (day, _), count in counts.items() if count})
     return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]
 
 
-_KEY = ("country", "company_number")
-# As long as the newest version of a list names them.
-_STILL_WANTED = f"FROM ({_SQL['left_out']}) SEMI JOIN list_members USING (country, company_number)"
-_ASKED = f"FROM company_state ANTI JOIN ({_SQL['left_out']}) USING (country, company_number)"
-_UNBOUGHT = f"""
-    SELECT count(*) FROM unbought
-    ANTI JOIN (FROM companies WHERE paid_at IS NOT NULL) USING (country, company_number)
-    ANTI JOIN ({_STILL_WANTED}) USING (country, company_number)
-"""  # noqa: S608
+@contextmanager
+def _registered(connection: duckdb.DuckDBPyConnection, **frames: pl.DataFrame) -> Iterator[None]:
+    """Let queries read the companies of frames, each once, by the name of the frame."""
+    for name, frame in frames.items():
+        connection.register(name, frame.select(pl.col(_KEY).cast(pl.String)).unique().to_arrow())
+    try:
+        yield
+    finally:
+        for name in frames:
+            connection.unregister(name)

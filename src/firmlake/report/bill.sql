@@ -11,7 +11,8 @@ WITH held AS (
            if(bool_or(s.status IN ('failed', 'forbidden', 'unavailable')), NULL,
               min(s.fetched_at)) AS fetched_at
     FROM company_state s JOIN companies c USING (country, company_number)
-    WHERE paid_at IS NOT NULL {of_list}
+    WHERE paid_at IS NOT NULL
+        AND ($is_whole OR (country, company_number) IN (SELECT (country, company_number) FROM listed))
     GROUP BY ALL
 ),
 windows AS (
@@ -26,11 +27,27 @@ due AS (
     SELECT free_at, greatest(coalesce(coalesce(free_at, fetched_at) + $refresh, $now), end_at, $now) AS pay_at
     FROM windows
 )
-SELECT pay_at AS moment, 1 AS credits, 0 AS free FROM due WHERE pay_at < $until
-UNION ALL
-SELECT free_at, 0, 1 FROM due WHERE free_at < $until
+SELECT time_bucket(INTERVAL 15 MINUTE, moment), sum(credits)::INT, sum(free)::INT
+FROM (
+    SELECT pay_at AS moment, 1 AS credits, 0 AS free FROM due WHERE pay_at < $until
+    UNION ALL
+    SELECT free_at, 0, 1 FROM due WHERE free_at < $until
+)
+GROUP BY ALL ORDER BY ALL
 
 -- name: left_out
 -- Companies that a budget or the service's credits left out before anything was asked about them.
+CREATE OR REPLACE TEMP VIEW left_out AS
 FROM companies SEMI JOIN (FROM company_state WHERE status = 'waiting') USING (country, company_number)
 WHERE paid_at IS NULL
+
+-- name: never_bought
+-- Those left out that the newest version of a list still names; or, of a list, those left out or never asked for.
+SELECT (SELECT count(*) FROM left_out SEMI JOIN list_members USING (country, company_number) WHERE $is_whole)
+    + (SELECT count(*) FROM wanted
+       ANTI JOIN (FROM company_state ANTI JOIN left_out USING (country, company_number)) USING (country, company_number))
+
+-- name: unbought
+SELECT count(*) FROM unbought
+ANTI JOIN (FROM companies WHERE paid_at IS NOT NULL) USING (country, company_number)
+ANTI JOIN (FROM left_out SEMI JOIN list_members USING (country, company_number)) USING (country, company_number)

@@ -155,23 +155,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 T = TypeVar("T")
 _REASONS_MAX = 10
-_STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
-_PARKED = f"""
-    SELECT if(s.status = 'waiting' AND m.country IS NULL, '{UNLISTED}', s.status), s.run_id,
-           coalesce(d.reason, ''), count(*)
-    FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
-    LEFT JOIN (SELECT DISTINCT country, company_number FROM list_members) m USING (country, company_number)
-    WHERE s.status IN ('failed', 'forbidden', 'unavailable', 'waiting') GROUP BY ALL
-    UNION ALL
-    SELECT 'rejected records', s.run_id, coalesce(r.reason, ''), count(*)
-    FROM company_state s LEFT JOIN (
-        SELECT run_id, country, company_number, dataset, min(concat_ws(': ', nullif(path, ''), reason)) AS reason
-        FROM rejects WHERE effect = 'record' GROUP BY ALL
-    ) r USING (run_id, country, company_number, dataset)
-    WHERE s.reject_count > 0 GROUP BY ALL
-"""  # noqa: S608 - a constant
-
-_AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
 
 
 def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
@@ -310,9 +293,9 @@ def _read_warehouse(
 ) -> dict[str, Any]:
     """Read the attributes of `Status` that a generation tells."""
     companies: dict[str, dict[str, int]] = {}
-    for dataset, status, count in connection.execute(_STATUSES).fetchall():
+    for dataset, status, count in connection.execute(_SQL["statuses"]).fetchall():
         companies.setdefault(dataset, {})[status] = count
-    oldest, latest = connection.execute(_AGES).fetchall()[0]
+    oldest, latest = connection.execute(_SQL["ages"]).fetchall()[0]
     remaining, told_at = connection.execute(_SQL["credits"]).fetchall()[0]
     return {
         **(_last_runs(connection, folders, loaded[-1]) if loaded else {}),
@@ -385,7 +368,7 @@ def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tupl
     """Count parked companies by reason: a failed company has its own reason, a waiting one that of its run."""
     reasons = {run.run_id: outcome.reason for run in runs if (outcome := run.outcome())}
     counts: Counter[tuple[str, str]] = Counter()
-    for status, run_id, reason, count in connection.execute(_PARKED).fetchall():
+    for status, run_id, reason, count in connection.execute(_SQL["parked"], [UNLISTED]).fetchall():
         counts[status, reason or reasons.get(run_id) or "its run does not say"] += count
     return [(status, reason, count) for (status, reason), count in counts.most_common(_REASONS_MAX)]
 

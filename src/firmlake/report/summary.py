@@ -118,10 +118,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 _EMPTY: dict[Any, Callable[[], Any]] = {bool: bool, int: int, str: str, dict: dict, list: list}
 
-_STATUSES = "SELECT dataset, status, count(*) FROM company_state WHERE run_id = ? GROUP BY ALL ORDER BY ALL"
-
-_DRIFT = "SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? ORDER BY ALL"
-
 
 _FIELDS_MAX = 3
 _EXAMPLE_MAX = 40
@@ -164,12 +160,12 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         values[name] = values[name].replace(tzinfo=UTC)
     written = msgspec.json.decode(values.pop("row_counts"), type=dict[str, int])
     datasets: dict[str, dict[str, int]] = {dataset: {} for dataset in values.pop("datasets").split(",")}
-    for dataset, status, count in connection.execute(_STATUSES, [run_id]).fetchall():
+    for dataset, status, count in connection.execute(_SQL["statuses"], [run_id]).fetchall():
         datasets[dataset][status] = count
     for counts in datasets.values():
         counts["fresh"] = values["company_count"] - sum(counts.values())
     ((reject_count, discard_count),) = connection.execute(_SQL["rejects"], [run_id]).fetchall()
-    drift = connection.execute(_DRIFT, [run_id]).fetchall()
+    drift = connection.execute(_SQL["drift"], [run_id]).fetchall()
     return RunSummary(
         **values,
         datasets=datasets,

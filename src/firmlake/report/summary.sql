@@ -55,3 +55,9 @@ WHERE country NOT IN (SELECT country FROM company_state WHERE status IN ('report
 GROUP BY country HAVING count(DISTINCT company_number) FILTER (status = 'not_found') BETWEEN ? AND ?
     AND count_if(status <> 'not_found') = 0
 ORDER BY country
+
+-- name: statuses
+SELECT dataset, status, count(*) FROM company_state WHERE run_id = ? GROUP BY ALL ORDER BY ALL
+
+-- name: drift
+SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? ORDER BY ALL
