@@ -166,7 +166,7 @@ def read_dues(
     moment, today = now.replace(tzinfo=None), now.astimezone(zone).date()
     if connection is None:
         return [Day(today, unbought, 0)] if unbought else []
-    listed = _NOBODY if companies is None else companies
+    subjects = _NOBODY if companies is None else companies
     whole = {"is_whole": companies is None}
     values = whole | {
         "now": moment,
@@ -177,7 +177,7 @@ def read_dues(
         "margin": MARGIN,
     }
     connection.execute(_SQL["left_out"])
-    with _registered(connection, listed=listed, wanted=listed if left is None else left):
+    with _registered(connection, subjects=subjects, candidates=subjects if left is None else left):
         ((new,),) = connection.execute(_SQL["never_bought"], whole).fetchall()
         quarters = connection.execute(_SQL["forecast"].format(unsure=UNSURE), values).fetchall()
     counts: Counter[tuple[date, str]] = Counter()

@@ -12,7 +12,7 @@ WITH held AS (
               min(s.fetched_at)) AS fetched_at
     FROM company_state s JOIN companies c USING (country, company_number)
     WHERE paid_at IS NOT NULL
-        AND ($is_whole OR (country, company_number) IN (SELECT (country, company_number) FROM listed))
+        AND ($is_whole OR (country, company_number) IN (SELECT (country, company_number) FROM subjects))
     GROUP BY ALL
 ),
 windows AS (
@@ -44,7 +44,7 @@ WHERE paid_at IS NULL
 -- name: never_bought
 -- Those left out that the newest version of a list still names; or, of a list, those left out or never asked for.
 SELECT (SELECT count(*) FROM left_out SEMI JOIN list_members USING (country, company_number) WHERE $is_whole)
-    + (SELECT count(*) FROM wanted
+    + (SELECT count(*) FROM candidates
        ANTI JOIN (FROM company_state ANTI JOIN left_out USING (country, company_number)) USING (country, company_number))
 
 -- name: unbought
