@@ -105,3 +105,12 @@ def test_very_many_columns_are_no_trouble(read):
     names = ";".join(f"c{n}" for n in range(16_000))
     values = ";".join("1" for _ in range(16_000))
     assert found(read(f"{names};kbo\n{values};0403227515\n")) == [("BE", "0403227515", 2)]
+
+
+@pytest.mark.timeout(60)
+def test_of_very_many_columns_of_numbers_forty_are_read_and_that_is_said(read):
+    lines = [";".join([text] * 1_000) for text in ("kbo", "0403227515", "0403091220")]
+    companies = read("\n".join([*lines, ""]))
+    assert companies.companies.height == 2
+    assert "not from 'kbo' at position 41 (0403227515, 0403091220) and" in companies.guesses[0]
+    assert " and 957 more; to choose" in companies.guesses[0]

@@ -60,7 +60,7 @@ _MIN_EVIDENCE: Final = 2
 
 _MAX_CELLS: Final = 200_000
 _MAX_COLUMNS: Final = 40
-"""Examine at most this many columns closely: the leftmost that look like numbers."""
+"""Examine at most this many columns closely: those with known names, then the leftmost that look like numbers."""
 
 _LIKE_A_NUMBER: Final = r"^(?:[^0-9]*[0-9]){7,14}[^0-9]*$"
 _LIKE_A_DATE: Final = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
@@ -230,8 +230,7 @@ def _choose_number(search: Search) -> None:
     search.choice |= dict.fromkeys(NUMBER_ROLES, ())
     for one in chosen:
         search.choice[one.role] += (one.position,)
-    positions = [one.position for one in chosen]
-    left_out = [position for position in known if position not in positions and _examples(search.texts(position))]
+    left_out = [n for n in known if n not in {one.position for one in chosen} and _examples(search.texts(n))]
     is_guess = search.table.names is not None and any(one.strength < Strength.KNOWN or one.implied for one in chosen)
     if because or left_out or is_guess:
         _explain(search, what, chosen, because, left_out)
@@ -270,8 +269,9 @@ def _weigh(search: Search, register: str | None = None) -> list[Candidate]:
         codes = codes.fill_null(country_codes(search.texts(position)))
     known, countries = search.positions(*NUMBER_ROLES), search.positions(COUNTRY)
     likely = [n for n in search.looks.filter("is_number")["position"] if n not in {*known, *countries}]
-    likely = [n for n in likely if search.read(n).role in NUMBER_ROLES][:_MAX_COLUMNS]
-    weighed = [_weigh_column(search, n, codes, register) for n in (*known, *likely) if n not in countries]
+    likely = [n for n in likely if search.read(n).role in NUMBER_ROLES]
+    close = [n for n in (*known, *likely) if n not in countries][:_MAX_COLUMNS]
+    weighed = [_weigh_column(search, n, codes, register) for n in close]
     return [candidate for candidate in weighed if candidate]
 
 
@@ -310,7 +310,8 @@ def _explain(
         f"{f' as {ADJECTIVES[one.implied]}' if one.implied else ''}"
         for one in chosen
     )
-    others = " and ".join(f"{search.name(position)} ({_examples(search.texts(position))})" for position in left_out)
+    others = " and ".join(f"{search.name(position)} ({_examples(search.texts(position))})" for position in left_out[:3])
+    others += f" and {len(left_out) - 3} more" * (len(left_out) > 3)
     flag = COUNTRY if chosen[0].role == COUNTRY else "number"
     also = " --map country=COLUMN" if any(one.implied for one in chosen) else ""
     search.guesses.append(
