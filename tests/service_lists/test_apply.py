@@ -64,8 +64,8 @@ SCENES = {
     # A lost answer is made good by sending again; the second answer says 0, as they were added before.
     "lost": Scene(3, {"kind": "lose", "nth": [1]}, sent=(2, 2), remarks=("other_count",), lost=1),
     "cut": Scene(3, {"kind": "truncate", "nth": [1]}, sent=(2, 2), remarks=("other_count",), lost=1),
-    "wait": Scene(120, status(429, seen=[1])),
-    "down": Scene(120, status(503, seen=[1]), lost=1),
+    "wait": Scene(120, status(429, nth=[1])),
+    "down": Scene(120, status(503, nth=[1]), lost=1),
     "poison": Scene(60, status(400, **ODD), odd="failed", says="400"),
     "no such contact": Scene(6, status(404, "Contact not found", **ODD), odd="failed", says="Contact not found"),
     "no such company": Scene(6, status(404, "Company {number} does not exist", **ODD), odd="failed", says="404"),
