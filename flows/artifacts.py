@@ -103,7 +103,7 @@ def show_on_page(summary: RunSummary, rows: list[dict[str, Any]], alerts: list[d
     Args:
         summary: The summary.
         rows: What failed, see `failure_rows`.
-        alerts: The alerts, see `notices.alert_rows`; their table is shown if the run has rules of alerts.
+        alerts: The alerts, see `alert_rows`; their table is shown if the run has rules of alerts.
     """
 
     def create() -> None:

@@ -37,7 +37,7 @@ def test_the_deployment_by_approval_waits_for_it():
 
 def test_every_flow_has_a_deployment():
     entrypoints = {each["entrypoint"].rpartition(".")[0] for each in DEPLOYMENTS}
-    flows = {f"firmlake.flows.{path.stem}" for path in (ROOT / "flows").glob("*.py") if "@flow" in path.read_text()}
+    flows = {f"firmlake.flows.{path.stem}" for path in (ROOT / "flows").glob("*.py") if "\n@job(" in path.read_text()}
     assert flows == entrypoints
 
 
@@ -69,7 +69,7 @@ def test_the_automation_for_a_missing_generation_waits_for_the_event_that_the_fl
     """From the last event on, or if there never was one; see the comment in the file."""
     [stale] = [each["trigger"] for each in AUTOMATIONS if each["name"] == "firmlake stale"]
     assert [trigger["after"] == trigger["expect"] for trigger in stale["triggers"]] == [True, False]
-    text = (ROOT / "flows/notices.py").read_text()
+    text = (ROOT / "flows/artifacts.py").read_text()
     for trigger in stale["triggers"]:
         assert trigger["within"] == stale["within"] == 8 * 86_400
         assert f'"{trigger["expect"][0]}"' in text
@@ -83,7 +83,7 @@ def test_names_of_deployments_are_unique_since_triggers_go_by_them():
 
 def test_the_automation_for_alerts_waits_for_the_event_that_the_flow_emits_and_tells_what_it_has():
     [alerts] = [each for each in AUTOMATIONS if each["name"] == "firmlake alerts"]
-    text = (ROOT / "flows/notices.py").read_text()
+    text = (ROOT / "flows/artifacts.py").read_text()
     assert f'"{alerts["trigger"]["expect"][0]}"' in text
     assert "{{ event.payload.text }}" in alerts["actions"][0]["body"]
     assert '"text": text' in text

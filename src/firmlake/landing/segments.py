@@ -59,6 +59,9 @@ ENDS = {**GIVEN_UP, "unknown": "not_found"}
 """Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown`: the
 service does not know the company, although no answer says so explicitly."""
 
+REQUESTS = ("answer", "no_answer", "probe")
+"""Kinds of headers that record a request."""
+
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The metadata of an answer, or of a missing answer.

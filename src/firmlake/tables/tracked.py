@@ -11,7 +11,7 @@ import polars as pl
 
 from firmlake.landing.progress import Progress, Track
 from firmlake.landing.run import Run
-from firmlake.landing.segments import ENDS, GIVEN_UP, Header, credits_in
+from firmlake.landing.segments import GIVEN_UP, REQUESTS, Header, credits_in
 from firmlake.tables.answered import DRIFT, moments
 from firmlake.tables.schemas import TABLES, polars_schema
 
@@ -65,7 +65,7 @@ def requests(run: Run, progress: Progress) -> pl.DataFrame:
     """Return a row for each request sent. A request may be sent again after a crash; its attempts then count on."""
     names, attempts, rows = run.plan.names, Counter[str](), []
     for header in progress.headers:
-        if header.kind in ENDS:
+        if header.kind not in REQUESTS:
             continue
         attempts[header.request_id] += 1
         rows.append(
