@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import os
 import re
 import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +20,6 @@ import httpx
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.database import Database
-from firmlake.delivery.deliver import Request, open_target
 from postgres import Postgres, serve_postgres
 from support import (
     ACME,
@@ -42,6 +37,12 @@ from support import (
     run_name,
     run_of,
 )
+
+from .bigquery import bigquery, place_in_bigquery
+from .endpoint import Place
+from .snowflake import place_in_snowflake, snowflake
+
+__all__ = ["bigquery", "place_in_bigquery", "place_in_snowflake", "snowflake"]
 
 AZURE_KEY = base64.b64encode(b"a key for loopback").decode()
 RUNS = [run_name(day) for day in range(3)]
@@ -107,56 +108,6 @@ def container(azure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
     headers["Authorization"] = f"SharedKey lake:{base64.b64encode(signature).decode()}"
     httpx.put(f"{azure}/{name}?restype=container", headers=headers, trust_env=False).raise_for_status()
     return f"az://{name}/some/prefix"
-
-
-class Endpoint:
-    """A server on loopback. `answer` gets method, path, headers and body, and gives status, headers and a value."""
-
-    def __init__(self, answer: Callable[..., tuple[int, dict[str, str], Any]]) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                status, headers, value = answer(self.command, self.path, self.headers, body)
-                sent = json.dumps(value).encode()
-                self.send_response(status)
-                for name, text in {
-                    **headers,
-                    "content-type": "application/json",
-                    "content-length": str(len(sent)),
-                }.items():
-                    self.send_header(name, text)
-                self.end_headers()
-                self.wfile.write(sent)
-
-            do_GET = do_PUT = do_POST  # noqa: N815 - the names that the library calls
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_port
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class Place:
-    """A target, and a way to ask it that is not ours."""
-
-    def __init__(self, address: str, ask: Callable[[str], list[tuple[Any, ...]]], schema: str = "firmlake") -> None:
-        self.address, self.ask, self.schema = address, ask, schema
-
-    def request(self, mode: str = "changes", **options: Any) -> Request:
-        return Request(mode=mode, target=self.address, schema=self.schema, **options)
-
-    @contextmanager
-    def open(self) -> Iterator[Database]:
-        with open_target(self.request()) as target:
-            yield target
 
 
 @pytest.fixture(scope="session")

@@ -131,16 +131,20 @@ def applied(state, delivered, table):
 
 
 FILES = ["folder", "bucket", "delta", *slow("container", "iceberg")]
-DATABASES = ["duckdb", *slow("postgres")]
+DATABASES = {
+    "duckdb": "place_in_file",
+    "postgres": "place_on_server",
+    "snowflake": "place_in_snowflake",
+    "bigquery": "place_in_bigquery",
+}
+LOADED = ["duckdb", *slow(*list(DATABASES)[1:])]
 
 
 @pytest.fixture
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Loaded | Exported:
     kind = request.param
-    if kind == "postgres":
-        return Loaded(request.getfixturevalue("place_on_server"))
-    if kind == "duckdb":
-        return Loaded(request.getfixturevalue("place_in_file"))
+    if kind in DATABASES:
+        return Loaded(request.getfixturevalue(DATABASES[kind]))
     # Names of buckets are those of folders of tests, which are used again.
     is_store = kind in ("bucket", "container")
     address = f"{request.getfixturevalue(kind)}/{uuid4().hex}" if is_store else str(tmp_path / "out")
@@ -149,7 +153,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Loaded | Exported:
     return Exported(address, tmp_path / "read", kind if kind in ("delta", "iceberg") else "parquet")
 
 
-every_target = pytest.mark.parametrize("target", [*FILES, *DATABASES], indirect=True)
+every_target = pytest.mark.parametrize("target", [*FILES, *LOADED], indirect=True)
 
 
 @every_target
@@ -205,7 +209,7 @@ def test_rows_come_whole_if_the_generation_before_is_gone(weeks, target):
     target.assert_holds(folders)
 
 
-@pytest.mark.parametrize("target", ["folder", "bucket", *DATABASES], indirect=True)
+@pytest.mark.parametrize("target", ["folder", "bucket", *LOADED], indirect=True)
 @pytest.mark.parametrize("week", [0, 1])
 def test_what_was_taken_out_of_rebuilt_generations_leaves_the_target_too(weeks, target, week):
     target.deliver(weeks(0))
