@@ -300,7 +300,7 @@ class Translation(NamedTuple):
         message: Has `{where}`, `{kind}` of the error and `{reason}`, its first line.
     """
 
-    errors: type[BaseException] | tuple[type[BaseException], ...]
+    errors: type[Exception] | tuple[type[Exception], ...]
     next_step: str
     message: str = "{where}: {reason}"
 
@@ -319,7 +319,7 @@ def translated(where: str, *translations: Translation, secret: str = "") -> Iter
     """
     try:
         yield
-    except BaseException as error:
+    except Exception as error:
         for errors, next_step, message in translations:
             if isinstance(error, errors):
                 reason = _QUERY.sub("", first_line(error)).rstrip(".")

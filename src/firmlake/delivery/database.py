@@ -209,7 +209,7 @@ class Database:
         self.run("BEGIN TRANSACTION")
         try:
             yield
-        except BaseException:
+        except BaseException:  # a signal too: half a load must not be committed
             with suppress(FirmlakeError):  # the connection may be gone, and the transaction with it
                 self.run("ROLLBACK")
             raise

@@ -126,7 +126,7 @@ def follow(run: Steps[R], show: Show = say_nothing, carry_out: CarryOut = at_onc
         while True:
             try:
                 result = _act(todo.pop(), show, carry_out)
-            except BaseException as error:
+            except BaseException as error:  # a signal too: the run decides what becomes of its answers
                 todo.append(run.throw(error))
             else:
                 todo.append(run.send(result))
