@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from firmlake.api.contract import DATASETS
 from support import lookalike, party, period
 
 GROUPS = {
@@ -119,55 +117,6 @@ def dialects(draw: Any, max_size: int = 6) -> tuple[tuple[str, str], list[Raw]]:
         text = _text(tree).replace('":', '": ').replace(',"', ', "') if is_spaced else _text(tree)
         texts.append(text.encode(errors="surrogateescape"))
     return kind, raws(texts)
-
-
-@st.composite
-def mixtures(draw: Any, max_size: int = 8) -> tuple[tuple[str, str], list[Raw]]:
-    """A group and records of it whose values are spelled by a few dialects, and some in any way."""
-    kind = draw(st.sampled_from(list(GROUPS)))
-    random = draw(st.randoms(use_true_random=False))
-    dialects = random.sample(_SPELLINGS, random.randint(1, 3))
-    fields = DATASETS[kind[0]].fields.values()
-    texts = []
-    for _ in range(draw(st.integers(1, max_size))):
-        tree: dict[str, Any] = {}
-        for field in fields:
-            *outer, key = field.path.split(".")
-            value = _spelled(random, field.kind, random.choice(dialects))
-            if value or random.random() < 0.5:
-                holder = tree.setdefault(outer[0], {}) if outer else tree
-                holder[key] = _Literal(value or "null")
-        texts.append(_text(tree).encode(errors="surrogateescape"))
-    return kind, raws(texts)
-
-
-_SPELLINGS = ("{}", "{}.0", '"{}"', '"{}.0"', "comma", "thousands", "empty", "midnight", "exponent", "noise")
-
-
-def _spelled(random: Any, kind: str, dialect: str) -> str:
-    """A value of a kind as a dialect spells it; nothing if it has none."""
-    if random.random() < 0.15:
-        return random.choice(["", random.choice([*NUMBERS, *TEXTS, *OTHERS])])
-    if kind in ("text", "codes"):
-        text = random.choice(['"BE"', '"0403227515"', "403227515", '"Z\u00fcrich"'])
-        return f"[{text}]" if kind == "codes" else text
-    if kind == "date":
-        time = random.choice(["", "T00:00:00Z", " 00:00", "T00:00:00.000+01:00", "T12:00:00Z"])
-        return f'"20{random.randint(10, 26)}-0{random.randint(1, 9)}-28{time if dialect == "midnight" else ""}"'
-    number = Decimal(random.randint(-(10 ** random.randint(0, 18)), 10 ** random.randint(0, 18)))
-    number = number.scaleb(-random.choice([0, 0, 1, 2, 2, 3, 4, 5, 18]))
-    match dialect:
-        case "empty":
-            return '""'
-        case "comma":
-            return f'"{number:f}"'.replace(".", ",")
-        case "thousands":
-            return f'"{number:,f}"'.translate(str.maketrans(",.", random.choice([".,", " ,", ",.", "\u202f."])))
-        case "exponent":
-            return f"{number:.3E}"
-        case "noise":
-            return repr(float(number)) if kind != "integer" else f"{number:f}"
-    return dialect.format(f"{number:f}") if "{}" in dialect else f"{number:f}"
 
 
 def raws(texts: list[bytes]) -> list[Raw]:

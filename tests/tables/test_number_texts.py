@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.tables.number_texts import number_in, numbers_in
+from firmlake.tables.cells import number_in
 from support import examples
 
 
@@ -59,22 +58,3 @@ def test_a_known_mark_decides(marks, numbers):
 def test_amounts_as_people_write_them_are_exact_whatever_stands_between_thousands(amount, apart):
     text = f"{amount:,f}".replace(".", "@").replace(",", apart).replace("@", ",")
     assert Decimal(meant(text)) == amount
-
-
-TEXTS = st.text("0159.,- '\u202f", max_size=12) | st.builds(
-    "{}{:,}{}".format,
-    st.sampled_from(["", "-", "0"]),
-    st.integers(0, 10**7),
-    st.sampled_from(["", ".5", ".250", ",75"]),
-)
-
-
-@pytest.mark.parametrize("kind", ["money", "ratio", "fraction"])
-@pytest.mark.parametrize("marks", [".,", ".", ","])
-@examples(200)
-@given(st.lists(TEXTS, min_size=1))
-def test_a_column_is_read_as_one_by_one(kind, marks, texts):
-    texts += [text.translate(str.maketrans(",.", ".,")) for text in texts]
-    cells = [json.dumps(text, ensure_ascii=False) for text in texts] + ["null", "5", "[]", '"', '"5']
-    one_by_one = [found and found.decode() for found in (number_in(cell.encode(), kind, marks) for cell in cells)]
-    assert numbers_in(pl.Series(cells), kind, marks).to_list() == one_by_one

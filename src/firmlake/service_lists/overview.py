@@ -36,7 +36,7 @@ from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.privacy.persons import answer_filter, concealer
 from firmlake.tables.answered import DRIFT, Gathered, gather_records, merge_drift, moments
-from firmlake.tables.objects import read_object
+from firmlake.tables.leaves import read_object
 from firmlake.tables.records import read_records
 
 SWEEPS_MAX = 2

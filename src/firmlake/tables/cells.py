@@ -1,46 +1,37 @@
-"""Read single values: what the JSON of a value means, exactly. `columns.py` reads plain values the same, but faster."""
+"""Read single values: what the JSON of a value means, exactly.
+
+A number in a text counts if there is exactly one way to read it. `regular.py` reads plain values the same, but faster.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from math import isinf
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
 from msgspec import Raw
 
-from firmlake.core.reasons import make_reason
-from firmlake.tables.leaves import Leaf
-from firmlake.tables.number_texts import is_ambiguous
+from firmlake.core.reasons import Reason, make_reason
+from firmlake.tables.leaves import MARKS, Leaf
 from firmlake.tables.schemas import KIND_TYPES
-
-__all__ = [
-    "CENT_NOISE",
-    "DATE",
-    "DECIMALS",
-    "FRACTION_MAX",
-    "MisfitError",
-    "moved",
-    "plain",
-    "read_cell",
-]
 
 DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.items() if isinstance(each, pl.Decimal)}
 """Precision and scale of the kinds that are decimals."""
-CENT_NOISE = Decimal("0.0001")
-"""Read an amount closer than this to a whole cent as that cent: services that use floats may send 12.340000001."""
 FRACTION_MAX = Decimal(2)
 """A share above 1 is an error, such as of rounding or typing, which checks of the warehouse find. More than twice the
 whole is no share: percentages would be off by a factor of 100, which a sum would not show."""
 
+_CENT_NOISE = Decimal("0.0001")
+"""Read an amount closer than this to a whole cent as that cent: services that use floats may send 12.340000001."""
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
 _PLAIN_MAX = 60
-DATE = re.compile(
+_DATE = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[T ](?:00:00(?::00(?:\.0+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?|[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?))?"
 )
@@ -48,58 +39,113 @@ DATE = re.compile(
 
 With a zone only midnight is clear: 23:00 in UTC is the next day in Brussels.
 """
+_DIGITS = re.compile(rb"[0-9]+")
 
 
-class MisfitError(ValueError):
-    """A value does not fit.
+class Cell(NamedTuple):
+    """What a value says.
 
-    Args:
-        code: Why, a code of `core.reasons`.
-        facts: What the sentence of the reason names.
+    Attributes:
+        value: Null if it is null, or does not fit.
+        kind: How it differs from the contract although it is clear, such as "text_for_number"; empty if it does not.
+        misfit: Why it does not fit; None if it fits.
+        rounded: What it was before it was rounded; empty if it was not.
     """
+
+    value: Any = None
+    kind: str = ""
+    misfit: Reason | None = None
+    rounded: bytes = b""
+
+
+class _MisfitError(ValueError):
+    """A value does not fit: why, as a code of `core.reasons`, and what the sentence of the reason names."""
 
     def __init__(self, code: str, **facts: object) -> None:
         self.reason = make_reason(code, **facts)
         super().__init__(self.reason.text)
 
 
-def read_cell(leaf: Leaf, cell: Raw) -> Any:
-    """Read one value, exactly.
+def read_cell(leaf: Leaf, received: bytes) -> Cell:
+    """Read the JSON of one value, exactly.
 
     Ratios, fractions and decimals with more digits than their type has are rounded half to even, amounts only if they
     are less than a hundredth of a cent from a whole one.
-
-    Raises:
-        MisfitError: The value does not fit.
     """
-    text = bytes(cell)
-    if text.lstrip() == b"null":
-        return None
-    if leaf.kind in DECIMALS:
-        return _to_decimal(leaf, text)
-    if leaf.kind == "integer":
-        return _to_integer(text)
-    if leaf.kind == "score":
-        return _to_float(leaf, text)
-    read = _OTHERS.get(leaf.kind)
-    return read(text) if read else _to_texts(leaf, text)
-
-
-def moved(text: bytes, places: int) -> Decimal:
-    """Read a JSON number and move its point to the left, exactly.
-
-    Raises:
-        MisfitError: The text is no number.
-    """
-    if text[:1] not in b"-0123456789":
-        raise MisfitError("ambiguous_number") if is_ambiguous(text) else MisfitError("not_a_number", kind=_name(text))
+    if received == b"null":
+        return _NULL
+    if leaf.kind in ("fraction", "score") and received.endswith(b'%"'):  # whatever the scale of bare numbers is
+        leaf, received = leaf._replace(shift=2), received[:-2].rstrip() + b'"'
+    kind, json = _meaning(leaf, received)
+    if json == b"null":
+        return Cell(kind=kind)
     try:
-        return _EXACT.scaleb(Decimal(text.decode()), -places)
+        if leaf.kind not in DECIMALS:
+            return Cell(_OTHERS[leaf.kind](leaf, json), kind)
+        value, exact = _to_decimal(leaf, json)
+        return Cell(value, kind, rounded=b"" if value is exact or value == exact else _plain(exact).encode())
+    except _MisfitError as misfit:
+        return Cell(kind=kind, misfit=misfit.reason)
+
+
+_NULL = Cell()
+
+
+def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
+    """Return the number that a JSON string holds, as JSON spells it; None if there is no or more than one.
+
+    A value is judged by itself, so that it is read alike in every answer and every order.
+
+    Args:
+        cell: The JSON of a value of any type.
+        kind: The kind of its field.
+        marks: The marks that may separate decimals.
+
+    Example:
+        >>> number_in(b'"8.109.058,52"', "money"), number_in(b'"591.240"', "money")
+        (b'8109058.52', None)
+    """
+    if usual := _CLEAR[marks].fullmatch(cell):
+        return usual[1].replace(b",", b".")
+    found = _readings_in(cell, marks)
+    if len(found) > 1 and (kind == "fraction" or (kind in _SMALL and b"." in cell)):
+        found = {number for number in found if "." in number}
+    if not found and "." in marks and (match := _JSON.fullmatch(cell)):
+        return match[1]
+    return found.pop().encode() if len(found) == 1 else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _meaning(leaf: Leaf, cell: bytes) -> tuple[str, bytes]:
+    """Return the JSON that was meant, with the kind of the difference, if a value is of another type but clear."""
+    if leaf.is_company_number and _DIGITS.fullmatch(cell):
+        return "number_for_text", b'"%b"' % cell
+    if cell[:1] == b'"' and leaf.kind not in _TEXTS:
+        if cell == b'""':
+            return "empty_text", b"null"
+        if leaf.kind not in _TIMES and (number := number_in(cell, leaf.kind, leaf.marks)):
+            return "text_for_number", number
+    return "", cell
+
+
+_TEXTS, _TIMES = ("text", "codes"), ("date", "timestamp", "boolean")
+
+
+def _moved(text: bytes, places: int) -> Decimal:
+    """Read a JSON number and move its point to the left, exactly."""
+    if text[:1] not in b"-0123456789":
+        is_ambiguous = len(_readings_in(text, MARKS)) > 1  # `contract.decimal_mark` decides between them
+        raise _MisfitError("ambiguous_number") if is_ambiguous else _MisfitError("not_a_number", kind=_name(text))
+    try:
+        number = Decimal(text.decode())
+        return _EXACT.scaleb(number, -places) if places else number
     except InvalidOperation:
-        raise MisfitError("exponent_too_big") from None
+        raise _MisfitError("exponent_too_big") from None
 
 
-def plain(value: Decimal) -> str:
+def _plain(value: Decimal) -> str:
     """Print a decimal without trailing zeros and, unless that would be very long, without an exponent."""
     if abs(value.adjusted()) > _PLAIN_MAX or len(value.as_tuple().digits) > _PLAIN_MAX:
         return f"{value:.17g}"
@@ -107,93 +153,141 @@ def plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _to_decimal(leaf: Leaf, text: bytes) -> Decimal:
-    precision, scale = DECIMALS[leaf.kind]
-    limit = Decimal(10) ** (precision - scale)
-    number = moved(text, leaf.shift)
+def _to_decimal(leaf: Leaf, text: bytes) -> tuple[Decimal, Decimal]:
+    """Return the number that fits the column, and the one received."""
+    number, (limit, unit) = _moved(text, leaf.shift), _LIMITS[leaf.kind]
     if leaf.kind == "fraction" and number > FRACTION_MAX:
-        raise MisfitError("beyond_one", number=plain(number)[:40])
+        raise _MisfitError("beyond_one", number=_plain(number)[:40])
     if -limit < number < limit:
-        fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT) if number else Decimal(0)
-        if leaf.kind == "money" and abs(_EXACT.subtract(fitted, number)) >= CENT_NOISE:
-            raise MisfitError("too_many_decimals", number=plain(number)[:40], count=scale)
+        fitted = number.quantize(unit, context=_EXACT) if number else Decimal(0)
+        if fitted == number:
+            return fitted, fitted
+        if leaf.kind == "money" and abs(_EXACT.subtract(fitted, number)) >= _CENT_NOISE:
+            raise _MisfitError("too_many_decimals", number=_plain(number)[:40], count=-unit.adjusted())
         if -limit < fitted < limit:
-            return fitted
-    raise MisfitError("too_many_digits", count=precision - scale)
+            return fitted, number
+    raise _MisfitError("too_many_digits", count=limit.adjusted())
 
 
-def _to_integer(text: bytes) -> int:
-    number = moved(text, 0)
+_LIMITS = {kind: (Decimal(1).scaleb(each[0] - each[1]), Decimal(1).scaleb(-each[1])) for kind, each in DECIMALS.items()}
+"""The power of ten that a number does not reach, and the smallest number, of each kind that is a decimal."""
+
+
+def _to_integer(_leaf: Leaf, text: bytes) -> int:
+    number = _moved(text, 0)
     if not -_INT64 <= number < _INT64:
-        raise MisfitError("too_many_bits")
+        raise _MisfitError("too_many_bits")
     if number != number.to_integral_value(context=_EXACT):
-        raise MisfitError("not_whole", number=plain(number)[:40])
+        raise _MisfitError("not_whole", number=_plain(number)[:40])
     return int(number)
 
 
 def _to_float(leaf: Leaf, text: bytes) -> float:
-    number = moved(text, leaf.shift)
-    value = float(text) if not leaf.shift else float(number)
+    number = _moved(text, leaf.shift)
+    value = float(number) if leaf.shift else float(text)
     if isinf(value):
-        raise MisfitError("number_too_big")
+        raise _MisfitError("number_too_big")
     return value
 
 
-def _to_date(text: bytes) -> date:
-    value = _to_text(text)
+def _to_date(leaf: Leaf, text: bytes) -> date:
+    value = _to_text(leaf, text)
     try:
-        if found := DATE.fullmatch(value):
+        if found := _DATE.fullmatch(value):
             return date.fromisoformat(found[1])
     except ValueError:
         pass
-    raise MisfitError("not_a_date", value=repr(value[:40]))
+    raise _MisfitError("not_a_date", value=repr(value[:40]))
 
 
-def _to_moment(text: bytes) -> datetime:
+def _to_moment(leaf: Leaf, text: bytes) -> datetime:
     """Read a time in UTC without its zone; a time that states no zone is one in UTC."""
-    value = _to_text(text)
+    value = _to_text(leaf, text)
     try:
         moment = msgspec.convert(value, datetime)
         return (moment.astimezone(UTC) if moment.tzinfo else moment).replace(tzinfo=None)
     except (msgspec.ValidationError, OverflowError):
-        raise MisfitError("not_a_time", value=repr(value[:40])) from None
+        raise _MisfitError("not_a_time", value=repr(value[:40])) from None
 
 
-def _to_boolean(text: bytes) -> bool:
+def _to_boolean(_leaf: Leaf, text: bytes) -> bool:
     if text not in (b"true", b"false"):
-        raise MisfitError("not_a_boolean", kind=_name(text))
+        raise _MisfitError("not_a_boolean", kind=_name(text))
     return text == b"true"
 
 
-_OTHERS: dict[str, Callable[[bytes], Any]] = {"date": _to_date, "timestamp": _to_moment, "boolean": _to_boolean}
-"""What reads the values of the kinds that are neither numbers nor texts."""
-
-
-def _to_texts(leaf: Leaf, text: bytes) -> str | list[str]:
-    if leaf.kind != "codes":
-        return _to_text(text)
+def _to_codes(leaf: Leaf, text: bytes) -> list[str]:
     try:
-        return [_to_text(bytes(code)) for code in _RAWS.decode(text)]
+        return [_to_text(leaf, bytes(code)) for code in _RAWS.decode(text)]
     except msgspec.DecodeError:
-        raise MisfitError("not_texts", kind=_name(text)) from None
+        raise _MisfitError("not_texts", kind=_name(text)) from None
 
 
 _RAWS = msgspec.json.Decoder(list[Raw])
+_DECODE = msgspec.json.Decoder(str).decode
 
 
-def _to_text(text: bytes) -> str:
+def _to_text(_leaf: Leaf, text: bytes) -> str:
     if text[:1] != b'"':
-        raise MisfitError("not_a_text", kind=_name(text))
+        raise _MisfitError("not_a_text", kind=_name(text))
     try:
-        return msgspec.json.decode(text, type=str)
+        return _DECODE(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise MisfitError("broken_text") from None
+        raise _MisfitError("broken_text") from None
+
+
+_OTHERS: dict[str, Callable[[Leaf, bytes], Any]] = {
+    "integer": _to_integer,
+    "score": _to_float,
+    "date": _to_date,
+    "timestamp": _to_moment,
+    "boolean": _to_boolean,
+    "text": _to_text,
+    "codes": _to_codes,
+}
+"""What reads the values of the kinds that are no decimals."""
 
 
 def _name(text: bytes) -> str:
     """Name the kind of a JSON value."""
     kinds = {b"{": "an object", b"[": "an array", b'"': "a text", b"t": "true", b"f": "false", b"n": "null"}
     return kinds.get(text[:1], "a number")
+
+
+# --- numbers in texts ------------------------------------------------------------------------------------------------
+
+_JSON = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
+_CLEAR = {
+    marks: re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:[%b](?:[0-9]{1,2}|[0-9]{4,}))?)"' % marks.encode())
+    for marks in (MARKS, *MARKS)
+}
+"""Numbers with one reading, by the marks: without thousands, and not with three decimals, which may be thousands."""
+_SMALL = ("ratio", "fraction", "score")
+"""Kinds whose numbers have many decimals and hardly ever reach a thousand: 1.234 is read as JSON spells it. A fraction
+never does, so that 1,234 has decimals too."""
+_APART = " '\u2019\u00a0\u2009\u202f"
+"""Separators of thousands other than marks: blanks and quotes of several widths."""
+
+
+def _readings_in(cell: bytes, marks: Iterable[str]) -> set[str]:
+    """Return every number that a text can be read as: with a mark before decimals, and thousands apart or not."""
+    try:
+        text = _DECODE(cell)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return set()
+    matches = (_FORMS[mark].fullmatch(text) for mark in marks)
+    return {_spell(*match.group("sign", "whole", "decimals")) for match in matches if match}
+
+
+def _form(mark: str) -> re.Pattern[str]:
+    apart = "|".join(f"(?:{re.escape(each)}[0-9]{{3}})+" for each in MARKS.replace(mark, "") + _APART)
+    whole = rf"0|[1-9][0-9]*|[1-9][0-9]{{0,2}}(?:{apart})"
+    return re.compile(rf"(?P<sign>-?)(?P<whole>{whole})(?:{re.escape(mark)}(?P<decimals>[0-9]+))?")
+
+
+def _spell(sign: str, whole: str, decimals: str | None) -> str:
+    digits = re.sub("[^0-9]", "", whole)
+    return f"{sign}{digits}.{decimals}" if decimals else f"{sign}{digits}"
+
+
+_FORMS = {mark: _form(mark) for mark in MARKS}

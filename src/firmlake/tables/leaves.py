@@ -1,4 +1,4 @@
-"""The fields of the contract with the settings of a run: types, scales, and the treatment of values that do not fit."""
+"""The fields of the contract with the settings of a run, and the objects of records in which they stand."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
+from msgspec import Raw
 
-from firmlake.api.contract import DATASETS, RECORDS, Field, FieldKind
+from firmlake.api.contract import DATASETS, RECORDS, Field, FieldKind, Group
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ContractSettings
-from firmlake.tables.number_texts import MARKS
 
 T = TypeVar("T")
 
+MARKS = ".,"
+"""The marks that separate decimals in texts."""
+
 AS_IT_IS = ContractSettings()
 """Settings that change nothing about the contract."""
+
+MODES = ("discard_value", "discard_record", "stop")
+"""What may happen to a value that does not fit, the mildest first."""
 
 _APPLIES_TO: dict[str, tuple[FieldKind, ...]] = {
     "values": get_args(FieldKind),
@@ -35,8 +41,7 @@ class Leaf(NamedTuple):
         kind: Type that the value must fit.
         required: A record without this value is rejected.
         shift: Decimal places by which the point moves to the left: 2 reads 45 as 0.45.
-        mode: What happens to a value that does not fit: "discard_value", "discard_record" or "stop". A required value
-            always takes its record with it.
+        mode: What happens to a value that does not fit, one of `MODES`. A required value always takes its record along.
         is_company_number: The value is a text that services may also write as a JSON integer.
         marks: The marks that may separate decimals where a number comes as a text.
     """
@@ -49,6 +54,55 @@ class Leaf(NamedTuple):
     mode: str = "discard_value"
     is_company_number: bool = False
     marks: str = MARKS
+
+
+class Object(NamedTuple):
+    """An object of a record.
+
+    Attributes:
+        path: Its path; empty for the record itself.
+        keys: All its keys, including those of objects inside it.
+        leaves: Its fields by key; those of objects inside it are theirs.
+        mode: The strictest of their modes.
+    """
+
+    path: str
+    keys: frozenset[str]
+    leaves: dict[str, Leaf]
+    mode: str
+
+    def unknown_in(self, content: Mapping[str, Raw]) -> dict[str, Raw]:
+        """Return what the contract does not have, by path, as `extra_json` orders it."""
+        if self.keys.issuperset(content):
+            return {}
+        prefix = f"{self.path}." if self.path else ""
+        return {prefix + key: content[key] for key in sorted(content.keys() - self.keys)}
+
+
+class Shape(NamedTuple):
+    """The shape of a group; the record itself is the first of its objects, and the others are at most one deep."""
+
+    group: Group
+    leaves: tuple[Leaf, ...]
+    objects: tuple[Object, ...]
+
+
+read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) -> Shape:
+    """Make the shape of a group."""
+    leaves = leaves_of(dataset, contract)
+    objects = []
+    for prefix in dict.fromkeys(["", *(leaf.path.rpartition(".")[0] for leaf in leaves)]):
+        own = {leaf.path.rpartition(".")[2]: leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix}
+        keys = own if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
+        mode = max((leaf.mode for leaf in own.values()), key=MODES.index, default=MODES[0])
+        objects.append(Object(prefix, frozenset(keys), own, mode))
+    of_group = RECORDS[dataset].groups[group]
+    if renamed_keys(dataset, contract):  # other places are named by our paths
+        of_group = of_group._replace(elsewhere=())
+    return Shape(of_group, tuple(leaves), tuple(objects))
 
 
 def leaves_of(dataset: str, contract: ContractSettings) -> list[Leaf]:

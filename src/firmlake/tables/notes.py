@@ -14,9 +14,6 @@ from msgspec import Raw
 
 from firmlake.api.answers import UNREADABLE
 from firmlake.core.reasons import Reason
-from firmlake.tables.objects import read_object
-
-__all__ = ["EFFECTS", "Notes", "Records", "read_text"]
 
 _WHOLE = "value"
 """Key in `extra_json` of a record that is not an object."""
@@ -75,15 +72,9 @@ class Records(NamedTuple):
 
 
 class Notes:
-    """Notes about records that are read together. Records are numbered from 0 here, and from `start` in the results.
-
-    Attributes:
-        unknown: The unknown fields of each record as JSON by path, or None. Empty if no record has any, or if they are
-            kept one by one.
-    """
+    """Notes about records that are read together. Records are numbered from 0 here, and from `start` in the results."""
 
     def __init__(self, start: int) -> None:
-        self.unknown: list[str | None] = []
         self._start = start
         self._extra: dict[int, dict[str, Raw]] = {}
         self._rejects: list[Reject] = []
@@ -93,6 +84,13 @@ class Notes:
     def keep(self, number: int, extra: dict[str, Raw]) -> None:
         """Keep values of a record that no column holds, by path."""
         self._extra.setdefault(number, {}).update(extra)
+
+    def keep_unknown(self, number: int, unknown: dict[str, Raw]) -> None:
+        """Keep the fields of a record that the contract does not have, by path, and count each as a difference."""
+        if unknown:
+            self.keep(number, unknown)
+        for path, value in unknown.items():
+            self.observe("new_field", path, value, number)
 
     def reject(self, number: int, path: str, value: Raw | None, reason: Reason, effect: str) -> None:
         """Record a value as rejected, or a whole record if the path is empty."""
@@ -117,10 +115,7 @@ class Notes:
     def records(self, columns: Sequence[pl.Series], count: int) -> Records:
         """Combine columns and notes."""
         number = pl.int_range(self._start, self._start + count, dtype=pl.UInt32, eager=True).alias("record")
-        extra = self.unknown or [None] * count
-        for place, kept in self._extra.items():
-            before = extra[place]
-            extra[place] = _as_json((read_object(before) if before else {}) | kept)
+        extra = [_as_json(self._extra[place]) if place in self._extra else None for place in range(count)]
         frame = pl.DataFrame([number, *columns, pl.Series("extra_json", extra, pl.String)])
         # Of several reasons to reject a record, the first counts.
         lost = {reject.record: reject for reject in reversed(self._rejects) if reject.effect == "record"}
@@ -141,9 +136,15 @@ class Notes:
 
 
 def _as_json(extra: dict[str, Raw]) -> str:
-    """Encode the kept values of a record as received; a value that a database would refuse as JSON becomes a string."""
+    """Encode the kept values of a record as received; a value that a database would refuse as JSON becomes a string.
+
+    A database refuses bytes that are no text, and half a character.
+    """
+    text = b"{" + b",".join([_key(path) + value for path, value in extra.items()]) + b"}"
     try:
-        return read_text(b"{" + b",".join([_key(path) + value for path, value in extra.items()]) + b"}")
+        if b"\\" in text and _SURROGATE.search(text):
+            msgspec.json.decode(text)
+        return text.decode()
     except UNREADABLE:
         return _ENCODE({path: bytes(value).decode("utf-8", "replace") for path, value in extra.items()}).decode()
 
@@ -151,17 +152,6 @@ def _as_json(extra: dict[str, Raw]) -> str:
 @lru_cache(maxsize=4096)
 def _key(path: str) -> bytes:
     return _ENCODE(path) + b":"
-
-
-def read_text(text: bytes) -> str:
-    """Decode JSON, or lines of it, that databases are to take.
-
-    Raises:
-        UnicodeDecodeError, msgspec.DecodeError: It holds bytes that are no text, or half a character.
-    """
-    if b"\\" in text and _SURROGATE.search(text):
-        msgspec.json.decode(b"[%b]" % text.strip().replace(b"\n", b","))
-    return text.decode()
 
 
 def _shown(value: Raw | bytes) -> str:

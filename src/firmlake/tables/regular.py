@@ -12,23 +12,25 @@ columns, exactly or not at all. Records with other keys are another CSV. Records
 
 from __future__ import annotations
 
+import io
 import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 from msgspec import Raw
 
-from firmlake.tables.columns import arrow_type, cast_column, read_csv
-from firmlake.tables.leaves import Leaf
+from firmlake.api.answers import UNREADABLE
+from firmlake.tables.cells import DECIMALS, FRACTION_MAX
+from firmlake.tables.leaves import Leaf, Object, Shape, read_object
 from firmlake.tables.notes import Notes, Records
-from firmlake.tables.objects import IRREGULAR, Object, Shape, join_path, portions, read_object, unknown_keys
-from firmlake.tables.unknown import take_unknown
-
-__all__ = ["read_regular"]
+from firmlake.tables.schemas import KIND_TYPES
 
 _SKELETON = {
     "date": re.compile(rb'""|null'),
@@ -51,6 +53,17 @@ _AS_CSV = bytes.maketrans(b":[]", b',""')
 _NO_CODES = pl.Series([[]], dtype=pl.List(pl.String))
 _WORTH = 200
 """Records that pay for a CSV of their own, on average."""
+_CACHED = 100_000
+"""Bytes of records that fit into the processor's cache."""
+_FIRST_DAY = date(1, 1, 1)
+_ARROW = {
+    "date": pa.date32(),
+    "integer": pa.decimal128(38, 0),
+    "score": pa.float64(),
+    "codes": pa.string(),
+    "text": pa.string(),
+}
+_read_any = msgspec.json.Decoder(dict[str, Raw] | None).decode
 
 
 class _Lines(NamedTuple):
@@ -63,28 +76,32 @@ class _Lines(NamedTuple):
     unknown_count: int
 
 
+def may_be_regular(shape: Shape) -> bool:
+    """Tell whether records of a group can be read in this way."""
+    kinds = {leaf.kind for leaf in shape.leaves}
+    return not (shape.group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in shape.leaves))
+
+
 def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | None:
     """Read records; return None if anything is irregular.
 
     Args:
-        shape: The shape of their group.
+        shape: The shape of their group, which `may_be_regular`.
         raws: Records, each valid JSON.
         start: Index of the first.
     """
-    kinds = {leaf.kind for leaf in shape.leaves}
-    if shape.group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in shape.leaves):
-        return None
+    has_text = any(leaf.kind == "text" for leaf in shape.leaves)
     notes = Notes(start)
     try:
         _fit(shape, raws[0], 1)  # most dialects show in their first record
-        examples, counts, csv = _split(raws, _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode())
+        examples, counts, csv = _split(raws, _MARKS if has_text else _MARKS + string.ascii_letters.encode())
         lines = {skeleton: _fit(shape, examples[skeleton], count) for skeleton, count in counts.items()}
-        unknown = unknown_keys(shape, [examples[skeleton] for skeleton, each in lines.items() if each.unknown_count])
-        take_unknown(unknown, raws, notes)
-        if notes.count("new_field") != sum(each.unknown_count for each in lines.values()):
+        if unknown_count := sum(each.unknown_count for each in lines.values()):
+            _keep_unknown(shape, raws, notes)
+        if notes.count("new_field") != unknown_count:
             raise ValueError  # an unknown key differs in its digits
         columns = _read_kinds(shape, raws, csv, lines).get_columns()
-    except IRREGULAR:
+    except (*UNREADABLE, ValueError):
         return None
     return notes.records(columns, len(raws))
 
@@ -93,12 +110,23 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
 # What follows raises a ValueError if a record is irregular.
 
 
+def _keep_unknown(shape: Shape, raws: Sequence[Raw], notes: Notes) -> None:
+    top, *inner = shape.objects
+    for number, raw in enumerate(raws):
+        content = read_object(raw)
+        unknown = top.unknown_in(content)
+        for each in inner:
+            unknown |= each.unknown_in((_read_any(content[each.path]) or {}) if each.path in content else {})
+        notes.keep_unknown(number, unknown)
+
+
 def _split(raws: Sequence[Raw], marks: bytes) -> tuple[dict[bytes, Raw], Counter[bytes], bytes]:
     """Split records into skeletons, each with an example and the number of its records, and their values as a CSV."""
     examples: dict[bytes, Raw] = {}
     counts: Counter[bytes] = Counter()
     csv: list[bytes] = []
-    for portion in portions(raws):
+    size = 1 + _CACHED // len(bytes(raws[0]))  # about as long as the others
+    for portion in (raws[start : start + size] for start in range(0, len(raws), size)):
         text = b"\n".join(portion)
         skeletons = text.translate(None, _DIGITS).split(b"\n")
         counts.update(skeletons)
@@ -140,7 +168,7 @@ def _keys_in(shape: Shape, each: Object, raw: Raw) -> Iterator[tuple[str, Leaf |
     inner = {other.path: other for other in shape.objects if other.path} if not each.path else {}
     for key, value in content.items():
         part, text = each.leaves.get(key) or inner.get(key), bytes(value).translate(None, _DIGITS)
-        yield join_path(each.path, key), part, text
+        yield f"{each.path}.{key}" if each.path else key, part, text
         if isinstance(part, Object) and text not in _EMPTY:
             yield from _keys_in(shape, part, value)
 
@@ -175,18 +203,16 @@ def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[by
 def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame:
     """Read records of the same columns, which must hold as much as their skeletons say."""
     columns = lines[0].columns
-    types = {leaf.name: arrow_type(leaf) for leaf in shape.leaves}
+    # Arrow accepts digits beyond the precision of a wide decimal, and Polars makes null of too big a value.
+    types = {leaf.name: _ARROW.get(leaf.kind) or pa.decimal128(38, DECIMALS[leaf.kind][1]) for leaf in shape.leaves}
     types |= {column: pa.null() for column in columns if column.startswith("key:")}
     # Where texts keep their letters, so do keys and nulls; no text is null, or the skeleton would show it.
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
     nulls = ["null", *{key for each in shape.objects for key in each.keys}] if has_text else [""]
-    table = read_csv(csv, columns, types, nulls)
+    table = _read_csv(csv, columns, types, nulls)
     raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in shape.leaves])))
     frame = pl.DataFrame(
-        [
-            _read_codes(raw[leaf.name]) if leaf.kind == "codes" else cast_column(leaf, raw[leaf.name])
-            for leaf in shape.leaves
-        ]
+        [_read_codes(raw[leaf.name]) if leaf.kind == "codes" else _cast(leaf, raw[leaf.name]) for leaf in shape.leaves]
     )
     absent = frame.null_count().row(0, named=True)
     codes = sum(frame[leaf.name].list.len().sum() for leaf in shape.leaves if leaf.kind == "codes")
@@ -199,3 +225,43 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
 
 def _read_codes(column: pl.Series) -> pl.Series:
     return column.str.split(",").zip_with((column != "").fill_null(True), _NO_CODES)
+
+
+def _read_csv(csv: bytes, columns: Sequence[str], types: Mapping[str, pa.DataType], nulls: list[str]) -> pa.Table:
+    """Read lines of values.
+
+    Args:
+        csv: The lines.
+        columns: The column of each value in a line.
+        types: The columns to be read; one that the lines do not have is null.
+        nulls: What is null. Texts are null where the empty text is, and only unquoted.
+    """
+    try:
+        return pyarrow.csv.read_csv(
+            io.BytesIO(csv),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(csv) + 1),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=types,
+                include_missing_columns=True,
+                null_values=nulls,
+                strings_can_be_null="" in nulls,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowException:
+        raise ValueError from None
+
+
+def _cast(leaf: Leaf, raw: pl.Series) -> pl.Series:
+    """Cast a column to the type of its field; a value that does not fit becomes null."""
+    column = raw.cast(KIND_TYPES[leaf.kind], strict=False)
+    if leaf.kind == "date":
+        fits = column >= _FIRST_DAY
+    elif leaf.kind == "fraction":
+        fits = column <= FRACTION_MAX
+    elif leaf.kind == "score":
+        fits = column.is_finite()
+    else:
+        return column
+    return column if fits.all() else column.zip_with(fits, pl.Series([None], dtype=column.dtype))
