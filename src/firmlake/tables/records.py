@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import groupby
 from typing import Any
@@ -29,6 +30,7 @@ from firmlake.tables.schemas import KIND_TYPES
 _BATCH, _PARTS, _FEWEST = 8192, 8, 128
 """Records read at once, for the least cost. If one is irregular, the batch is read in parts, down to the fewest."""
 _NULL = Raw(b"null")
+_TEXTS = msgspec.json.Decoder(list[str | None])
 
 
 def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings = AS_IT_IS) -> Records:
@@ -90,6 +92,9 @@ def _read_exactly(shape: Shape, raws: Sequence[Raw], start: int) -> Records:
 
 def _read_column(leaf: Leaf, received: Sequence[Raw], notes: Notes) -> pl.Series:
     """Read the values of a field, equal ones once, and note what is odd about them."""
+    if leaf.kind == "text" and not leaf.required:  # most are nothing but texts, of which thousands are read at once
+        with suppress(*UNREADABLE):
+            return pl.Series(leaf.name, _TEXTS.decode(b"[%b]" % b",".join(received)), pl.String)
     read = cache(partial(read_cell, leaf))
     values, kinds, misfits, rounded = zip(*[read(bytes(each)) for each in received], strict=True)
     for kind in dict.fromkeys(filter(None, kinds)):
