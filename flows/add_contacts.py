@@ -9,10 +9,9 @@ The plan is also written to `plans/` in the data folder, so that `firmlake conta
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from by_hand import add_contacts_by_hand
+    from by_hand import start
 
-    # Before Prefect is imported, since it reads its environment on import. Imports this file again, and never returns.
-    add_contacts_by_hand()
+    start(__file__)  # before Prefect is imported, which reads its environment then; never returns
 
 from pathlib import Path
 from shlex import quote
@@ -34,11 +33,9 @@ from firmlake.terminal.service_lists import (
     describe_lacking,
     next_step,
     progress_content,
-    show_progress_of,
+    progress_parts,
 )
-from job import as_task, end, job, read_settings, show, tell
-
-_ROWS_MAX = 200
+from job import as_task, end, job, read_settings, show_parts, tell
 
 unapproved: list[str] = []
 """For each plan that waited for approval, the command that applies it. `by_hand` shows it if the pause times out."""
@@ -53,13 +50,15 @@ class Approval(RunInput):
 
 @job(hours=192)
 def add_contacts(
-    contacts: str, list_id: int, config: str | None = None, overrides: dict[str, str] | None = None
+    contacts: str, *, list_id: int, config: str | None = None, overrides: dict[str, str] | None = None
 ) -> str:
-    """Add the contacts of a file to a static list, exactly as in the plan that is shown first.
+    """Add the contacts of FILE to a static list, exactly as in the plan that is shown first.
+
+    With lists.needs_approval, a person must approve the plan in Prefect first.
 
     Args:
-        contacts: A file with country, company number and contact id on each line.
-        list_id: The list.
+        contacts (FILE): A file with country, company number and contact id on each line.
+        list_id (--service-list --list ID): The list.
         config: A settings file. None reads config/firmlake.toml.
         overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
 
@@ -112,8 +111,8 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
 def apply(settings: Settings, made: ContactPlan) -> Applied:
     """Send the contacts of the plan, and publish the result."""
     progress = apply_plan(settings, made, f"the flow add_contacts with plan {made.plan_id}")
-    show(lambda: show_progress_of(progress))
-    rows = progress_content(progress)["not_added"][:_ROWS_MAX]
+    show_parts(progress_parts(progress))
+    rows = progress_content(progress)["not_added"]
     show_table("add-contacts-failures", rows, f"Contacts that plan {made.plan_id} did not add, or may not have added")
     return progress
 

@@ -27,11 +27,12 @@ from firmlake.core.text import count_of, one_line
 from firmlake.enrich.events import Published
 from firmlake.report.feed import describe_counts, describe_evidence, read_alerts
 from firmlake.report.page import Report
-from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
+from firmlake.report.summary import FailureGroup, RunSummary, failures
 from firmlake.service_lists.contacts import ContactPlan
 from firmlake.terminal.progress import Counter
-from firmlake.terminal.runs import first_query
-from firmlake.terminal.service_lists import describe_contact_plan
+from firmlake.terminal.rows import Part, Table
+from firmlake.terminal.runs import summary_parts
+from firmlake.terminal.service_lists import contact_plan_parts
 from job import is_cancelled, plain, record, tell
 
 _UPDATE_EVERY_SECONDS = 5.0
@@ -97,82 +98,57 @@ class ProgressArtifact:
             self._id = None
 
 
-def show_on_page(summary: RunSummary, rows: list[dict[str, Any]], alerts: list[dict[str, Any]]) -> None:
-    """Show the summary of a run on its page. Prefect also has a page per key that compares runs.
+def show_on_page(published: Published, rows: list[dict[str, Any]], alerts: list[dict[str, Any]]) -> None:
+    """Show the result of a run on its page. Prefect also has a page per key that compares runs.
 
     Args:
-        summary: The summary.
+        published: The run.
         rows: What failed, see `failure_rows`.
         alerts: The alerts, see `alert_rows`; their table is shown if the run has rules of alerts.
     """
-
-    def create() -> None:
-        create_markdown_artifact(summary_markdown(summary), key="enrich-summary", description=summary_line(summary))
-        create_table_artifact(rows, key="enrich-failures", description=_what_failed(summary, rows))
-        if summary.alerts:
-            create_table_artifact(alerts, key="enrich-alerts", description=f"Alerts: {describe_counts(summary.alerts)}")
-
-    _takes("summary", create)
+    summary = published.summary
+    show_markdown("enrich-summary", summary_markdown(summary, published.failed), summary_line(summary))
+    show_table("enrich-failures", rows, _what_failed(summary, rows), 2 * _ROWS_MAX)
+    if summary.alerts:
+        show_table("enrich-alerts", alerts, f"Alerts: {describe_counts(summary.alerts)}")
 
 
 def summary_line(summary: RunSummary) -> str:
     """Describe the result of a run in one line."""
     return (
-        f"Run {summary.run_id}: {_count(summary.target_count)} of {_count(summary.company_count)} companies asked for, "
-        f"{_count(summary.request_count)} requests, {_credits(summary)} credits, "
+        f"Run {summary.run_id}: {summary.target_count:,} of {summary.company_count:,} companies asked for, "
+        f"{summary.request_count:,} requests, {_credits(summary)} credits, "
         f"generation {summary.generation}{f'; alerts: {describe_counts(summary.alerts)}' if summary.alerts else ''}"
     )
 
 
-def summary_markdown(summary: RunSummary) -> str:
-    """Write the result of a run, and a first query, as Markdown."""
-    facts = {
-        "time": f"{summary.started_at:%Y-%m-%d %H:%M:%S} to {summary.finished_at:%H:%M:%S} UTC",
-        "companies": f"{_count(summary.company_count)}, {_count(summary.fresh_count)} of them fresh",
-        "lines refused, repeated": f"{_count(summary.refused_count)}, {_count(summary.repeated_count)}",
-        "requests": _count(summary.request_count),
-        "credits": _credits(summary),
-        "refreshed for free": _count(summary.free_refresh_count),
-        "rejected records": _count(summary.reject_count),
-        "discarded values": _count(summary.discard_count),
-        "companies changed": _count(summary.changed_company_count),
-        **({"alerts": describe_counts(summary.alerts)} if summary.alerts else {}),
-        "warehouse": f"`{summary.warehouse}`, generation {summary.generation}",
-    }
-    shown = shown_statuses(summary.datasets)
-    statuses = [[dataset, *(counts.get(name, 0) for name in shown)] for dataset, counts in summary.datasets.items()]
-    parts = [
-        f"## {_cell(summary.list_name)}: {summary.outcome.replace('_', ' ')}",
-        *(f"{_cell(text)}." for text in (summary.reason, summary.next_step) if text),
-        _table(["companies by dataset", *(name.replace("_", " ") for name in shown)], statuses),
-        _table(["run", f"`{summary.run_id}`"], facts.items()),
-        "### Rows written",
-        _table(["table", "rows"], summary.rows.items()),
+def summary_markdown(summary: RunSummary, failed: Sequence[FailureGroup] = ()) -> str:
+    """Write the result of a run as Markdown."""
+    facts = [
+        ("time", f"{summary.started_at:%Y-%m-%d %H:%M:%S} to {summary.finished_at:%H:%M:%S} UTC"),
+        ("companies", f"{summary.company_count:,}, {summary.fresh_count:,} of them fresh"),
+        ("lines refused, repeated", f"{summary.refused_count:,}, {summary.repeated_count:,}"),
+        ("companies changed", summary.changed_company_count),
     ]
-    if summary.drift:
-        parts += [
-            "### Differences from the contract",
-            _table(["dataset", "kind", "where", "records"], summary.drift),
-        ]
-    parts += map(_cell, summary.doubts)
-    parts += ["### A first query", f"```sh\n{first_query(summary)}\n```"]
-    return "\n\n".join(parts)
+    reasons = [f"{text}." for text in (summary.reason, summary.next_step) if text]
+    parts: list[Part] = [*reasons, Table(("run", summary.run_id), facts), *summary_parts(summary, failed)]
+    return f"## {_cell(summary.list_name)}: {summary.outcome.replace('_', ' ')}\n\n{markdown(parts)}"
 
 
 def plan_markdown(plan: ContactPlan) -> str:
     """Write what a plan of contacts would add to which list, as Markdown."""
-    lines = list(describe_contact_plan(plan))
-    entries = [entry for request in plan.requests for entry in request]
-    rows = [(one.country, one.company_number, len(one.contacts), ", ".join(one.contacts)) for one in entries]
-    refused = [(one.line, one.given, one.reason) for one in plan.refused]
-    parts = [f"## {_cell(lines[0])}", *map(_cell, lines[1:]), f"Plan `{plan.plan_id}` of {_cell(plan.source)}"]
-    if rows:
-        parts += ["### To add", _table(["country", "number", "contacts", "which"], rows[:_ROWS_MAX])]
-    if refused:
-        parts += ["### Refused", _table(["line", "given", "because"], refused[:_ROWS_MAX])]
-    if max(len(rows), len(refused)) > _ROWS_MAX:
-        parts.append(f"The first {_ROWS_MAX} of each; the plan file has all of them.")
-    return "\n\n".join(parts)
+    return markdown([*contact_plan_parts(plan, (), _ROWS_MAX), f"Plan {plan.plan_id} of {plan.source} has all of them"])
+
+
+def markdown(parts: Iterable[Part]) -> str:
+    """Write a result for a person as Markdown."""
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(_cell(part))
+        elif part.rows:
+            texts += [*([f"### {_cell(part.title)}"] if part.title else []), _table(part.columns, part.rows)]
+    return "\n\n".join(texts)
 
 
 def report_markdown(report: Report, summary: RunSummary) -> str:
@@ -182,25 +158,23 @@ def report_markdown(report: Report, summary: RunSummary) -> str:
     follow a link from Prefect's page to a file.
     """
     tiles = [(name, "unknown" if value is None else value) for name, value in report.tiles.items()]
-    parts = [
-        f"## Report of generation {summary.generation}",
-        f"`{_cell(report.path.resolve())}`: open it in a browser, print it or send it; it is self-contained. "
+    parts: list[Part] = [
+        f"{report.path.resolve()}: open it in a browser, print it or send it; it is self-contained. "
         "The next run replaces it.",
-        _table(["what", "figure"], tiles),
+        Table(("what", "figure"), tiles),
+        *([f"{len(summary.drift):,} differences from the contract: see enrich-summary."] if summary.drift else []),
     ]
-    if summary.drift:
-        parts.append(f"{len(summary.drift):,} differences from the contract: see enrich-summary.")
-    return "\n\n".join(parts)
+    return f"## Report of generation {summary.generation}\n\n{markdown(parts)}"
 
 
-def show_markdown(key: str, markdown: str, description: str) -> None:
+def show_markdown(key: str, text: str, description: str) -> None:
     """Show a text on the page of a run."""
-    _takes(key, lambda: create_markdown_artifact(markdown, key=key, description=description))
+    _takes(key, lambda: create_markdown_artifact(text, key=key, description=description))
 
 
-def show_table(key: str, rows: list[dict[str, Any]], description: str) -> None:
-    """Show a table on the page of a run."""
-    _takes(key, lambda: create_table_artifact(rows, key=key, description=description))
+def show_table(key: str, rows: list[dict[str, Any]], description: str, most: int = _ROWS_MAX) -> None:
+    """Show a table on the page of a run. Prefect keeps it in its database, so only its first rows."""
+    _takes(key, lambda: create_table_artifact(rows[:most], key=key, description=description))
 
 
 def failure_lines(failed: Sequence[FailureGroup]) -> list[str]:
@@ -254,28 +228,22 @@ def _company(row: Sequence[str]) -> dict[str, str]:
 def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     rows = list(rows)
     sides = ["---:" if all(isinstance(row[place], int) for row in rows) else "---" for place in range(len(columns))]
-    lines = [columns, sides, *([_cell(value) for value in row] for row in rows)]
+    lines = [[_cell(name) for name in columns], sides, *([_cell(value) for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cell(value: Any) -> str:
     """Escape a value: names of files and fields come from outside, and must not end a cell or become markup."""
-    text = _count(value) if isinstance(value, int) else one_line(str(value))
+    text = f"{value:,}" if isinstance(value, int) else one_line(str(value))
     return re.sub(r"([\\|`!\[\]])", r"\\\1", text).replace("<", "&lt;")
 
 
 def _credits(summary: RunSummary) -> str:
     """Format the credits charged: 0 if no request was sent, unknown if the service does not report charges."""
     is_unknown = summary.credit_count is None and summary.request_count
-    return "unknown" if is_unknown else _count(summary.credit_count or 0)
+    return "unknown" if is_unknown else f"{summary.credit_count or 0:,}"
 
 
-def _count(number: int) -> str:
-    return f"{number:,}"
-
-
-_ALERTS_MAX = 200
-"""Prefect keeps tables of a page in its database. `firmlake alerts` lists all."""
 _ALERTS_TOLD = 10
 """A notice tells this many alerts."""
 
@@ -310,7 +278,7 @@ def alert_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[
         "closed": [alert for alert in found if alert["closed_run"] == run_id],
         "still open": [alert for alert in found if alert["opened_run"] != run_id and not alert["closed_run"]],
     }
-    rows = [
+    return [
         {
             "alert": name, "severity": alert["severity"], "what": alert["says"], "name": alert["name"] or "",
             "country": alert["country"], "company_number": alert["company_number"],
@@ -318,4 +286,3 @@ def alert_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[
         }
         for name, alerts in groups.items() for alert in alerts
     ]  # fmt: skip
-    return rows[:_ALERTS_MAX]

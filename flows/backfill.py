@@ -12,9 +12,9 @@ whether pending, running or completed, and starts only failed ones again.
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from by_hand import backfill_by_hand
+    from by_hand import start
 
-    backfill_by_hand()  # before Prefect is imported; never returns
+    start(__file__)  # before Prefect is imported, which reads its environment then; never returns
 
 import hashlib
 import time
@@ -78,6 +78,7 @@ class _Ended(msgspec.Struct, frozen=True):
 @job(hours=96)
 def backfill(
     lists: str,
+    *,
     name: str | None = None,
     archive: str | None = None,
     deployment: str = "enrich/portfolio",
@@ -90,7 +91,8 @@ def backfill(
         lists: A folder in which each file is a portfolio's list, or one list, which is divided by country. The path
             must be valid on the workers.
         name: Name of this backfill. Runs that completed under this name are not started again. None uses the date, UTC.
-        archive: Where landed answers are archived afterwards, for `replay` to build one warehouse; None archives none.
+        archive (TARGET): Where landed answers are archived afterwards, for `replay` to build one warehouse; None
+            archives none.
         deployment: The deployment of the flow `enrich` on a work pool.
         config: A settings file. None reads config/firmlake.toml.
         overrides: Settings by dotted key. The portfolios' data folders are below `paths.data`. Budgets are divided
@@ -273,7 +275,7 @@ def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
 
     Args:
         settings: How to read a list, and `paths.data`.
-        lists: A folder in which each file is a company list, or one company list.
+        lists (LISTS): A folder in which each file is a company list, or one company list.
 
     Returns:
         The portfolios sorted by name, and the number of lines that were refused when one list was divided.

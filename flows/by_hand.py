@@ -5,11 +5,14 @@ Prefect reads its environment when it is imported, so this module sets the envir
 
 from __future__ import annotations
 
+import ast
 import atexit
 import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -19,6 +22,7 @@ import click
 import httpx
 
 from firmlake.api import service
+from firmlake.cli.signature import help_of, parameters_of
 from firmlake.core.errors import EXIT_DONE, RUN_AGAIN, FirmlakeError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -44,93 +48,68 @@ _QUIET = {
 _INTERRUPTED = f"Interrupted. {RUN_AGAIN}"
 _TAGS = ("firmlake",)
 """What the automations recognise a run by; `deploy` gives the same tag to deployed runs."""
+_ASK_SERVICE = ("enrich", "service_lists", "add_contacts")
+"""Flows that need a token."""
+_TYPES = ("__future__", "typing", "firmlake.api.requests", "firmlake.core.settings")
+"""The modules of the types of parameters."""
+_SETTINGS = {
+    "config": click.Option(["--config"], metavar="FILE", help="Settings file to read instead of config/firmlake.toml."),
+    "overrides": click.Option(
+        ["--set", "flags"], multiple=True, metavar="KEY=VALUE", help="Override a setting: api.threads=8."
+    ),
+}
 _OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
 
 
-def _command(flow: str, about: str, *parameters: click.Parameter, asks_service: bool = True) -> click.Command:
-    """Make the command that runs a flow by hand, and ends the process with its exit code.
+def start(file: str) -> NoReturn:
+    """Run the flow of a file with what was typed, and end the process with its exit code.
 
     Args:
-        flow: The name of the flow, and of its file.
-        about: What it does, for `--help`.
-        parameters: The first parameters of the flow, in their order; config and overrides follow.
-        asks_service: Whether it needs a token.
+        file: The file; its flow has the same name. The parameters of the flow are what can be typed, see
+            `firmlake.cli.signature`.
     """
+    name = Path(file).stem
+    flow = _signature_of(Path(file).read_text("utf-8"), name)
+    parameters = [*parameters_of(flow, without=tuple(_SETTINGS)), *_SETTINGS.values()]
+    command = click.Command(name, callback=partial(_carry_out, flow), params=parameters, help=help_of(flow))
+    command.main()
+    raise AssertionError
 
-    def run(config: str | None, flags: tuple[str, ...], **arguments: Any) -> NoReturn:
-        catch_signals()
-        try:
-            overrides = read_flags(flags)
-            settings = read_settings(config, overrides)
-            if "company_list" in arguments:
-                settings, _ = read_job(arguments["company_list"], config, overrides)
-            _prepare(settings, asks_service)
-            _run(flow, (*(arguments[each.name] for each in parameters), config, overrides))
-        except FirmlakeError as error:
-            if was_interrupted():
-                _fail(error, _INTERRUPTED, exit_code_of_signal())
-            _fail(error, str(error), error.exit_code)
-        except (KeyboardInterrupt, Exception) as error:
-            # DuckDB raises a RuntimeError if a signal arrives while it works.
-            if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
-                raise
+
+def _signature_of(source: str, name: str) -> Callable[..., object]:
+    """Make a function with the signature and docstring of a flow, whose module cannot be imported before Prefect."""
+    module = ast.parse(source)
+    [flow] = (node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    flow.decorator_list, flow.body = [], flow.body[:1]
+    imports = [node for node in module.body if isinstance(node, ast.ImportFrom) and node.module in _TYPES]
+    found: dict[str, Any] = {}
+    exec(compile(ast.Module([*imports, flow], []), name, "exec"), found)  # noqa: S102 - our own source
+    return cast("Callable[..., object]", found[name])
+
+
+def _carry_out(flow: Callable[..., object], config: str | None, flags: tuple[str, ...], **given: Any) -> NoReturn:
+    catch_signals()
+    try:
+        overrides = read_flags(flags)
+        settings = read_settings(config, overrides)
+        if "company_list" in given:
+            settings, _ = read_job(given["company_list"], config, overrides, given["sql"])
+        _prepare(settings, asks_service=flow.__name__ in _ASK_SERVICE)
+        _run(flow.__name__, {**given, "config": config, "overrides": overrides})
+    except FirmlakeError as error:
+        if was_interrupted():
             _fail(error, _INTERRUPTED, exit_code_of_signal())
-        ignore_signals()
-        sys.exit(EXIT_DONE)
-
-    options = (
-        click.Option(["--config"], metavar="FILE", help="Settings file to read instead of config/firmlake.toml."),
-        click.Option(["--set", "flags"], multiple=True, metavar="KEY=VALUE", help="Override a setting: api.threads=8."),
-    )
-    return click.Command(flow, callback=run, params=[*parameters, *options], help=about)
-
-
-run_by_hand = _command(
-    "enrich",
-    """Run the flow over LIST; without LIST, over the sample list on the embedded service.
-
-    It uses the Prefect server that PREFECT_API_URL or your profile names, or starts a temporary one.
-    """,
-    click.Argument(["company_list"], metavar="[LIST]", required=False),
-)
-service_lists_by_hand = _command(
-    "service_lists",
-    "Read all lists of the service into the warehouse.",
-    click.Option(["--type", "kind"], type=click.Choice(["STATIC", "SMART", "OVERVIEW"]), default="OVERVIEW"),
-)
-add_contacts_by_hand = _command(
-    "add_contacts",
-    "Plan and add the contacts of FILE. With lists.needs_approval, a person must approve the plan in Prefect first.",
-    click.Argument(["contacts"], metavar="FILE"),
-    click.Option(
-        ["--service-list", "--list", "list_id"], type=int, required=True, metavar="ID", help="The list to add them to."
-    ),
-)
-backfill_by_hand = _command(
-    "backfill",
-    "Enrich each file of the folder LISTS, or each country of the list LISTS, in a run of its own on the work pool.",
-    click.Argument(["lists"], metavar="LISTS"),
-    click.Option(["--name"], help="Name of the backfill; its completed runs are not repeated. Default: the date."),
-    click.Option(["--archive"], metavar="TARGET", help="Archive the landed answers here afterwards."),
-    click.Option(
-        ["--deployment"], default="enrich/portfolio", show_default=True, help="Deployment of the flow enrich."
-    ),
-    asks_service=False,
-)
-replay_by_hand = _command(
-    "replay",
-    "Build one warehouse in paths.data from all runs in ARCHIVE.",
-    click.Argument(["archive"]),
-    click.Option(["--name"], help="Name of an unfinished replay to resume."),
-    click.Option(
-        ["--workers"], type=click.IntRange(1, 64), default=2, show_default=True, help="Processes on this machine."
-    ),
-    click.Option(["--scheduler"], metavar="ADDRESS", help="Use a Dask cluster instead: tcp://host:8786."),
-    asks_service=False,
-)
+        _fail(error, str(error), error.exit_code)
+    except (KeyboardInterrupt, Exception) as error:
+        # DuckDB raises a RuntimeError if a signal arrives while it works.
+        if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
+            raise
+        _fail(error, _INTERRUPTED, exit_code_of_signal())
+    ignore_signals()
+    sys.exit(EXIT_DONE)
 
 
-def _prepare(settings: Settings, asks_service: bool) -> None:
+def _prepare(settings: Settings, *, asks_service: bool) -> None:
     """Check access and the lock before a server starts, and set Prefect's environment."""
     if asks_service:
         service.check_access(settings)
@@ -144,7 +123,7 @@ def _prepare(settings: Settings, asks_service: bool) -> None:
         os.environ.setdefault(name, value)
 
 
-def _run(name: str, arguments: tuple[object, ...]) -> None:
+def _run(name: str, arguments: dict[str, object]) -> None:
     """Run the flow, and raise the error that it failed with."""
     server = _find_server()
     module = import_module(name)  # while the server starts
@@ -158,7 +137,7 @@ def _run(name: str, arguments: tuple[object, ...]) -> None:
 
     try:
         with tags(*_TAGS):
-            state = flow(*arguments, return_state=True)
+            state = flow(**arguments, return_state=True)
     except httpx.HTTPError as error:
         raise FirmlakeError(f"Prefect's server fails ({type(error).__name__})", RUN_AGAIN) from error
     if not state.is_completed():

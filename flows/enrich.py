@@ -12,10 +12,9 @@ database.
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from by_hand import run_by_hand
+    from by_hand import start
 
-    # Before Prefect is imported, since it reads its environment on import. Imports this file again, and never returns.
-    run_by_hand()
+    start(__file__)  # before Prefect is imported, which reads its environment then; never returns
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,12 +45,13 @@ from firmlake.report.page import write_report
 from firmlake.terminal.progress import Counter
 from firmlake.terminal.runs import RunOutput
 from firmlake.warehouse.generations import open_warehouse
-from job import as_task, end, job, read_job, record, show, tell
+from job import as_task, end, job, read_job, record, show_parts, tell
 
 
 @job(hours=48)
 def enrich(
     company_list: str | None = None,
+    *,
     config: str | None = None,
     overrides: dict[str, str] | None = None,
     out: str | None = None,
@@ -60,18 +60,20 @@ def enrich(
     datasets: list[DatasetName] | None = None,
     max_credits: int | None = None,
 ) -> str:
-    """Fetch what is missing or stale for the companies of a list, and publish it.
+    """Fetch what is missing or stale for the companies of LIST, and publish it.
+
+    Started by hand, it uses the Prefect server that PREFECT_API_URL or your profile names, or a temporary one.
 
     Args:
-        company_list: A file, an s3://, gs:// or az:// address, or a DuckDB file. None uses the sample list on the
-            embedded service, if started by hand.
+        company_list ([LIST]): A file, an s3://, gs:// or az:// address, or a DuckDB file. None uses the sample list on
+            the embedded service, if started by hand.
         config: A settings file. None reads config/firmlake.toml.
         overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
-        out: Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.
-        columns: Columns to add to that file, named as in `firmlake run --columns`. None adds the default columns.
-        sql: Use the result of this DuckDB query as the list; with a DuckDB file, a query over it.
+        out (FILE): Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.
+        columns (NAME): Columns to add to that file, named as in `firmlake run --columns`. None adds the default ones.
+        sql (QUERY): Use the result of this DuckDB query as the list; with a DuckDB file, a query over it.
         datasets: Datasets to fetch. None uses `run.datasets`.
-        max_credits: Stop before spending more credits. None uses `run.max_credits`.
+        max_credits (N): Stop before spending more credits. None uses `run.max_credits`.
 
     Returns:
         The name of the run.
@@ -82,7 +84,7 @@ def enrich(
     wanted = FileBack(Path(out), tuple(columns or ())) if out else None
     with local_list(source, sql, settings, Folders.of(settings).inputs) as path:
         holder = f"the flow enrich over {path}"
-        with OnPage(settings, tell, show) as page:
+        with OnPage(settings, tell, show_parts) as page:
             published = runner.enrich(settings, path, holder, page, file_back=wanted, carry_out=as_task)
     as_task("report", lambda: report(settings, published))
     return conclude(published)
@@ -106,7 +108,7 @@ class OnPage(RunOutput):
                     rows = failure_rows(connection, event.summary.run_id)
                     alerts = alert_rows(connection, event.summary.run_id)
                 announce(event, alerts)
-                show_on_page(event.summary, rows, alerts)
+                show_on_page(event, rows, alerts)
         return counter
 
 

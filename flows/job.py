@@ -14,7 +14,7 @@ import select
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path, PurePath
@@ -29,6 +29,8 @@ from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.core.text import shown
+from firmlake.terminal import rows
+from firmlake.terminal.rows import Part
 from firmlake.warehouse.generations import lost_warehouse, newest
 
 if TYPE_CHECKING:
@@ -371,6 +373,11 @@ def _logger() -> PrefectLogAdapter:
     from prefect.logging import get_run_logger
 
     return cast("PrefectLogAdapter", get_run_logger())
+
+
+def show_parts(parts: Iterable[Part]) -> None:
+    """Print a result for a person; the log has it in another form."""
+    show(lambda: rows.show(parts))
 
 
 def show(function: Callable[[], object]) -> None:

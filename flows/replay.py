@@ -13,9 +13,9 @@ working on are repeated. A damaged run is left out and named; the others are pub
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from by_hand import replay_by_hand
+    from by_hand import start
 
-    replay_by_hand()  # before Prefect is imported; never returns
+    start(__file__)  # before Prefect is imported, which reads its environment then; never returns
 
 import sys
 from pathlib import Path
@@ -38,6 +38,7 @@ stage_shard = step("stage shard {shard} of run {run_id}")(stage_archived)
 @job(hours=24)
 def replay(
     archive: str,
+    *,
     name: str | None = None,
     workers: int = 2,
     scheduler: str | None = None,
@@ -50,7 +51,7 @@ def replay(
         archive: The address of the archive.
         name: The name of an unfinished replay to resume, with the same code. None starts a new replay.
         workers: Number of processes on this machine, if no scheduler is given.
-        scheduler: Address of a Dask cluster.
+        scheduler (ADDRESS): Address of a Dask cluster, such as tcp://host:8786, to use instead.
         config: A settings file. None reads config/firmlake.toml.
         overrides: Settings by dotted key. `paths.data` is the data folder for the new warehouse.
 

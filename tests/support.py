@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import click
 import duckdb
 import hypothesis
 import msgspec
 import polars as pl
 import pytest
 
+from firmlake.cli import firmlake
 from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
@@ -59,6 +61,12 @@ def examples(count: int) -> hypothesis.settings:
     """As many examples of a property with `--hypothesis-profile explore`, by default a quarter, or ten."""
     is_exploring = hypothesis.settings.get_current_profile_name() == "explore"
     return hypothesis.settings(max_examples=count if is_exploring else min(count, max(count // 4, 10)))
+
+
+def commands() -> dict[str, click.Command]:
+    """All commands by name, imported."""
+    context = click.Context(firmlake)
+    return {name: firmlake.get_command(context, name) for name in firmlake.list_commands(context)}
 
 
 def slow(*cases: Any) -> list[Any]:

@@ -171,35 +171,11 @@ def test_a_missing_token_is_a_mistake_too(call: Call, sandbox, monkeypatch):
     assert (result.code, "FIRMLAKE_API_TOKEN" in result.err, sandbox.ledger()["summary"]["requests"]) == (2, True, 0)
 
 
-def test_a_company_that_fails_is_exit_3_and_named(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    country, number = NUMBERS[7]
-    sandbox.set_faults([{"kind": "status", "status": 500, "companies": [country + number], "endpoint": "lookalikes"}])
-    result = call("run", "list.csv", "--json")
-    assert result.code == 3
-    assert result.content["datasets"]["lookalikes"]["failed"] == 1
-    assert result.content["datasets"]["financials"].get("failed", 0) == 0
-    rows = call("query", "SELECT country, company_number, dataset FROM dead_letters", "--json").content
-    assert rows == [{"country": country, "company_number": number, "dataset": "lookalikes"}]
-    sandbox.set_faults([])
-    assert call("run", "list.csv").code == 0
-    failed = call("query", "SELECT count(*) AS n FROM company_state WHERE status = 'failed'", "--json").content
-    assert failed == [{"n": 0}]
-
-
 @pytest.mark.slow
 def test_fail_on_a_share_lets_fewer_failures_pass(call: Call, sandbox: firmlake_sandbox.Sandbox):
     country, number = NUMBERS[7]
     sandbox.set_faults([{"kind": "status", "status": 500, "companies": [country + number], "endpoint": "lookalikes"}])
     assert call("run", "list.csv", "--fail-on", "0.01").code == 0
-
-
-def test_a_budget_of_credits_is_exit_4_and_the_rest_waits(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    result = call("run", "list.csv", "--max-credits", "120", "--json")
-    assert result.code == 4
-    assert result.content["datasets"]["financials"]["waiting"] == len(NUMBERS) - 120
-    assert sandbox.ledger()["summary"]["credits_charged"] <= 120
-    assert call("run", "list.csv").code == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 
 
 @pytest.mark.parametrize(
@@ -224,14 +200,6 @@ def test_a_budget_also_counts_credits_that_the_service_charges_against_our_ledge
     assert (result.code, "more than the" in result.err) == (4, True)
     assert 120 < sandbox.ledger()["summary"]["credits_charged"] - paid <= most
     assert call("verify").code == 0
-
-
-def test_a_wrong_token_is_exit_5_and_one_request(call: Call, sandbox: firmlake_sandbox.Sandbox, monkeypatch):
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "wr0ng-token")
-    result = call("run", "list.csv")
-    assert result.code == 5
-    assert "wr0ng-token" not in result.err + result.out
-    assert sandbox.ledger()["summary"]["requests"] == 1
 
 
 @pytest.mark.parametrize("command", ["run list.csv", "company BE 0403227515", "check", "service-lists"])
@@ -286,31 +254,6 @@ def test_the_last_line_on_stderr_says_what_happened_also_with_out(call: Call):
     assert stopped.err.splitlines()[-1].startswith(
         "firmlake: Published what was fetched, but stopped: run.max_credits = 3"
     )
-
-
-ELEMENT = '{"countryCode": "{country}", "companyNumber": "{number}"}'
-PAGE = ', "limit": {limit}, "offset": {offset}'
-FIRMS = {
-    dataset: f'POST /v1/companies/{dataset}\n\n{{"firms": [{ELEMENT}]{page}}}'
-    for dataset, page in {"financials": PAGE, "lookalikes": "", "relationships": ""}.items()
-}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        (tuple(f"api.requests.{name}={text}" for name, text in FIRMS.items()), "or api.requests"),
-        (("api.base_url=ADDRESS/v2",), "or api.base_url"),
-    ],
-)
-def test_a_setting_that_the_service_refuses_is_exit_1_and_few_requests(call: Call, sandbox, wrong, named):
-    """After a 404 each other dataset is asked once: it may be offered although the first is not."""
-    settings = (part.replace("ADDRESS", sandbox.base_url) for each in wrong for part in ("--set", each))
-    result = call("run", "list.csv", "--no-check", *settings)
-    assert (result.code, named in result.err) == (1, True)
-    assert sandbox.ledger()["summary"]["requests"] <= 12
-    status = call("status", "--json").content
-    assert (status["unfinished"], named in status["next_step"]) == ([], True)
 
 
 def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accepted(call: Call, sandbox):
@@ -434,38 +377,6 @@ def test_steps_that_nobody_knows_yet_are_in_the_plan(call: Call):
     lines = call(*outward).out.splitlines()
     assert "Step 1, lookalikes: not known before few.csv is fetched; no limit of credits" in lines
     assert any(line.startswith("Step 2, lookalikes: not known before step 1") for line in lines)
-
-
-@pytest.mark.reliability
-def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    write_few(4)
-    assert call("run", "few.csv").code == 0
-    plan = call("plan", "few.csv", "--expand", "lookalikes", "--depth", "2", "--json").content
-    beside = plan["steps"][0]["target_count"]
-    assert beside > 4
-    assert len(plan["steps"]) == 1, "whom those lead to is not known yet"
-    result = call("run", "few.csv", "--expand", "lookalikes", "--depth", "2", "--max-credits", "60", "--json")
-    assert result.code == 4
-    first, near, far = result.content["runs"]
-    assert (first["target_count"], near["target_count"]) == (0, beside)
-    assert far["datasets"]["financials"]["waiting"] > 0
-    ledger = sandbox.ledger()["summary"]
-    assert 50 <= ledger["credits_charged"] <= 64
-    assert ledger["companies_charged_again"] == 0
-    requests = ledger["requests"]
-    again = call("run", "few.csv", "--expand", "lookalikes", "--json")
-    assert again.code == 0
-    assert "nobody" not in again.err
-    assert sandbox.ledger()["summary"]["requests"] == requests, "everybody one step away is fresh"
-    assert call("run", "few.csv", "--expand", "parents", "--set", "run.datasets=financials").code == 2
-
-
-@pytest.mark.slow
-def test_the_service_belongs_to_its_data_folder(call: Call):
-    assert call("run", "list.csv").code == 0
-    result = call("run", "list.csv", "--set", "api.base_url=https://service.example")
-    assert result.code == 2
-    assert "holds the answers of http://127.0.0.1" in result.err
 
 
 @pytest.mark.slow
@@ -733,13 +644,6 @@ def test_config_show_hides_passwords(call: Call):
         assert "planted-secret" not in shown
 
 
-@pytest.mark.slow
-def test_the_token_is_in_no_file_and_no_output(call: Call, sandbox: firmlake_sandbox.Sandbox, tmp_path: Path):
-    result = call("run", "list.csv")
-    assert sandbox.token not in result.out + result.err
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and sandbox.token.encode() in path.read_bytes()]
-
-
 def test_help_needs_neither_prefect_nor_polars():
     code = (
         "import sys, firmlake.cli; assert not {'polars', 'prefect', 'duckdb', 'pyarrow', 'pandas'} & set(sys.modules)"
@@ -786,7 +690,7 @@ def test_a_file_that_may_not_be_read_is_one_line_wherever_it_is_opened(call: Cal
 
     write_few(1)
     assert call("run", "few.csv").code == 0
-    monkeypatch.setattr("firmlake.report.status.read_status", forbidden)
+    monkeypatch.setattr("firmlake.cli.look.read_status", forbidden)
     result = call("status", "--json")
     line = (
         "data/landing/00001.zst: Permission denied. Give access, or run as the owner of the data folder, then run again"

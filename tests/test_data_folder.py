@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from firmlake.cli import firmlake
 from firmlake.core.folders import Folders
-from support import ACME, answer, found, land, lookalike, make_run, publish_landed
+from support import ACME, answer, commands, found, land, lookalike, make_run, publish_landed
 
 _WORK = {
     "alerts": [],
@@ -45,14 +45,13 @@ _MAKE_OR_NEED_NONE = {
 }  # fmt: skip
 
 
-def _names(group: click.Group, before: str = "") -> set[str]:
-    inner = {name: each for name, each in group.commands.items() if isinstance(each, click.Group)}
-    plain = {f"{before}{name}" for name in group.commands.keys() - inner.keys()}
-    return plain.union(*(_names(each, f"{before}{name} ") for name, each in inner.items()))
+def _names(known: dict[str, click.Command]) -> set[str]:
+    inner = {name: each.commands for name, each in known.items() if isinstance(each, click.Group)}
+    return known.keys() - inner.keys() | {f"{name} {each}" for name in inner for each in inner[name]}
 
 
 def test_every_command_is_told_apart_by_whether_it_may_make_a_data_folder():
-    assert _names(firmlake) == _WORK.keys() | _MAKE_OR_NEED_NONE
+    assert _names(commands()) == _WORK.keys() | _MAKE_OR_NEED_NONE
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,12 @@ def test_a_deployment_names_a_flow_and_its_parameters(deployment):
         for node in ast.parse((ROOT / f"flows/{module}.py").read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name == name
     ]
-    arguments, optional = [each.arg for each in found[0].args.args], len(found[0].args.defaults)
-    assert list(deployment["parameters"]) == arguments[len(arguments) - optional :]  # a person is asked for the others
+    typed = found[0].args
+    optional = [*typed.args[len(typed.args) - len(typed.defaults) :], *typed.kwonlyargs]
+    optional = [
+        each.arg for each, default in zip(optional, [*typed.defaults, *typed.kw_defaults], strict=True) if default
+    ]
+    assert list(deployment["parameters"]) == optional  # a person is asked for the others
     is_part = deployment["name"] == "portfolio"  # of a backfill: each has a data folder of its own
     several, one = {"limit": 4, "collision_strategy": "ENQUEUE"}, {"limit": 1, "collision_strategy": "CANCEL_NEW"}
     assert deployment["concurrency_limit"] == (several if is_part else one)

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 import pytest
 
-from firmlake.cli import firmlake
 from firmlake.core import errors
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.tables.schemas import TABLES
+from support import commands
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -22,7 +22,7 @@ def test_every_command_it_names_exists():
     named = set(re.findall(r"`(?:\.venv/bin/)?firmlake ([a-z-]+)", README))
     named |= set(re.findall(r"firmlake ([a-z-]+)", blocks))
     assert len(named) > 8
-    assert named <= set(firmlake.commands)
+    assert named <= commands().keys()
 
 
 def test_every_table_is_named_in_it():
@@ -54,8 +54,9 @@ def test_every_setting_that_is_named_exists(path: Path):
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_every_option_that_is_named_exists(path: Path):
+    known = commands()
     for name, line in re.findall(r"(?:^|[`\s/])firmlake ([a-z-]+)([^`\n]*)", path.read_text(), re.M):
-        command: click.Command | None = firmlake.commands.get(name)
+        command: click.Command | None = known.get(name)
         words = line.partition(" #")[0].split()
         while isinstance(command, click.Group) and words and words[0] in command.commands:
             command = command.commands[words.pop(0)]

@@ -14,7 +14,8 @@ from firmlake.check.questions import find_credits
 from firmlake.check.talk import Talk
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.check import Checked
-from firmlake.terminal.runs import show_checked
+from firmlake.terminal.rows import show
+from firmlake.terminal.runs import checked_parts
 from support import ACME, BOLT, NOON, found, not_found, period
 
 API = ApiSettings()
@@ -73,7 +74,7 @@ def test_credits_of_a_service_that_tells_only_what_is_left_are_seen():
 
 
 def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys):
-    show_checked(Checked([], Settings(), {}, 30, None))
+    show(checked_parts(Checked([], Settings(), {}, 30, None)))
     assert "credits unknown" in capsys.readouterr().out
 
 

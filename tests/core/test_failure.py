@@ -16,7 +16,8 @@ from firmlake.core.lock import lock
 from firmlake.rebuild.replay import replay
 from firmlake.report.metrics import render_metrics
 from firmlake.report.status import read_status
-from firmlake.terminal.status import show_status
+from firmlake.terminal.rows import show
+from firmlake.terminal.status import status_parts
 from support import ACME, MINUTE, NOON, answer, found, land, lookalike, make_run, stage
 
 
@@ -62,7 +63,7 @@ def test_a_delivery_that_fails_is_told_apart_and_named_until_it_succeeds(folders
     metrics = render_metrics(status)
     assert 'firmlake_failed{list=""} 0' in metrics
     assert "firmlake_failed_deliveries 2" in metrics
-    show_status(status, NOON)
+    show(status_parts(status, NOON))
     assert "Not delivered: a load into y" in capsys.readouterr().out
     with recorded_delivery(folders.state, "a load into y"):
         pass

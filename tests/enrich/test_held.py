@@ -13,7 +13,8 @@ from firmlake.core.lock import lock
 from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise
-from firmlake.terminal.status import show_status
+from firmlake.terminal.rows import show
+from firmlake.terminal.status import status_parts
 from firmlake.warehouse.generations import open_warehouse
 from support import (
     ACME,
@@ -208,7 +209,7 @@ def test_what_an_operator_sees_has_every_answer(folders, capsys):
     land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))
     publish_landed(run, "some_failed")
     make_run(folders, [BOLT], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
-    show_status(read_status(folders), NOON + 5 * DAY)
+    show(status_parts(read_status(folders), NOON + 5 * DAY))
     lines = capsys.readouterr().out.splitlines()
     begun = [line.partition(":")[0] for line in lines if ":" in line]
     assert begun == ["Data folder", "Last run", "Running", "Unfinished", "Answers held", "On disk", "Next"]

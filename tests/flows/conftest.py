@@ -125,7 +125,7 @@ def run_flow(
 
     def run(company_list: Path | None, sql: str = "", **settings: object) -> FlowRun:
         overrides = settings_for(sandbox, tmp_path / "data", **settings)
-        state = enrich(company_list and str(company_list), None, overrides, sql=sql, return_state=True)
+        state = enrich(company_list and str(company_list), overrides=overrides, sql=sql, return_state=True)
         return _look_up(prefect_server, state)
 
     return run

@@ -150,3 +150,53 @@ def request_count(sandbox: Sandbox) -> int:
 
 def columns(rows: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
+
+
+class Pool:
+    """The deployments as they are shipped, on a server, and workers for them."""
+
+    def __init__(self, by_hand: ByHand, api: str, **variables: str) -> None:
+        self._api, self._folder = api, by_hand.folder
+        self._environment = {
+            **by_hand.environment,
+            "PREFECT_API_URL": api,
+            "PREFECT_HOME": str(by_hand.folder / "worker"),
+            "PREFECT_WORKER_QUERY_SECONDS": "2",
+            "LAKE_HOME": str(by_hand.folder),
+            "LAKE_LIST": str(by_hand.folder / "list.csv"),
+            **variables,
+        }
+        deploy = [sys.executable, "-m", "firmlake.flows.deploy"]
+        done = subprocess.run(deploy, cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    @contextmanager
+    def worker(self, name: str = "one") -> Iterator[subprocess.Popen[bytes]]:
+        command = [
+            str(Path(sys.executable).with_name("prefect")),
+            "worker",
+            "start",
+            "--pool",
+            "firmlake",
+            "--name",
+            name,
+        ]
+        with (self._folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(60)
+
+    def start_run(self) -> str:
+        weekly = self.ask("GET", "deployments/name/enrich/weekly")
+        created = self.ask("POST", f"deployments/{weekly['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
+        return str(created["id"])
+
+    def ask(self, method: str, path: str, content: Any = None) -> Any:
+        answer = httpx.request(method, f"{self._api}/{path}", json=content, trust_env=False, timeout=60)
+        return answer.raise_for_status().json()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox
 
-from .support import FLOWS, ROOT, ByHand, settings_for, write_list
+from .support import FLOWS, ROOT, settings_for, write_list
 
 pytestmark = pytest.mark.timeout(400)  # on a busy machine Prefect's server alone takes two minutes to start
 
@@ -69,16 +68,6 @@ class Place:
         )
         assert done.returncode in (0, 4), done.stderr
 
-    def by_hand(self, flow: str, *arguments: str, **settings: object) -> None:
-        by_hand = ByHand(self.folder / "by_hand", flow)
-        by_hand.environment |= {
-            "FIRMLAKE_API_TOKEN": self.sandbox.token,
-            "PREFECT_API_URL": self.server,
-            "PREFECT_API_AUTH_STRING": os.environ["PREFECT_API_AUTH_STRING"],
-        }
-        ended = by_hand.run(*arguments, settings=self.overrides(**settings))
-        assert ended.code in (0, 4), ended.err
-
     def content(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table, without what no two runs have in common."""
         found = {}
@@ -117,11 +106,7 @@ def enrich_by_command(at: Place, **settings: object) -> None:
 
 
 def enrich_by_flow(at: Place, **settings: object) -> None:
-    at.flow("enrich")(str(at.company_list), None, at.overrides(**settings), return_state=True)
-
-
-def enrich_by_hand(at: Place, **settings: object) -> None:
-    at.by_hand("enrich", str(at.company_list), **settings)
+    at.flow("enrich")(str(at.company_list), overrides=at.overrides(**settings), return_state=True)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +116,6 @@ def enrich_by_hand(at: Place, **settings: object) -> None:
         pytest.param(enrich_by_flow, PLAIN, id="flow-list"),
         pytest.param(enrich_by_command, PLAIN, id="command-list", marks=pytest.mark.slow),
         pytest.param(enrich_by_flow, EXPAND, id="flow-expand", marks=pytest.mark.slow),
-        pytest.param(enrich_by_hand, PLAIN, id="by-hand-list", marks=pytest.mark.slow),
-        pytest.param(enrich_by_hand, EXPAND, id="by-hand-expand", marks=pytest.mark.slow),
     ],
 )
 def test_an_enrichment(place: Callable[[str], Place], start: Start, settings: dict[str, object]):
@@ -147,32 +130,16 @@ def test_an_enrichment(place: Callable[[str], Place], start: Start, settings: di
     assert (at_first, len(content["runs"])) == ((40, 2) if "run__expand" in settings else (COMPANIES, 1))
 
 
-def lists_by_command(at: Place) -> None:
-    at.command("service-lists")
-
-
-def lists_by_flow(at: Place) -> None:
-    at.flow("service_lists")("OVERVIEW", None, at.overrides(), return_state=True)
-
-
-def lists_by_hand(at: Place) -> None:
-    at.by_hand("service_lists")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "start",
-    [
-        lists_by_flow,
-        pytest.param(lists_by_command, marks=pytest.mark.slow),
-        pytest.param(lists_by_hand, marks=pytest.mark.slow),
-    ],
-)
-def test_the_overview_of_the_lists(place: Callable[[str], Place], start: Start):
+@pytest.mark.parametrize("is_flow", [True, False])
+def test_the_overview_of_the_lists(place: Callable[[str], Place], is_flow: bool):
     expected, found = place("python"), place("other")
     expected.sandbox.set_options(lists=20)
     read_service_lists(expected.settings(), "OVERVIEW", "a test")
-    start(found)
+    if is_flow:
+        found.flow("service_lists")(overrides=found.overrides(), return_state=True)
+    else:
+        found.command("service-lists")
     content = found.content()
     assert content == expected.content()
     assert len(content["service_lists"]) == 20
@@ -197,7 +164,7 @@ def test_a_replay(place: Callable[[str], Place], tmp_path: Path, monkeypatch: py
 
     flow = by_flow.flow("replay")
     monkeypatch.setitem(unwrap(flow.fn).__globals__, "_runner", lambda *_: ThreadPoolTaskRunner(max_workers=2))
-    state = flow(address, "there", 2, None, None, by_flow.overrides(), return_state=True)
+    state = flow(address, name="there", overrides=by_flow.overrides(), return_state=True)
     assert state.name == "Completed", state.message
     assert without_loads(by_flow.content()) == without_loads(expected)
 

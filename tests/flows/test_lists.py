@@ -28,10 +28,11 @@ def run(enrich, prefect_server: str, sandbox: Sandbox, tmp_path: Path, monkeypat
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
     sandbox.set_options(lists=20)
 
-    def run(name: str, *arguments: object, **settings: object) -> FlowRun:
+    def run(name: str, *arguments: object, list_id: int | None = None, **settings: object) -> FlowRun:
         flow = load_flow_from_entrypoint(f"{FLOWS / name}.py:{name}")
         overrides = settings_for(sandbox, tmp_path / "data", **settings)
-        return _look_up(prefect_server, flow(*arguments, None, overrides, return_state=True))
+        given = {} if list_id is None else {"list_id": list_id}
+        return _look_up(prefect_server, flow(*arguments, **given, overrides=overrides, return_state=True))
 
     return run
 
@@ -50,9 +51,9 @@ def puts(sandbox: Sandbox) -> int:
 
 @pytest.mark.slow
 def test_the_overview_shows_what_changed_on_the_page_of_its_run(run: Run, sandbox: Sandbox):
-    assert run("service_lists", "OVERVIEW").state == "Completed"
+    assert run("service_lists").state == "Completed"
     sandbox.set_faults([{"kind": "change_lists", "change": "vanish", "list": STATIC, "times": 1}])
-    second = run("service_lists", "OVERVIEW")
+    second = run("service_lists")
     assert second.message == "19 lists (11 static, 8 smart), read 1 time"
     (event,) = json.loads(second.artifacts["service-lists-changes"])
     assert (event["list_id"], event["kind"]) == (STATIC, "list_gone")
@@ -60,20 +61,20 @@ def test_the_overview_shows_what_changed_on_the_page_of_its_run(run: Run, sandbo
 
 @pytest.mark.slow
 def test_contacts_are_planned_shown_and_added(run: Run, contacts: Path, sandbox: Sandbox, tmp_path: Path):
-    done = run("add_contacts", str(contacts), STATIC)
+    done = run("add_contacts", str(contacts), list_id=STATIC)
     assert (done.state, done.message) == ("Completed", f"3 contacts added to list {STATIC}")
     assert "To add: 3 contacts of 3 companies in 1 request" in done.artifacts["add-contacts-plan"]
     assert (tmp_path / "data/plans" / f"{done.error}.json").exists()
     with contacts.open("a") as file:
         file.write("\nBE,0403227515,10\n")
-    partly = run("add_contacts", str(contacts), STATIC)
+    partly = run("add_contacts", str(contacts), list_id=STATIC)
     assert (partly.state, partly.error.exit_code) == ("Failed", 3)
     assert [row["contact_id"] for row in json.loads(partly.artifacts["add-contacts-failures"])] == ["10"]
     assert puts(sandbox) == 2
 
 
 def test_a_smart_list_fails_before_any_write(run: Run, contacts: Path, sandbox: Sandbox):
-    refused = run("add_contacts", str(contacts), SMART)
+    refused = run("add_contacts", str(contacts), list_id=SMART)
     assert (refused.state, refused.error.exit_code) == ("Failed", 2)
     assert puts(sandbox) == 0
 
@@ -84,7 +85,7 @@ def test_nothing_is_added_before_a_person_approves(run: Run, contacts, sandbox, 
     answered = threading.Event()
     answerer = threading.Thread(target=_answer, args=(prefect_server, sandbox, is_approved, answered))
     answerer.start()
-    ended = run("add_contacts", str(contacts), STATIC, lists__needs_approval="true")
+    ended = run("add_contacts", str(contacts), list_id=STATIC, lists__needs_approval="true")
     answerer.join()
     assert answered.is_set()
     assert ended.state == ("Completed" if is_approved else "Failed")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -61,7 +60,7 @@ def test_without_a_terminal_more_names_are_refused_with_the_command_and_nothing_
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 2)])
 def test_on_a_terminal_it_asks(folders, monkeypatch, typed, code):
-    monkeypatch.setattr(sys.modules["firmlake.cli.forget"], "can_ask", lambda: True)
+    monkeypatch.setattr("firmlake.cli.forget.can_ask", lambda: True)
     ended, _, said = call(folders, "forget", "person", JAN, answer=typed)
     assert ended == code
     assert f"  {PIET}\n" in said

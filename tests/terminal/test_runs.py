@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +17,8 @@ from firmlake.core.errors import SomeFailedError
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
-from firmlake.terminal.runs import show_changes, show_summary
+from firmlake.terminal.rows import show
+from firmlake.terminal.runs import summary_parts
 from support import ACME
 
 REASON = "the service forbids lookalikes: your contract does not hold this dataset"
@@ -42,7 +42,11 @@ def summary(generation=1, outcome="done"):
 
 
 def test_drift_is_explained_to_whoever_sees_it_first(capsys):
-    show_summary(msgspec.structs.replace(summary(), drift=[("relationships", "new_value", "function=PARTNER", 1)]), [])
+    show(
+        summary_parts(
+            msgspec.structs.replace(summary(), drift=[("relationships", "new_value", "function=PARTNER", 1)]), []
+        )
+    )
     assert "Drift is what differs from the specification" in capsys.readouterr().out
 
 
@@ -54,7 +58,7 @@ def test_a_hundred_failures_for_one_reason_are_one_row_with_examples(capsys):
     )
     groups = failure_groups(connection, "r", 10)
     assert [(one.company_count, len(one.examples)) for one in groups] == [(100, 3)]
-    show_summary(summary(outcome="some_failed"), groups)
+    show(summary_parts(summary(outcome="some_failed"), groups))
     shown = capsys.readouterr().out
     assert shown.count("forbids") == 1
     assert "100" in shown
@@ -67,7 +71,7 @@ def test_a_hundred_failures_for_one_reason_are_one_row_with_examples(capsys):
     [(1, "done", True), (14, "done", False), (1, "some_failed", False), (1, "stopped", False)],
 )
 def test_a_first_query_follows_only_the_first_run_that_left_nothing_undone(generation, outcome, is_shown, capsys):
-    show_summary(summary(generation, outcome), [])
+    show(summary_parts(summary(generation, outcome), []))
     assert ("Next: " in capsys.readouterr().out) == is_shown
 
 
@@ -98,20 +102,19 @@ def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path
 
 
 def test_a_resumed_run_tells_now_from_in_all(capsys):
-    show_summary(summary(), [], is_resumed=True)
+    show(summary_parts(summary(), [], is_resumed=True))
     assert "Requests in all: 0   Credits in all: 0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(width, capsys, monkeypatch):
-    monkeypatch.setattr("firmlake.terminal.results.screen_width", lambda: width)
     monkeypatch.setattr("firmlake.terminal.rows.screen_width", lambda: width)
     amounts = [Decimal(f"-1234567890.{n}") for n in range(10, 17)]
     columns = list(runs._COMPANY_COLUMNS["financials"])
     financials = pl.DataFrame([(AT.date(), *amounts)] * 2, schema=columns, orient="row")
     empty = pl.DataFrame(schema=dict.fromkeys(runs._COMPANY_COLUMNS["lookalikes"], pl.String))
     tables = {"financials": financials, "lookalikes": empty}
-    runs.show_company(HeldCompany(ACME, "Acme", "Gent", True, tables, [], None))
+    show(runs.company_parts(HeldCompany(ACME, "Acme", "Gent", True, tables, [], None)))
     shown = capsys.readouterr().out
     for amount in amounts:
         assert shown.count(f"{amount:,}") == 2
@@ -123,20 +126,5 @@ def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(wid
     ("shortfall", "said"), [(None, "the service does not know this company"), (SomeFailedError("x", "y"), "no answer")]
 )
 def test_a_company_that_failed_is_not_called_unknown(capsys, shortfall, said):
-    runs.show_company(HeldCompany(ACME, None, None, False, {}, [], shortfall))
+    show(runs.company_parts(HeldCompany(ACME, None, None, False, {}, [], shortfall)))
     assert said in capsys.readouterr().out
-
-
-def test_a_person_sees_the_first_of_many_events_and_how_many_there_are_of_each_kind(capsys, monkeypatch):
-    columns = ("found", "name", "number", "event", "about", "change")
-    kinds = ("health up", "new accounts", "new accounts")
-    events = [("2026-01-05", None, f"BE n{number}", kinds[number % 3], "", "") for number in range(3000)]
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show_changes(columns, iter(events))
-    out = capsys.readouterr().out
-    assert out.count("BE n") == 50
-    assert "│ new accounts │  2,000 │" in out
-    assert "\n3,000 events" in out
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
-    show_changes(columns, iter(events))
-    assert capsys.readouterr().out.count("BE n") == 3000

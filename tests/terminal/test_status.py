@@ -9,7 +9,8 @@ import pytest
 
 from firmlake.rebuild.prune import Pinned
 from firmlake.rebuild.verify import TableCheck
-from firmlake.terminal.status import show_checks, show_removable
+from firmlake.terminal.rows import show
+from firmlake.terminal.status import checks_parts, removable_parts
 
 
 @pytest.mark.parametrize(
@@ -27,14 +28,14 @@ from firmlake.terminal.status import show_checks, show_removable
 )
 def test_a_proof_says_what_runs_were_replayed_from(capsys, landed, pruned, said):
     runs = [SimpleNamespace(is_pruned=False)] * landed + [SimpleNamespace(is_pruned=True)] * pruned
-    show_checks([TableCheck("companies", 1, "x", 1, "x")], runs)
+    show(checks_parts([TableCheck("companies", 1, "x", 1, "x")], runs))
     assert capsys.readouterr().out.splitlines()[-1] == said
 
 
 def test_a_target_that_keeps_a_generation_is_named_with_its_record(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     pinned = Pinned(Path("warehouse/gen_000001.duckdb"), 2_000_000, "duckdb:/gone firmlake", Path("state/a.json"))
-    show_removable([], True, pinned=[pinned])
+    show(removable_parts([], True, pinned=[pinned]))
     said = capsys.readouterr().out
     assert all(text in said for text in ("gen_000001.duckdb", "duckdb:/gone firmlake", "state/a.json"))
     assert "delete its record" in said

@@ -1,6 +1,6 @@
 """The command line: parse arguments, call the pipeline, show the result, and end with a documented exit code.
 
-Each command imports what it needs when it runs, so that `firmlake --help` answers at once.
+The module of a command is imported when it is called, so that `firmlake --help` answers at once.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,17 +16,6 @@ from typing import Any, NoReturn
 import click
 
 from firmlake import __version__
-from firmlake.cli.check import check
-from firmlake.cli.company_lists import company_list
-from firmlake.cli.delivery import export, load
-from firmlake.cli.feed import alerts, changes
-from firmlake.cli.forget import forget
-from firmlake.cli.look import company, query, report, status
-from firmlake.cli.maintain import archive, prune, publish, replay, verify
-from firmlake.cli.match import match
-from firmlake.cli.run import demo, plan, redrive, run
-from firmlake.cli.serve import config, explore, mcp, sandbox
-from firmlake.cli.service_lists import contacts, service_lists
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGPIPE, EXIT_USAGE, from_system
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
 from firmlake.terminal.echo import Cleaned, echo, echo_json
@@ -80,54 +70,64 @@ def _end_output(code: int) -> int:
     return code
 
 
-_GROUPS: dict[str, dict[click.Command, str]] = {
+_COMMANDS = {
     "Fetch": {
-        demo: "Try firmlake on the embedded service, without a key",
-        check: "Test every assumption about a service",
-        plan: "Show what `run LIST` would fetch and cost",
-        run: "Fetch and publish what is missing for a list",
-        redrive: "Fetch again everything that failed",
-        company: "Fetch one company and print its data",
+        "demo": ("fetch.demo", "Try firmlake on the embedded service, without a key"),
+        "check": ("fetch.check", "Test every assumption about a service"),
+        "plan": ("fetch.plan", "Show what `run LIST` would fetch and cost"),
+        "run": ("fetch.run", "Fetch and publish what is missing for a list"),
+        "redrive": ("fetch.redrive", "Fetch again everything that failed"),
+        "company": ("fetch.company", "Fetch one company and print its data"),
     },
     "Inspect": {
-        status: "Show the last run, what is unfinished, what to do",
-        query: "Query the warehouse with DuckDB SQL, read-only",
-        changes: "Show the changes that runs found",
-        alerts: "Show the companies that meet an alert rule",
-        report: "Write a report as one HTML file",
-        explore: "Show the warehouse in a browser",
-        mcp: "Serve the warehouse to an assistant, read-only",
+        "status": ("look.status", "Show the last run, what is unfinished, what to do"),
+        "query": ("query.query", "Query the warehouse with DuckDB SQL, read-only"),
+        "changes": ("query.changes", "Show the changes that runs found"),
+        "alerts": ("query.alerts", "Show the companies that meet an alert rule"),
+        "report": ("look.report", "Write a report as one HTML file"),
+        "explore": ("serve.explore", "Show the warehouse in a browser"),
+        "mcp": ("serve.mcp", "Serve the warehouse to an assistant, read-only"),
     },
     "Lists": {
-        match: "Find the company numbers for names in a register",
-        company_list: "Show, export, rename and remove company lists",
-        service_lists: "Read the lists of the service into the warehouse",
-        contacts: "Add contacts to a static list of the service",
+        "match": ("company_lists.match", "Find the company numbers for names in a register"),
+        "list": ("company_lists.company_list", "Show, export, rename and remove company lists"),
+        "service-lists": ("service_lists.service_lists", "Read the lists of the service into the warehouse"),
+        "contacts": ("service_lists.contacts", "Add contacts to a static list of the service"),
     },
     "Export and maintain": {
-        export: "Export the newest generation to a folder or a store",
-        load: "Load the newest generation into a database",
-        archive: "Copy the landed answers of published runs",
-        publish: "Release the generation that a gate holds back",
-        replay: "Rebuild the warehouse from the landed answers",
-        verify: "Check that answers, tables and warehouse agree",
-        forget: "Erase a person, contact or company everywhere",
-        prune: "Remove old files and expired personal data",
+        "export": ("delivery.export", "Export the newest generation to a folder or a store"),
+        "load": ("delivery.load", "Load the newest generation into a database"),
+        "archive": ("delivery.archive", "Copy the landed answers of published runs"),
+        "publish": ("maintain.publish", "Release the generation that a gate holds back"),
+        "replay": ("maintain.replay", "Rebuild the warehouse from the landed answers"),
+        "verify": ("maintain.verify", "Check that answers, tables and warehouse agree"),
+        "forget": ("forget.forget", "Erase a person, contact or company everywhere"),
+        "prune": ("maintain.prune", "Remove old files and expired personal data"),
     },
     "Set up": {
-        config: "Show or check the settings",
-        sandbox: "Start the embedded service for developing a client",
+        "config": ("serve.config", "Show or check the settings"),
+        "sandbox": ("serve.sandbox", "Start the embedded service for developing a client"),
     },
 }
-"""The commands by purpose, with summaries that fit beside their names in 80 columns."""
+"""By purpose: where each command is, and a summary that fits beside its name in 80 columns."""
 
 
 class _Grouped(click.Group):
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """List the names of all commands."""
+        return list(chain.from_iterable(_COMMANDS.values()))
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Import a command."""
+        place, _ = next((group[name] for group in _COMMANDS.values() if name in group), ("", ""))
+        module, _, attribute = place.partition(".")
+        return getattr(import_module(f"firmlake.cli.{module}"), attribute) if place else None
+
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands in their groups."""
-        for title, commands in _GROUPS.items():
+        for title, commands in _COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(str(each.name), summary) for each, summary in commands.items()], col_max=20)
+                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()], col_max=20)
 
     def invoke(self, context: click.Context) -> Any:
         """Run a command. If the reader of its output leaves, such as `| head`, end quietly, as after SIGPIPE.
@@ -147,8 +147,3 @@ def firmlake() -> None:
 
     To try it without a key, run `firmlake demo`: it enriches a sample list on the embedded service.
     """
-
-
-for _command, _summary in chain.from_iterable(each.items() for each in _GROUPS.values()):
-    _command.short_help = _summary
-    firmlake.add_command(_command)

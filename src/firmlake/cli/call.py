@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from firmlake.cli.signature import PATH, call_with, help_of, parameters_of
 from firmlake.core.errors import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -22,20 +23,16 @@ from firmlake.core.errors import (
     UsageError,
     in_our_words,
 )
+from firmlake.core.folders import Folders
 from firmlake.core.log import log, log_to, warn_by
 from firmlake.core.settings import Settings, changed_keys
 from firmlake.core.settings_layers import DEFAULT_FILE, confirm_by, load_settings, read_flags
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating
-
-if TYPE_CHECKING:
-    from firmlake.core.folders import Folders
-
+from firmlake.terminal.rows import Part, show
 
 Options = Mapping[str, str | None]
 _NONE: Options = MappingProxyType({})
-PATH = click.Path(path_type=Path)
-"""The type of options and arguments that name a file or folder."""
 
 
 class Call:
@@ -58,8 +55,6 @@ class Call:
 
     def on_folder(self, options: Options = _NONE) -> tuple[Settings, Folders]:
         """Read the settings as `settings` does, for work on a data folder that exists."""
-        from firmlake.core.folders import Folders
-
         settings = self.settings(options)
         return settings, Folders.existing(settings)
 
@@ -87,17 +82,31 @@ class Call:
         log(text)
         echo(text, err=True)
 
-    def show(self, show: Callable[[], object]) -> None:
+    def show(self, parts: Iterable[Part]) -> None:
         """Show a part of the result as soon as it is known; with `--json`, the whole result is printed at the end."""
         if not self.as_json:
-            show()
+            show(parts)
 
-    def answer(self, content: Any, show: Callable[[], object]) -> None:
-        """Print the result: as JSON, or by calling `show`."""
+    def answer(self, content: Any, parts: Iterable[Part]) -> None:
+        """Print the result: as JSON, or its parts for a person."""
         if self.as_json:
             echo_json(content)
         else:
-            show()
+            show(parts)
+
+    def end(self, error: FirmlakeError | None) -> int:
+        """Say what was left undone, if anything was, and return the exit code."""
+        if error:
+            self.say(f"firmlake: {error}")
+        return error.exit_code if error else EXIT_DONE
+
+    def tell(self, content: Any, lines: Iterable[str]) -> None:
+        """Print the result: as JSON, or as lines on stderr, where nothing is to be read from stdout."""
+        if self.as_json:
+            echo_json(content)
+        else:
+            for line in lines:
+                self.say(line)
 
     def name_damaged(self, damaged: Mapping[str, DamagedError]) -> int:
         """Print the damaged runs that were skipped, with the next steps, and return the exit code."""
@@ -121,48 +130,58 @@ class Call:
         return code
 
 
-def command(function: Callable[..., int | None]) -> Callable[..., int]:
-    """Add the common options to a command, and turn its errors into one line and an exit code."""
+_COMMON = (
+    click.Option(["--config"], type=PATH, help="Settings file to read instead of config/firmlake.toml."),
+    click.Option(["--data"], type=PATH, help="Data folder to use; sets paths.data."),
+    click.Option(
+        ["--set", "flags"], multiple=True, metavar="KEY=VALUE", help="Override a setting: --set api.threads=8."
+    ),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON on stdout."),
+    click.Option(["--log", "log_file"], type=PATH, help="Append a log in JSON lines to this file; - is stderr."),
+)
 
-    @click.option("--config", type=PATH, help="Settings file to read instead of config/firmlake.toml.")
-    @click.option("--data", type=PATH, help="Data folder to use; sets paths.data.")
-    @click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="Override a setting: --set api.threads=8.")
-    @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-    @click.option("--log", "log_file", type=PATH, help="Append a log in JSON lines to this file; - is stderr.")
-    @wraps(function)
-    def wrapper(
-        config: Path | None,
-        data: Path | None,
-        flags: tuple[str, ...],
-        as_json: bool,
-        log_file: Path | None,
-        **arguments: Any,
-    ) -> int:
-        call = Call(config, data, {}, as_json)
-        with ExitStack() as stack:
-            stack.enter_context(warn_by(_warn))
-            if can_ask():
-                stack.enter_context(confirm_by(partial(click.confirm, err=True)))
-            given = {"--config": config, "--data": data}
-            stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
-            try:
-                with in_our_words():
-                    _check_encoding([_here(), config, data, log_file, *flags, *arguments.values()])
-                    if log_file:
-                        stack.enter_context(log_to(log_file))
-                    call = Call(config, data, read_flags(flags), as_json)
-                    code = function(call, **arguments) or EXIT_DONE
-                    sys.stdout.flush()  # a full disk behind stdout is an error of this command
-                    return code
-            except FirmlakeError as error:
-                return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
-            except (KeyboardInterrupt, Exception) as error:
-                # A library may raise anything if a signal arrives while it works.
-                if was_interrupted() or isinstance(error, KeyboardInterrupt):
-                    return call.fail(FirmlakeError("Interrupted", RUN_AGAIN), exit_code_of_signal())
-                raise
 
-    return wrapper
+def command(function: Callable[..., int | None]) -> click.Command:
+    """Make a command of a function that takes a `Call` and what is typed; see `signature`.
+
+    It has the common options too, and turns errors into one line and an exit code.
+    """
+    name, parameters = function.__name__.replace("_", "-"), [*parameters_of(function), *_COMMON]
+    return click.Command(name, callback=partial(_carry_out, function), params=parameters, help=help_of(function))
+
+
+def _carry_out(
+    function: Callable[..., int | None],
+    config: Path | None,
+    data: Path | None,
+    flags: tuple[str, ...],
+    as_json: bool,
+    log_file: Path | None,
+    **given: Any,
+) -> int:
+    call = Call(config, data, {}, as_json)
+    with ExitStack() as stack:
+        stack.enter_context(warn_by(_warn))
+        if can_ask():
+            stack.enter_context(confirm_by(partial(click.confirm, err=True)))
+        folders = {"--config": config, "--data": data}
+        stack.enter_context(repeating({name: str(path) for name, path in folders.items() if path}))
+        try:
+            with in_our_words():
+                _check_encoding([_here(), config, data, log_file, *flags, *given.values()])
+                if log_file:
+                    stack.enter_context(log_to(log_file))
+                call = Call(config, data, read_flags(flags), as_json)
+                code = call_with(function, given, call) or EXIT_DONE
+                sys.stdout.flush()  # a full disk behind stdout is an error of this command
+                return code
+        except FirmlakeError as error:
+            return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
+        except (KeyboardInterrupt, Exception) as error:
+            # A library may raise anything if a signal arrives while it works.
+            if was_interrupted() or isinstance(error, KeyboardInterrupt):
+                return call.fail(FirmlakeError("Interrupted", RUN_AGAIN), exit_code_of_signal())
+            raise
 
 
 def _check_encoding(values: Iterable[object]) -> None:
@@ -201,3 +220,8 @@ def _name_flag(key: str) -> str:
     flag = "--" + key.rpartition(".")[2].replace("_", "-")
     is_option = any(flag in option.opts for option in context.command.params)
     return flag if is_option else f"firmlake {context.info_name}"
+
+
+def damaged_content(damaged: Mapping[str, DamagedError]) -> list[tuple[str, str, str]]:
+    """Convert the damaged runs that were skipped to plain values for JSON."""
+    return [(run_id, error.message, error.next_step) for run_id, error in damaged.items()]

@@ -1,142 +1,207 @@
-"""The commands `list show`, `rename`, `remove` and `export`, and the options that write a list to a file."""
+"""Company lists as they are typed (LIST, `--sql`, `--map`) and written back; the commands `match` and `list`."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from shlex import quote
+from typing import Annotated, NamedTuple
 
 import click
 
-from firmlake.cli.call import PATH, Call, command
+from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import UsageError
+from firmlake.core.errors import EXIT_DONE, UsageError
+from firmlake.core.folders import Folders
+from firmlake.core.lock import lock
+from firmlake.delivery.list_file import FileBack, list_added, write_list
+from firmlake.intake.source import local_list
+from firmlake.match.match import match_names
+from firmlake.match.register import ROLES
+from firmlake.rebuild.rename_list import change_name
+from firmlake.terminal.company_lists import addable_parts, company_list_parts, company_lists_parts, describe_written
+from firmlake.terminal.rows import Part
+from firmlake.terminal.rows import show as show_parts
+from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.list_names import read_list_overview, read_list_status
 
-if TYPE_CHECKING:
-    from firmlake.delivery.list_file import FileBack
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _help_columns(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """For `--columns help`, print the columns that can be added, and end the command."""
-    if value == "help":
-        from firmlake.delivery.list_file import list_added
-        from firmlake.terminal.company_lists import show_addable
-
-        show_addable(list_added())
-        context.exit()
-    return value
-
-
-def file_options(function: F) -> F:
-    """Add the options `--out` and `--columns` to a command."""
-    out = click.option(
-        "--out",
-        type=PATH,
-        metavar="FILE",
-        help="Write the list with the figures of its companies to FILE: .xlsx, .csv or .parquet.",
-    )
-    columns = click.option(
-        "--columns",
-        metavar="NAME,...",
-        callback=_help_columns,
-        is_eager=True,
-        help="Columns that --out adds to the list; `--columns help` shows all of them.",
-    )
-    return out(columns(function))
+_MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}
+"""The roles of `--map`, and the intake setting that each of them sets."""
 
 
-def file_back(out: Path | None, columns: str | None) -> FileBack | None:
-    """Return the file that a list is written to, and the columns to add; None without `--out`."""
-    from firmlake.delivery.list_file import FileBack
+def mapping(call: Call, *, mapped: tuple[str, ...] = ()) -> None:
+    """Set the intake settings that `--map` stands for.
 
+    Args:
+        mapped (--map ROLE=COLUMN): Column to use as number, country or contact: its name, or its position from 1.
+    """
+    for role, column in _read_mapping(mapped, _MAPPED, "number='Nr. klant'").items():
+        call.override(f"intake.{_MAPPED[role]}", column)
+
+
+def _read_mapping(mapped: Iterable[str], roles: Collection[str], example: str) -> dict[str, str]:
+    """Read the values of `--map`, such as `number=2`, into columns by role."""
+    columns = {}
+    for text in mapped:
+        role, _, column = text.partition("=")
+        if role not in roles or not column:
+            raise UsageError(
+                f"--map {text} is not ROLE=COLUMN", f"ROLE is one of {', '.join(roles)}, for example --map {example}"
+            )
+        columns[role] = column
+    return columns
+
+
+class GivenList(NamedTuple):
+    """A list as it was typed; it need not be a file."""
+
+    call: Call
+    name: str
+    sql: str
+
+    @contextmanager
+    def as_file(self, *, is_kept: bool) -> Iterator[Path]:
+        """Give the list as a local file.
+
+        Args:
+            is_kept: Whether a list from a pipe, query or store is kept in the data folder, so that a run can resume.
+        """
+        if not (self.name or self.sql):
+            raise UsageError("LIST is missing", "Name a file, - for standard input, or a query with --sql")
+        settings = self.call.settings()
+        folder = Folders.of(settings).inputs if is_kept else None
+        with local_list(self.name, self.sql, settings, folder) as path:
+            if folder is not None and folder in path.parents:
+                self.call.say(f"The list is kept as {path}. To resume with exactly these lines, run that file")
+            yield path
+
+
+def given_list(call: Call, company_list: str = "", *, sql: str = "", _mapped: Annotated[None, mapping]) -> GivenList:
+    """Take the list that a command works on.
+
+    Args:
+        company_list (LIST): The list.
+        sql (QUERY): Use the result of a DuckDB query as the list.
+    """
+    return GivenList(call, company_list, sql)
+
+
+def file_back(_call: Call, *, out: Path | None = None, columns: str | None = None) -> FileBack | None:
+    """Return the file that a list is written to, and the columns to add; None without `--out`.
+
+    Args:
+        out (FILE): Write the list with the figures of its companies to FILE: .xlsx, .csv or .parquet.
+        columns (NAME,...): Columns that --out adds to the list; `--columns help` shows all of them.
+    """
+    if columns == "help":
+        show_parts(addable_parts(list_added()))
+        raise click.exceptions.Exit(EXIT_DONE)
     if out is None and columns:
         raise UsageError("--columns needs --out, because it chooses the columns of that file", "Add --out FILE")
     names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
     return FileBack(out, names) if out else None
 
 
-@click.group("list")
-def company_list() -> None:
-    """Show, export, rename and remove company lists."""
-
-
-@company_list.command()
-@click.argument("name", required=False)
 @command
-def show(call: Call, name: str | None) -> None:
-    """Show all lists. With NAME, show the status of its lines, and which companies joined or left most recently."""
-    from firmlake.terminal.company_lists import show_company_list, show_company_lists
-    from firmlake.warehouse.generations import open_warehouse
-    from firmlake.warehouse.list_names import read_list_overview, read_list_status
+def match(
+    call: Call,
+    names: Path,
+    *,
+    registers: tuple[Path, ...],
+    out: Path | None = None,
+    mapped: tuple[str, ...] = (),
+    accept: float = 2.0,
+) -> None:
+    """Find the company numbers for the companies in NAMES in a register file. Sends no request.
 
+    The register can be the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
+    StockEtablissement), an export of the KVK, or any list with numbers and names. Legal forms, accents and punctuation
+    are ignored. A company whose name is only similar is listed as a candidate with a score; --accept sets the score
+    from which a candidate counts as found.
+
+    Args:
+        registers (FILE): File of the register; repeat the option for files that belong together.
+        out: File to write: .csv, .parquet or .xlsx. Default: NAMES with the ending .matched.csv.
+        mapped (--map ROLE=COLUMN): Column to use as name, place, postcode, vat or country.
+        accept (SCORE): Accept similar names with at least this score, 0 to 1. Default: accept none.
+    """
+    columns = _read_mapping(mapped, (*ROLES, "country"), "name=Customer")
+    out = out or names.with_name(f"{names.name.split('.')[0]}.matched.csv")
+    found = match_names(names, registers, out, call.settings(), columns, accept)
+
+    def parts() -> Iterator[Part]:
+        yield from found.register
+        yield f"{names}: " + ", ".join(f"{role} from column {column!r}" for role, column in found.columns.items())
+        for kind, count in sorted(found.counts.items(), key=lambda pair: -pair[1]):
+            yield f"{count:>10,}  {kind}"
+        yield f"Written: {out}. Check it, fill in company_number where a candidate is right, then run:\n"
+        yield f"  `firmlake run {quote(str(out))}`"
+
+    call.answer({"out": out, "lines": found.counts, "register": found.register, "columns": found.columns}, parts())
+
+
+@command
+def show(call: Call, name: str | None = None) -> None:
+    """Show all lists. With NAME, show the status of its lines, and which companies joined or left most recently."""
     with open_warehouse(call.on_folder()[1]) as connection:
         if name is None:
             lists = read_list_overview(connection)
-            call.answer(lists, lambda: show_company_lists(lists))
+            call.answer(lists, company_lists_parts(lists))
         else:
             content = read_list_status(connection, name)
-            call.answer(content, lambda: show_company_list(content))
+            call.answer(content, company_list_parts(content))
 
 
-@company_list.command()
-@click.argument("name")
-@click.argument("file", required=False, type=PATH)
-@file_options
 @command
-def export(call: Call, name: str, file: Path | None, out: Path | None, columns: str | None) -> None:
+def export(
+    call: Call, name: str = "", file: Path | None = None, *, out: Path | None = None, columns: str | None = None
+) -> None:
     """Write a list to a file. Sends no request.
 
     FILE (or --out FILE) gets every line of list NAME, with the data of its company.
-    """
-    from firmlake.delivery.list_file import write_list
-    from firmlake.terminal.company_lists import describe_written
 
+    Args:
+        name (NAME): The list.
+        file ([FILE]): The file.
+        out (FILE): Write the list with the figures of its companies to FILE: .xlsx, .csv or .parquet.
+        columns (NAME,...): Columns that --out adds to the list; `--columns help` shows all of them.
+    """
     if file is not None and out is not None:
         raise UsageError(f"Two files are named: {file} and --out {out}", "Name only one")
-    wanted = file_back(out or file, columns)
+    wanted = file_back(call, out=out or file, columns=columns)
+    if not name:
+        raise UsageError("No list is named", "`firmlake list show` shows their names")
     if wanted is None:
         raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
     settings, folders = call.on_folder()
     written = write_list(folders, name, wanted, settings.run.duckdb_memory)
-
-    def tell() -> None:
-        for line in describe_written(written):
-            call.say(line)
-
     content = {"file": str(written.path), "line_count": written.line_count, "renamed": written.renamed}
-    call.answer(content, tell)
+    call.tell(content, describe_written(written))
 
 
-@company_list.command()
-@click.argument("name")
-@click.argument("new_name")
 @command
 def rename(call: Call, name: str, new_name: str) -> None:
     """Rename list NAME, with its history, to NEW_NAME. Later runs need --list-name, or a file of that name."""
-    _change(call, name, new_name)
+    was = _change(call, "rename", name, new_name)
+    needed = f"--list-name {quote(new_name)}"
+    said = f"List {was} is now {new_name}. Later runs need {needed}; otherwise they add {was} again"
+    call.tell({"list": was, "new_name": new_name}, [said])
 
 
-@company_list.command()
-@click.argument("name")
 @command
 def remove(call: Call, name: str) -> None:
     """Remove list NAME, with its history, from the warehouse. The data of its companies stays."""
-    _change(call, name, "")
+    was = _change(call, "remove", name, "")
+    call.tell({"list": was, "new_name": ""}, [f"List {was} is removed; the data of its companies stays"])
 
 
-def _change(call: Call, name: str, new_name: str) -> None:
-    from firmlake.core.lock import lock
-    from firmlake.rebuild.rename_list import change_name
-
+def _change(call: Call, what: str, name: str, new_name: str) -> str:
     settings, folders = call.on_folder()
-    with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
-        was = change_name(folders, settings.run, name, new_name, utc_now)
-    if new_name:
-        needed = f"--list-name {shlex.quote(new_name)}"
-        said = f"List {was} is now {new_name}. Later runs need {needed}; otherwise they add {was} again"
-    else:
-        said = f"List {was} is removed; the data of its companies stays"
-    call.answer({"list": was, "new_name": new_name}, lambda: call.say(said))
+    with lock(folders, f"firmlake list {what}"):
+        return change_name(folders, settings.run, name, new_name, utc_now)
+
+
+company_list = click.Group(
+    "list", commands=[show, export, rename, remove], help="Show, export, rename and remove company lists."
+)

@@ -1,57 +1,55 @@
-"""The commands `export` and `load`: bring the newest generation to files, a table format or another database."""
+"""The commands `export`, `load` and `archive`: bring what is published to files, a database or an archive."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import click
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import Call, command, damaged_content
 from firmlake.core.errors import UsageError
-from firmlake.terminal.echo import echo, echo_data
+from firmlake.core.folders import Folders
+from firmlake.core.lock import lock
+from firmlake.core.text import count_of
+from firmlake.delivery.deliver import deliver, export_request, load_request
+from firmlake.delivery.destination import open_destination
+from firmlake.delivery.scripts import render_ddl, render_sources
+from firmlake.rebuild.archive import archive as add_to_archive
+from firmlake.terminal.echo import echo_data
+from firmlake.warehouse.exported import note_archive
+
+_DIALECTS = click.Choice(["snowflake", "bigquery", "redshift", "databricks", "postgres"])
 
 
-@click.command()
-@click.argument("target", required=False)
-@click.option(
-    "--format",
-    "file_format",
-    metavar="[parquet|delta|iceberg|csv]",
-    help="File format. Default: parquet. For workbooks: query SQL --out FILE.xlsx.",
-)
-@click.option(
-    "--changes",
-    is_flag=True,
-    default=None,
-    help="Only rows that changed since the last export to TARGET, each marked with its change.",
-)
-@click.option("--as-of", metavar="RUN", help="Export the warehouse as it was after RUN; does not change latest.json.")
-@click.option(
-    "--list",
-    "company_list",
-    default="",
-    metavar="NAME",
-    help="Only the companies of this list; does not change latest.json.",
-)
-@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; repeatable.")
-@click.option(
-    "--ddl",
-    type=click.Choice(["snowflake", "bigquery", "redshift", "databricks", "postgres"]),
-    metavar="[snowflake|bigquery|redshift|databricks]",
-    help="Print the SQL script that creates the tables and loads this export.",
-)
-@click.option("--dbt", is_flag=True, help="Print a dbt sources file for this export.")
 @command
-def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, dbt: bool, **options: Any) -> None:
+def export(
+    call: Call,
+    target: str | None = None,
+    *,
+    file_format: str | None = None,
+    changes: bool = False,
+    as_of: str = "",
+    company_list: str = "",
+    tables: tuple[str, ...] = (),
+    ddl: Annotated[str | None, _DIALECTS] = None,
+    dbt: bool = False,
+) -> None:
     """Export the newest generation to TARGET: a folder, or s3://, gs:// or az://.
 
     An export that TARGET already has is not written again. Readers follow TARGET/latest.json, which always
     names a complete export.
-    """
-    from firmlake.core.folders import Folders
-    from firmlake.delivery.deliver import deliver, export_request
-    from firmlake.delivery.scripts import render_ddl, render_sources
 
+    Args:
+        file_format (--format [parquet|delta|iceberg|csv]): File format. Default: parquet. For workbooks: query SQL
+            --out FILE.xlsx.
+        changes: Only rows that changed since the last export to TARGET, each marked with its change.
+        as_of (RUN): Export the warehouse as it was after RUN; does not change latest.json.
+        company_list (--list NAME): Only the companies of this list; does not change latest.json.
+        tables (NAME): Only this table; repeatable.
+        ddl ([snowflake|bigquery|redshift|databricks]): Print the SQL script that creates the tables and loads this
+            export.
+        dbt: Print a dbt sources file for this export.
+    """
     if ddl == "postgres":
         raise UsageError(
             "There is no script for PostgreSQL any more",
@@ -59,13 +57,13 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
         )
     settings = call.settings(
         {
-            "export.target": options["target"],
-            "export.format": options["file_format"],
-            "export.changes": None if options["changes"] is None else "true",
-            "export.tables": ",".join(options["tables"]) or None,
+            "export.target": target,
+            "export.format": file_format,
+            "export.changes": "true" if changes else None,
+            "export.tables": ",".join(tables) or None,
         }
     )
-    request = export_request(settings, as_of or "", company_list)
+    request = export_request(settings, as_of, company_list)
     done = deliver(Folders.existing(settings), request, call.say)
     call.say(done.describe())
     if ddl:
@@ -73,24 +71,18 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
     elif dbt:
         echo_data(render_sources(done.record))
     else:
-        call.answer(done.content(), lambda: echo(f"{done.target}/exports/{done.record.delivery_id}"))
+        call.answer(done.content(), [f"{done.target}/exports/{done.record.delivery_id}"])
 
 
-@click.command()
-@click.argument("target", required=False)
-@click.option("--schema", metavar="NAME", help="Schema of the tables in TARGET. Default: firmlake.")
-@click.option(
-    "--table",
-    "tables",
-    multiple=True,
-    metavar="NAME",
-    help="Load only this table, and the tables that the schema already has; repeatable.",
-)
-@click.option("--whole", is_flag=True, help="Compare all rows, not only those that changed since the last load.")
-@click.option("--take-over", is_flag=True, help="Replace what another data folder loaded into the schema.")
 @command
 def load(
-    call: Call, target: str | None, schema: str | None, tables: tuple[str, ...], whole: bool, take_over: bool
+    call: Call,
+    target: str | None = None,
+    *,
+    schema: str | None = None,
+    tables: tuple[str, ...] = (),
+    whole: bool = False,
+    take_over: bool = False,
 ) -> None:
     """Load the newest generation into the tables of TARGET.
 
@@ -101,11 +93,32 @@ def load(
     The first load writes all rows. Later loads write only the rows that changed, and delete rows that are gone. If
     something else changed the tables, all rows are loaded again. Readers see either the previous load or this one.
     To resume an interrupted load, run the command again. A schema belongs to one data folder.
-    """
-    from firmlake.core.folders import Folders
-    from firmlake.delivery.deliver import deliver, load_request
 
+    Args:
+        schema (NAME): Schema of the tables in TARGET. Default: firmlake.
+        tables (NAME): Load only this table, and the tables that the schema already has; repeatable.
+        whole: Compare all rows, not only those that changed since the last load.
+        take_over: Replace what another data folder loaded into the schema.
+    """
     settings = call.settings({"load.target": target, "load.schema": schema, "load.tables": ",".join(tables) or None})
     request = load_request(settings, is_whole=whole, takes_over=take_over)
     done = deliver(Folders.existing(settings), request, call.say)
-    call.answer(done.content(), lambda: call.say(done.describe()))
+    call.tell(done.content(), [done.describe()])
+
+
+@command
+def archive(call: Call, target: str) -> int:
+    """Copy the landed answers of published runs to TARGET: a folder, or s3://, gs:// or az://.
+
+    Files that TARGET already has are not changed. A damaged run is left out, and the output names it.
+    `flows/replay.py` builds one warehouse from the archived runs of several data folders.
+    """
+    folders = call.on_folder()[1]
+    destination = open_destination(target)
+    with lock(folders, "firmlake archive"):
+        note_archive(folders, destination.url)
+        done = add_to_archive(folders, destination, call.say)
+    said = f"archived in {destination.url}: {done.file_count:,} files, {done.byte_count:,} bytes"
+    content = {**done._asdict(), "damaged": damaged_content(done.damaged), "archive": destination.url}
+    call.answer(content, [f"{count_of(len(done.runs), 'run')} {said}"])
+    return call.name_damaged(done.damaged)

@@ -6,51 +6,36 @@ import csv
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import click
 
-from firmlake.cli.call import PATH, Call, can_ask, command
+from firmlake.cli.call import Call, can_ask, command
 from firmlake.core.clock import utc_now
+from firmlake.core.company import Company
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
+from firmlake.core.folders import Folders
+from firmlake.core.lock import lock
+from firmlake.core.settings import Settings
+from firmlake.core.text import count_of
+from firmlake.forget import forget as forgetting
+from firmlake.intake.identifiers import read_company
+from firmlake.privacy.tombstones import Subject, lift
+from firmlake.terminal.status import forgetting_parts
+from firmlake.warehouse.exported import drop_copy
 
-if TYPE_CHECKING:
-    from firmlake.core.company import Company
-    from firmlake.core.folders import Folders
-    from firmlake.core.settings import Settings
-    from firmlake.privacy.tombstones import Subject
 
-
-@click.command()
-@click.argument("kind", required=False, type=click.Choice(["person", "contact", "company"]))
-@click.argument("subject", nargs=-1)
-@click.option(
-    "--company", nargs=2, metavar="COUNTRY NUMBER", help="Forget the person only in the data of this company."
-)
-@click.option("--from", "file", type=PATH, help="File with one subject on each line; all are forgotten in one pass.")
-@click.option(
-    "--gone",
-    multiple=True,
-    metavar="COPY",
-    help="Stop looking for this archive, export or database, because it was destroyed. Name it as `forget` does.",
-)
-@click.option(
-    "--withdraw",
-    is_flag=True,
-    help="Withdraw a mistaken forget: later answers and lists keep the subject. What was erased stays erased.",
-)
-@click.option("--dry-run", is_flag=True, help="Show every place and name that would be cleaned; change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask if longer names that hold the name of a person would go too.")
 @command
 def forget(
     call: Call,
-    kind: str | None,
-    subject: tuple[str, ...],
-    company: tuple[str, str] | None,
-    file: Path | None,
-    gone: tuple[str, ...],
-    withdraw: bool,
-    **options: bool,
+    kind: Literal["person", "contact", "company"] | None = None,
+    *subject: str,
+    company: tuple[str, str] | None = None,
+    file: Path | None = None,
+    gone: tuple[str, ...] = (),
+    withdraw: bool = False,
+    dry_run: bool = False,
+    yes: bool = False,
 ) -> int:
     """Forget a person (NAME), a contact (ID) or a company (COUNTRY NUMBER).
 
@@ -61,13 +46,17 @@ def forget(
     firmlake forget company BE 0403227515
 
     Without a subject, finish an interrupted call and clean restored files. docs/privacy.md explains what is erased.
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from firmlake.core.lock import lock
-    from firmlake.forget.forget import forget as start
-    from firmlake.terminal.status import show_forgetting
-    from firmlake.warehouse.exported import drop_copy
 
-    dry_run, agree = options["dry_run"], None if options["yes"] else _agree
+    Args:
+        company (COUNTRY NUMBER): Forget the person only in the data of this company.
+        file (--from): File with one subject on each line; all are forgotten in one pass.
+        gone (COPY): Stop looking for this archive, export or database, because it was destroyed. Name it as `forget`
+            does.
+        withdraw: Withdraw a mistaken forget: later answers and lists keep the subject. What was erased stays erased.
+        dry_run: Show every place and name that would be cleaned; change nothing.
+        yes: Do not ask if longer names that hold the name of a person would go too.
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    agree = None if yes else _agree
     subjects = _read_subjects(file) if file else []
     if kind:
         words = (" ".join(subject),) if kind == "person" else subject
@@ -81,7 +70,7 @@ def forget(
         for copy in gone:
             drop_copy(folders, copy)
             call.say(f"{copy}: not cleaned and no longer tracked, because of --gone")
-        done = start(settings, subjects, utc_now, call.say, is_dry=dry_run, agree=agree)
+        done = forgetting.forget(settings, subjects, utc_now, call.say, is_dry=dry_run, agree=agree)
     content = {
         "forgotten": not dry_run,
         "given_up": gone,
@@ -92,7 +81,7 @@ def forget(
         "out_of_reach": done.out_of_reach,
         "is_complete": done.is_complete,
     }
-    call.answer(content, lambda: show_forgetting(done, is_dry=dry_run))
+    call.answer(content, forgetting_parts(done, is_dry=dry_run))
     if done.is_complete:
         return EXIT_DONE
     call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Follow each next step, then run `firmlake forget`")
@@ -110,8 +99,6 @@ def _read_subject(parts: Sequence[str]) -> Subject:
     Raises:
         UsageError: The parts are not a valid subject. The message does not repeat them, because logs keep messages.
     """
-    from firmlake.privacy.tombstones import Subject
-
     kind, *rest = (part.strip() for part in parts)
     if len(rest) not in _NUMBER_OF_PARTS.get(kind, ()) or not all(rest):
         raise UsageError("This is not a person, contact or company", f"Give {_FORMS}")
@@ -145,7 +132,6 @@ def _read_subjects(path: Path) -> list[Subject]:
 
 
 def _read_company(country: str, number: str) -> Company:
-    from firmlake.intake.identifiers import read_company
 
     try:
         return read_company(country.upper(), number)
@@ -173,18 +159,12 @@ def _agree(names: Sequence[str]) -> None:
 
 
 def _withdraw(call: Call, settings: Settings, folders: Folders, subjects: list[Subject]) -> int:
-    from firmlake.core.lock import lock
-    from firmlake.core.text import count_of
-    from firmlake.privacy.tombstones import lift
-    from firmlake.terminal.echo import echo
 
     if not subjects:
         raise UsageError("--withdraw names nobody", "Name a person, contact or company as when it was forgotten")
     with lock(folders, "firmlake forget"):
         count = sum(lift(settings.privacy, folders, subject) for subject in subjects)
-    call.answer(
-        {"withdrawn_count": count}, lambda: echo(f"Withdrawn: {count:,} of {count_of(len(subjects), 'subject')}")
-    )
+    call.answer({"withdrawn_count": count}, [f"Withdrawn: {count:,} of {count_of(len(subjects), 'subject')}"])
     if not (missing := len(subjects) - count):
         return EXIT_DONE
     call.say(

@@ -1,110 +1,89 @@
-"""The commands that keep a data folder in order: `archive`, `publish`, `prune`, `replay` and `verify`."""
+"""The commands that keep a data folder in order: `publish`, `prune`, `replay` and `verify`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import click
+import msgspec
 
-from firmlake.cli.call import Call, command
+from firmlake.cli.call import Call, command, damaged_content
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, UsageError
-from firmlake.terminal.echo import echo
+from firmlake.core.failure import record_failure
+from firmlake.core.lock import lock
+from firmlake.core.text import count_of
+from firmlake.forget.copies import Copies
+from firmlake.forget.forget import clean_restored
+from firmlake.forget.proof import list_ours, prove
+from firmlake.forget.retention import apply_retention, find_expired, is_lookup
+from firmlake.landing.run import Run
+from firmlake.privacy.forgotten import open_forgotten
+from firmlake.rebuild import prune as pruning
+from firmlake.rebuild import replay as replaying
+from firmlake.rebuild import verify as verifying
+from firmlake.tables.leaves import check_contract
+from firmlake.terminal.status import checks_parts, receipt_parts, removable_parts, unchanged_parts
+from firmlake.warehouse.gates import judge_held, why_held
+from firmlake.warehouse.generations import find_held, list_generations, release
+from firmlake.warehouse.rules import read_gates
 
-if TYPE_CHECKING:
-    from firmlake.landing.run import Run
+_Processes = Annotated[int, click.IntRange(1, 64)]
+_Days = Annotated[int | None, click.IntRange(min=0)]
 
 
-@click.command()
-@click.argument("target")
 @command
-def archive(call: Call, target: str) -> int:
-    """Copy the landed answers of published runs to TARGET: a folder, or s3://, gs:// or az://.
-
-    Files that TARGET already has are not changed. A damaged run is left out, and the output names it.
-    `flows/replay.py` builds one warehouse from the archived runs of several data folders.
-    """
-    from firmlake.core.lock import lock
-    from firmlake.delivery.destination import open_destination
-    from firmlake.rebuild.archive import archive as start
-    from firmlake.warehouse.exported import note_archive
-
-    folders = call.on_folder()[1]
-    destination = open_destination(target)
-    with lock(folders, "firmlake archive"):
-        note_archive(folders, destination.url)
-        done = start(folders, destination, call.say)
-    count = f"{len(done.runs)} {'run' if len(done.runs) == 1 else 'runs'}"
-    damaged = [(run_id, error.message, error.next_step) for run_id, error in done.damaged.items()]
-    call.answer(
-        {**done._asdict(), "damaged": damaged, "archive": destination.url},
-        lambda: echo(f"{count} archived in {destination.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
-    )
-    return call.name_damaged(done.damaged)
-
-
-@click.command()
-@click.option("--anyway", is_flag=True, help="Release it although a gate fails.")
-@command
-def publish(call: Call, anyway: bool) -> None:
+def publish(call: Call, *, anyway: bool = False) -> None:
     """Release the generation that a gate holds back.
 
     Without --anyway, the rules of paths.gates judge it as they are now, and it is released if it meets them.
-    """
-    from firmlake.core.lock import lock
-    from firmlake.warehouse.gates import judge_held
-    from firmlake.warehouse.generations import find_held, list_generations, release
-    from firmlake.warehouse.rules import read_gates
 
+    Args:
+        anyway: Release it although a gate fails.
+    """
     settings, folders = call.on_folder()
     gates = read_gates(settings.paths.gates)
     if not (find_held(folders) or list_generations(folders)):
-        call.answer({"released": None}, lambda: echo("No generation is held back"))
+        call.answer({"released": None}, ["No generation is held back"])
         return
     with lock(folders, "firmlake publish"):
         if not anyway and find_held(folders) and (error := judge_held(folders, gates, settings.run.duckdb_memory)):
             raise error
         released = release(folders)
     said = f"{released} is the newest generation now" if released else "No generation is held back"
-    call.answer({"released": released and str(released)}, lambda: echo(said))
+    call.answer({"released": released and str(released)}, [said])
 
 
-@click.command()
-@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
-@click.option("--generations", metavar="N", help="Number of generations to keep; sets run.keep_generations.")
-@click.option(
-    "--staged-days",
-    type=click.IntRange(min=0),
-    help="Also remove staged tables of runs, and kept copies of lists, older than this many days.",
-)
-@click.option(
-    "--landed-days",
-    type=click.IntRange(min=0),
-    help="Also remove landed answers of runs older than this many days; archive them first.",
-)
 @command
-def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> int:
+def prune(
+    call: Call,
+    *,
+    dry_run: bool = False,
+    generations: str | None = None,
+    staged_days: _Days = None,
+    landed_days: _Days = None,
+) -> int:
     """Remove old generations, personal data older than `privacy.keep_days`, and with an option other old files.
 
     Personal data is landed answers, refused lines, contacts, cells of lists, and lookups of single companies. Of every
     run, either the landed answers or the staged tables stay. A generation from which the next load or export of changes
     starts stays too; the output names the target, and says what to do if it no longer exists. A damaged run is named,
     and nothing of it is removed.
-    """
-    from firmlake.core.lock import lock
-    from firmlake.forget.retention import apply_retention, find_expired, is_lookup
-    from firmlake.rebuild.prune import find_pinned, find_removable
-    from firmlake.rebuild.prune import prune as remove
-    from firmlake.terminal.status import show_removable
 
+    Args:
+        dry_run: Show what would be removed; remove nothing.
+        generations (N): Number of generations to keep; sets run.keep_generations.
+        staged_days: Also remove staged tables of runs, and kept copies of lists, older than this many days.
+        landed_days: Also remove landed answers of runs older than this many days; archive them first.
+    """
     settings, folders = call.on_folder({"run.keep_generations": generations})
     days, now = settings.privacy.keep_days, utc_now()
     if landed_days is None and days.landing >= 0:
         landed_days = days.landing
     with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run does not wait for another run
-        removable, damaged = find_removable(
+        removable, damaged = pruning.find_removable(
             folders,
             now,
             keep_generations=settings.run.keep_generations,
@@ -112,10 +91,10 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
             landed_days=landed_days,
             landed_days_of=lambda run: days.lookups if days.lookups >= 0 and is_lookup(run) else None,
         )
-        pinned = find_pinned(folders, keep_generations=settings.run.keep_generations)
+        pinned = pruning.find_pinned(folders, keep_generations=settings.run.keep_generations)
         expired = find_expired(folders, days, now)
         if not dry_run:
-            remove(folders, removable, now)
+            pruning.prune(folders, removable, now)
             apply_retention(folders, days, settings.run, now)
     content = {
         "removed": not dry_run,
@@ -123,32 +102,19 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
         "removable": [each._asdict() for each in removable],
         "pinned": [each._asdict() for each in pinned],
         "expired": [each._asdict() for each in expired],
-        "damaged": [(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
+        "damaged": damaged_content(damaged),
     }
-    call.answer(content, lambda: show_removable(removable, dry_run, expired, pinned))
+    call.answer(content, removable_parts(removable, dry_run, expired, pinned))
     return call.name_damaged(damaged)
 
 
-_in_processes = click.option(
-    "--processes",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    help="Number of processes that work in parallel.",
-)
-
-
-@click.command()
-@_in_processes
 @command
-def replay(call: Call, processes: int) -> int:
-    """Rebuild tables and warehouse from the landed answers. Sends no request."""
-    from firmlake.core.lock import lock
-    from firmlake.forget.forget import clean_restored
-    from firmlake.rebuild.replay import replay as rebuild
-    from firmlake.tables.leaves import check_contract
-    from firmlake.warehouse.gates import why_held
+def replay(call: Call, *, processes: _Processes = 1) -> int:
+    """Rebuild tables and warehouse from the landed answers. Sends no request.
 
+    Args:
+        processes: Number of processes that work in parallel.
+    """
     settings, folders = call.on_folder()
     check_contract(settings.contract)
     with lock(folders, "firmlake replay"):
@@ -160,31 +126,16 @@ def replay(call: Call, processes: int) -> int:
             runs.append(run.run_id)
             call.say(f"Replaying run {run.run_id}")
 
-        made = rebuild(
-            folders,
-            utc_now,
-            settings.run,
-            on_run=tell,
-            processes=processes,
-            contract=settings.contract,
+        made = replaying.replay(
+            folders, utc_now, settings.run, on_run=tell, processes=processes, contract=settings.contract
         )
-    count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
-    call.answer(
-        {"runs": runs, "warehouse": str(made)},
-        lambda: echo(f"{count} replayed into {made}, without a request"),
-    )
-    if error := why_held(folders):
-        call.say(f"firmlake: {error}")
-        return error.exit_code
-    return EXIT_DONE
+    said = f"{count_of(len(runs), 'run')} replayed into {made}, without a request"
+    call.answer({"runs": runs, "warehouse": str(made)}, [said])
+    return call.end(why_held(folders))
 
 
-@click.command()
-@click.option("--forgotten", is_flag=True, help="Check instead that no file contains a forgotten person or company.")
-@click.option("--files", is_flag=True, help="Check only that no file has changed since it was written; much faster.")
-@_in_processes
 @command
-def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
+def verify(call: Call, *, forgotten: bool = False, files: bool = False, processes: _Processes = 1) -> int:
     """Check that landed answers, staged tables and warehouse agree.
 
     The warehouse is rebuilt from the landed answers and compared. With --files, only checksums are compared: that finds
@@ -192,12 +143,12 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
 
     If the landed answers of a run were pruned, only its staged tables are compared with the warehouse; the output
     counts these runs.
-    """
-    from firmlake.core.failure import record_failure
-    from firmlake.core.lock import lock
-    from firmlake.rebuild.verify import verify as check_all
-    from firmlake.terminal.status import show_checks
 
+    Args:
+        forgotten: Check instead that no file contains a forgotten person or company.
+        files: Check only that no file has changed since it was written; much faster.
+        processes: Number of processes that work in parallel.
+    """
     if forgotten and files:
         raise UsageError("--forgotten and --files are different checks", "Choose one of them")
     if forgotten:
@@ -207,7 +158,7 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     settings, folders = call.on_folder()
     with lock(folders, "firmlake verify", is_reader=True):
         runs: list[Run] = []
-        checks = check_all(folders, utc_now, settings.run, processes=processes, on_run=runs.append)
+        checks = verifying.verify(folders, utc_now, settings.run, processes=processes, on_run=runs.append)
     agrees, pruned = all(check.agrees for check in checks), sum(run.is_pruned for run in runs)
     content = {
         "agrees": agrees,
@@ -215,7 +166,7 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
         "runs_from_staged_tables": pruned,
         "tables": [check._asdict() for check in checks],
     }
-    call.answer(content, lambda: show_checks(checks, runs))
+    call.answer(content, checks_parts(checks, runs))
     if not agrees:
         differs = DamagedError("The warehouse differs from a replay", "Rebuild it with `firmlake replay`")
         record_failure(folders.state, "firmlake verify", differs)
@@ -225,27 +176,15 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
 
 def _check_files(call: Call) -> int:
     """Compare files with their checksums."""
-    from firmlake.core.lock import lock
-    from firmlake.rebuild.verify import check_unchanged
-    from firmlake.terminal.status import show_unchanged
-
     settings, folders = call.on_folder()
     with lock(folders, "firmlake verify --files", is_reader=True):  # its success is none of the whole check
-        found = check_unchanged(folders, memory_limit=settings.run.duckdb_memory)
-    call.answer({"unchanged": True, **found._asdict()}, lambda: show_unchanged(found))
+        found = verifying.check_unchanged(folders, memory_limit=settings.run.duckdb_memory)
+    call.answer({"unchanged": True, **found._asdict()}, unchanged_parts(found))
     return EXIT_DONE
 
 
 def _prove(call: Call) -> int:
     """Search every byte for forgotten subjects."""
-    import msgspec
-
-    from firmlake.core.lock import lock
-    from firmlake.forget.copies import Copies
-    from firmlake.forget.proof import list_ours, prove
-    from firmlake.privacy.forgotten import open_forgotten
-    from firmlake.terminal.status import show_receipt
-
     settings, folders = call.on_folder()
     held = open_forgotten(settings.privacy, folders)
     if held is None:
@@ -256,7 +195,7 @@ def _prove(call: Call) -> int:
         copies = Copies(folders, held, settings, utc_now)
         receipt, path = prove(folders, held, utc_now(), copies)
     content = {**msgspec.structs.asdict(receipt), "receipt": path and str(path)}
-    call.answer(content, lambda: show_receipt(receipt, path))
+    call.answer(content, receipt_parts(receipt, path))
     if not held.register.is_done:
         call.say("firmlake: `firmlake forget` was interrupted. Run it again to finish.")
     elif receipt.found:

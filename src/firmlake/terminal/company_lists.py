@@ -8,8 +8,7 @@ from typing import Any
 
 from firmlake.core.text import count_of
 from firmlake.delivery.list_file import AddedColumn, Written, line_columns
-from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import show_rows
+from firmlake.terminal.rows import Part, Table, first_rows
 
 _MOVES_MAX = 20
 _LINES_MAX = 20
@@ -32,47 +31,36 @@ def describe_written(written: Written) -> Iterator[str]:
     yield f"Written: {count_of(written.line_count, 'line')} to {written.path}{refused}"
 
 
-def show_addable(columns: Sequence[AddedColumn]) -> None:
-    """Print the columns that can be added to a list."""
+def addable_parts(columns: Sequence[AddedColumn]) -> Iterator[Part]:
+    """Yield the columns that can be added to a list."""
     relations = dict.fromkeys(each.relation for each in columns)
     always = [(each.name, each.meaning) for each in line_columns()]
-    show_rows(("column", "meaning"), always, "always added")
+    yield Table(("column", "meaning"), always, "always added")
     for relation in relations:
         rows = [(each.name, each.meaning) for each in columns if each.relation == relation]
         title = f"{relation}{', the default' if relation == columns[0].relation else ''}"
-        show_rows(("column", "meaning"), rows, title)
-    echo('"Null:" in a meaning says when the cell is empty')
-    echo("Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` means the default columns")
+        yield Table(("column", "meaning"), rows, title)
+    yield '"Null:" in a meaning says when the cell is empty'
+    yield "Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` means the default columns"
 
 
-def show_company_lists(rows: Sequence[dict[str, Any]]) -> None:
-    """Print all lists."""
+def company_lists_parts(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
+    """Yield all lists."""
+    names = ("list_name", "file_name", "line_count", "company_count")
+    shown = [(*(each[name] for name in names), f"{each['listed_at']:%Y-%m-%d}") for each in rows]
+    yield Table(("list", "file", "lines", "companies", "last run, UTC"), shown)
     if not rows:
-        echo("No list has been run yet. Run one with `firmlake run LIST`")
-        return
-    shown = [
-        (
-            each["list_name"],
-            each["file_name"],
-            each["line_count"],
-            each["company_count"],
-            f"{each['listed_at']:%Y-%m-%d}",
-        )
-        for each in rows
-    ]
-    show_rows(("list", "file", "lines", "companies", "last run, UTC"), shown)
+        yield "No list has been run yet. Run one with `firmlake run LIST`"
 
 
-def show_company_list(content: dict[str, Any]) -> None:
-    """Print the status of the lines of a list, and the companies that joined or left it in its last version."""
-    echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
-    show_rows(("status", "lines"), list(content["statuses"].items()))
+def company_list_parts(content: dict[str, Any]) -> Iterator[Part]:
+    """Yield the status of the lines of a list, and the companies that joined or left it in its last version."""
+    yield f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}"
+    yield Table(("status", "lines"), list(content["statuses"].items()))
     lines = [(each["line"], each["given"], each["status"], each["reason"]) for each in content["problems"]]
     count = sum(content["statuses"].get(status, 0) for status in ("refused", "not found", "failed"))
-    more = f", the first {_LINES_MAX} of {count:,}" if count > _LINES_MAX else ""
-    show_rows(("line", "given", "status", "because"), lines[:_LINES_MAX], f"lines without data{more}")
-    rows = [(each["move"], each["country"], each["company_number"], each["name"]) for each in content["moves"]]
-    more = f", the first {_MOVES_MAX} of {len(rows):,}" if len(rows) > _MOVES_MAX else ""
-    show_rows(("", "country", "number", "name"), rows[:_MOVES_MAX], f"since the version before{more}")
+    yield first_rows(_LINES_MAX, ("line", "given", "status", "because"), lines, "lines without data", count)
+    moves = [(each["move"], each["country"], each["company_number"], each["name"]) for each in content["moves"]]
+    yield first_rows(_MOVES_MAX, ("", "country", "number", "name"), moves, "since the version before")
     query = quote(f"FROM {content['view']}")
-    echo(f"To query it: `firmlake query {query}`")
+    yield f"To query it: `firmlake query {query}`"

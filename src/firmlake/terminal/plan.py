@@ -11,9 +11,8 @@ from firmlake.enrich.plan import Planned, tell_before
 from firmlake.enrich.targets import Estimate
 from firmlake.intake.lines import CompanyList
 from firmlake.report.bill import Bill
-from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
-from firmlake.terminal.rows import show_table
+from firmlake.terminal.rows import Part, Table
 
 _REFUSED_MAX = 10
 _REFUSED_NAMED = 5
@@ -139,13 +138,12 @@ def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
         yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
 
 
-def show_refused(companies: CompanyList) -> None:
+def refused_parts(companies: CompanyList) -> Iterator[Part]:
     """List the first refused lines."""
     rows = companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
-    if rows:
-        show_table(("line", "given", "refused because"), rows)
+    yield Table(("line", "given", "refused because"), rows)
     if companies.refused.height > _REFUSED_MAX:
-        echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand")
+        yield f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand"
 
 
 def _describe_unfinished(planned: Planned) -> Iterator[str]:

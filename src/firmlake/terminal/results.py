@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import duckdb
 import pyarrow.parquet as pq
@@ -18,8 +18,21 @@ from firmlake.core.files import write_file
 from firmlake.core.guard import guard
 from firmlake.core.parts import csv_parts, json_parts
 from firmlake.core.text import count_of, shown
+from firmlake.report.feed import Alert, describe_evidence
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, screen_width, show_long_table, show_table, text_of
+from firmlake.terminal.rows import (
+    FRAME,
+    SHOWN_FIRST,
+    SHOWN_MAX,
+    Part,
+    Table,
+    fits,
+    measure,
+    screen_width,
+    show_long_table,
+    show_table,
+    show_uncut,
+)
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
@@ -27,46 +40,57 @@ _BATCH_ROWS: Final = 100_000
 _ROWS_IN_MEMORY: Final = 10_000
 _CELL_WIDTH: Final = 24
 """Cells are cut to this many characters if a row is too wide."""
-_FRAME: Final = 3
-"""Characters that a column takes in addition to its content."""
 
 
 Rows = Iterable[tuple[Any, ...]]
 
 
-class QueryResult(NamedTuple):
-    """Columns and rows."""
+def show_result(columns: Sequence[str], rows: Rows, noun: str = "row", *, is_folded: bool = False) -> None:
+    """Print a result so that it fits the screen; of more than a thousand rows, a terminal shows the first fifty.
 
-    columns: list[str]
-    rows: list[tuple[Any, ...]]
-
-
-def show_result(columns: Sequence[str], rows: Rows) -> None:
-    """Print a result so that it fits the screen; of more than a thousand rows, a terminal shows the first fifty."""
+    Args:
+        columns: The names of the columns.
+        rows: The rows, read as they are needed.
+        noun: What a row is, in the singular.
+        is_folded: Whether long cells are folded; otherwise they are cut, or each value gets a line of its own.
+    """
     number, rest = 0, _with_plain_years(columns, rows)
     first = list(islice(rest, SHOWN_MAX + 1))
+    show_few = show_table if is_folded else _show_fitting
     if len(first) <= SHOWN_MAX:
         number = len(first)
-        _show_fitting(QueryResult(list(columns), first))
+        show_few(columns, first)
     elif sys.stdout.isatty():
         number = len(first) + sum(1 for _ in rest)
-        _show_fitting(QueryResult(list(columns), first[:SHOWN_FIRST]))
+        show_few(columns, first[:SHOWN_FIRST])
         echo(f"Only the first {SHOWN_FIRST} are shown; --out FILE writes all")
     else:
         number = show_long_table(columns, chain(first, rest))
-    echo(count_of(number, "row"))
+    echo(count_of(number, noun))
 
 
-def show_whole(result: QueryResult, title: str) -> None:
-    """Print a result uncut: as a table if it fits the screen, else with one value per line. No rows print nothing."""
-    if not result.rows:
-        return
-    cells, widths = _measure(result)
-    if _fits(widths):
-        show_table(*result, title)
-    else:
-        echo(title)
-        _show_vertically(result.columns, cells)
+def alerts_parts(columns: Sequence[str], found: Rows, *, has_rules: bool) -> Iterator[Part]:
+    """Yield alerts, one row for each.
+
+    Args:
+        columns: The columns of the table `alerts`, and the name of the company.
+        found: The alerts.
+        has_rules: Whether the settings name a file of rules; otherwise the output says how to set one.
+    """
+    alerts: list[Alert] = [dict(zip(columns, row, strict=True)) for row in found]
+    rows = [
+        (alert["severity"], alert["says"], alert["name"], f"{alert['country']} {alert['company_number']}",
+         _state(alert), describe_evidence(alert))
+        for alert in alerts
+    ]  # fmt: skip
+    yield Table(("severity", "alert", "name", "number", "state", "evidence"), rows)
+    open_count = sum(alert["closed_run"] is None for alert in alerts)
+    closed = f", {len(alerts) - open_count:,} closed" if len(alerts) > open_count else ""
+    yield f"{count_of(open_count, 'open alert')}{closed}"
+    if not has_rules:
+        yield (
+            'No file of rules is set. To use the rules that come with firmlake: paths.alert_rules = "config/watch.toml"'
+        )
 
 
 def as_csv(columns: Sequence[str], rows: Rows) -> Iterator[str]:
@@ -125,6 +149,12 @@ def write_binary(path: Path, kind: str, connection: duckdb.DuckDBPyConnection, s
     return count
 
 
+def _state(alert: Alert) -> str:
+    if alert["closed_at"]:
+        return f"closed {alert['closed_at']:%Y-%m-%d}: {alert['closed_because']}"
+    return f"{alert['state']}, since {alert['opened_at']:%Y-%m-%d}" if alert["state"] != "opened" else "opened"
+
+
 def _with_plain_years(columns: Sequence[str], rows: Rows) -> Iterator[tuple[Any, ...]]:
     """Turn years and ids into text, which is shown without thousands separators."""
     plain = {place for place, name in enumerate(columns) if name.lower().endswith(("year", "_id"))}
@@ -132,52 +162,32 @@ def _with_plain_years(columns: Sequence[str], rows: Rows) -> Iterator[tuple[Any,
         yield tuple(str(cell) if at in plain and type(cell) is int else cell for at, cell in enumerate(row))
 
 
-def _show_fitting(result: QueryResult) -> None:
+def _show_fitting(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     """Print a result so that it fits the screen: as a table, with one value per line, or cut."""
-    columns, rows = result
-    cells, widths = _measure(result)
-    if _fits(widths):
-        show_table(columns, rows)
-    elif len(rows) <= _VERTICAL_ROWS:
-        _show_vertically(columns, cells)
+    cells, widths = measure(columns, rows)
+    if fits(widths) or len(rows) <= _VERTICAL_ROWS:
+        show_uncut(columns, rows)
     else:
-        _show_cut(result, cells, widths)
+        _show_cut(columns, rows, cells, widths)
 
 
-def _measure(result: QueryResult) -> tuple[list[list[str]], list[int]]:
-    """Return the texts of all cells, and the width of each column."""
-    cells = [[text_of(value) for value in row] for row in result.rows]
-    return cells, [max(map(len, column)) for column in zip(result.columns, *cells, strict=True)]
-
-
-def _fits(widths: Sequence[int]) -> bool:
-    return sum(width + _FRAME for width in widths) < screen_width()
-
-
-def _show_vertically(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    margin = max(map(len, columns))
-    for number, row in enumerate(cells, 1):
-        if len(cells) > 1:
-            echo(f"--- row {number} ---")
-        for column, cell in zip(columns, row, strict=True):
-            echo(f"{shown(column):>{margin}}  {shown(cell)}")
-
-
-def _show_cut(result: QueryResult, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+def _show_cut(
+    columns: Sequence[str], rows: Sequence[tuple[Any, ...]], cells: Sequence[Sequence[str]], widths: Sequence[int]
+) -> None:
     """Print as many columns as fit, and cut long cells."""
     fitting, room = 0, screen_width() - 1
     for width in widths:
-        room -= min(width, _CELL_WIDTH) + _FRAME
+        room -= min(width, _CELL_WIDTH) + FRAME
         if room < 0:
             break
         fitting += 1
     fitting = max(fitting, 1)
-    rows = [
+    cut = [
         [_cut(cell) if len(cell) > _CELL_WIDTH else value for value, cell in zip(row, line, strict=True)][:fitting]
-        for row, line in zip(result.rows, cells, strict=True)
+        for row, line in zip(rows, cells, strict=True)
     ]
-    show_table(result.columns[:fitting], rows)
-    rest = result.columns[fitting:]
+    show_table(columns[:fitting], cut)
+    rest = columns[fitting:]
     if rest:
         echo(f"{count_of(len(rest), 'column')} more: {', '.join(map(shown, rest))}")
     echo("Cut to fit the screen; --format csv, json or markdown shows everything, --out FILE writes it")

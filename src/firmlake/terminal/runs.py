@@ -1,16 +1,12 @@
-"""The output about a run, a check, and what they found: changes and alerts."""
+"""The output about a run, one company and a check."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
-from collections import Counter as Tally
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,14 +19,12 @@ from firmlake.enrich.contact import Asking
 from firmlake.enrich.events import Advice, Event, Fetched, Fetching, PlanMade, Priced, Published
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.intake.lines import list_name_of
-from firmlake.report.feed import Alert, describe_counts, describe_evidence
+from firmlake.report.feed import describe_counts
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.company_lists import describe_written
-from firmlake.terminal.echo import echo
 from firmlake.terminal.plan import describe_list, describe_plan, describe_prices, describe_refused
 from firmlake.terminal.progress import Counter, show_progress
-from firmlake.terminal.results import QueryResult, show_whole
-from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, show_long_table, show_table
+from firmlake.terminal.rows import Part, Table
 
 
 class RunOutput:
@@ -41,11 +35,11 @@ class RunOutput:
     Args:
         settings: The settings of the run.
         say: Shows a line for a person.
-        show: Calls a function that prints a part of the result, or does not.
+        show: Shows parts of the result.
     """
 
     def __init__(
-        self, settings: Settings, say: Callable[[str], object], show: Callable[[Callable[[], object]], object]
+        self, settings: Settings, say: Callable[[str], object], show: Callable[[Iterable[Part]], object]
     ) -> None:
         self._settings, self._say, self._show = settings.run, say, show
         self._is_resumed = False
@@ -70,12 +64,12 @@ class RunOutput:
             case Fetched():
                 self._say(f"Fetched{' now' if self._is_resumed else ''}: {self.counter.summary()}")
             case Published():
-                self._show(partial(show_summary, event.summary, event.failed, is_resumed=self._is_resumed))
+                self._show(summary_parts(event.summary, event.failed, is_resumed=self._is_resumed))
             case _:
                 for line in self._describe(event):
                     self._say(line)
                 if isinstance(event, PlanMade) and event.planned.companies.companies.is_empty():
-                    self._show(lambda: echo("There is nothing to fetch"))
+                    self._show(["There is nothing to fetch"])
         return None
 
     def _describe(self, event: Event) -> Iterator[str]:
@@ -96,44 +90,43 @@ class RunOutput:
                 yield from describe_written(event)
 
 
-def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resumed: bool = False) -> None:
-    """Print the result of a run; after a complete first run, also suggest a query."""
+def summary_parts(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resumed: bool = False) -> Iterator[Part]:
+    """Yield the result of a run; after a complete first run, also suggest a query."""
     statuses = shown_statuses(summary.datasets)
     rows = [[dataset, *(counts.get(status, 0) for status in statuses)] for dataset, counts in summary.datasets.items()]
-    show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
+    yield Table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
     if summary.is_unchanged:
-        echo(f"Nothing to load: the list, its settings and rules are those of its last run. {_NEWEST.format(summary)}")
-        _suggest(summary)
+        yield f"Nothing to load: the list, its settings and rules are those of its last run. {_NEWEST.format(summary)}"
+        yield from _suggest(summary)
         return
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
-    echo(f"Rows written: {written}")
+    yield f"Rows written: {written}"
     spent = "unknown" if summary.credit_count is None else f"{summary.credit_count:,}"
     unfit = f"Rejected records: {summary.reject_count:,}   Discarded values: {summary.discard_count:,}"
     all_in = " in all" if is_resumed else ""
-    echo(f"Requests{all_in}: {summary.request_count:,}   Credits{all_in}: {spent}   {unfit}")
+    yield f"Requests{all_in}: {summary.request_count:,}   Credits{all_in}: {spent}   {unfit}"
     if summary.free_refresh_count:
-        echo(f"Refreshed for free: {count_of(summary.free_refresh_count, 'company')}, each saving a credit")
+        yield f"Refreshed for free: {count_of(summary.free_refresh_count, 'company')}, each saving a credit"
     if summary.unexplained_bill:
-        echo(summary.unexplained_bill)
+        yield summary.unexplained_bill
     if summary.drift:
-        show_table(("drift in", "kind", "where", "records"), summary.drift)
-        echo("Drift is what differs from the specification; docs/data_dictionary.md (table drift) explains each kind")
+        yield Table(("drift in", "kind", "where", "records"), summary.drift)
+        yield "Drift is what differs from the specification; docs/data_dictionary.md (table drift) explains each kind"
     if failed:
         rows = [[f.dataset, f.company_count, f.reason, ", ".join(_examples(f))] for f in failed]
-        show_table(("failed dataset", "companies", "because", "such as"), rows)
-        echo("`firmlake query 'FROM dead_letters'` lists all of them")
+        yield Table(("failed dataset", "companies", "because", "such as"), rows)
+        yield "`firmlake query 'FROM dead_letters'` lists all of them"
     if summary.alerts:
-        echo(f"Alerts: {describe_counts(summary.alerts)}; `firmlake alerts` lists them")
-    for line in summary.doubts:
-        echo(line)
-    echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")
-    _suggest(summary)
+        yield f"Alerts: {describe_counts(summary.alerts)}; `firmlake alerts` lists them"
+    yield from summary.doubts
+    yield f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})"
+    yield from _suggest(summary)
 
 
-def _suggest(summary: RunSummary) -> None:
+def _suggest(summary: RunSummary) -> Iterator[Part]:
     """Suggest a first query, as long as there is one generation."""
     if summary.generation == 1 and summary.outcome == "done" and not summary.is_held:
-        echo(f"Next: {first_query(summary)}")
+        yield f"Next: {first_query(summary)}"
 
 
 def first_query(summary: RunSummary) -> str:
@@ -144,51 +137,24 @@ def first_query(summary: RunSummary) -> str:
     return f'{name} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
 
 
-def show_company(found: HeldCompany) -> None:
-    """Print the data of one company."""
+def company_parts(found: HeldCompany) -> Iterator[Part]:
+    """Yield the data of one company."""
     if not found.is_found:
         what = "no answer to show" if found.shortfall else "the service does not know this company"
-        echo(f"{found.company}: {what}")
+        yield f"{found.company}: {what}"
         return
-    echo(f"{found.company}: {found.name or '-'}, {found.place or '-'}")
+    yield f"{found.company}: {found.name or '-'}, {found.place or '-'}"
     for table, columns in _COMPANY_COLUMNS.items():
         frame = found.tables.get(table)
         if frame is not None:
-            answer = QueryResult([name.replace("_", " ") for name in columns], frame.select(columns).rows())
-            show_whole(answer, f"{table} ({frame.height})")
+            names = [name.replace("_", " ") for name in columns]
+            yield Table(names, frame.select(columns).rows(), f"{table} ({frame.height})", is_folded=False)
     for dataset, path, reason in found.rejects:
-        echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
-
-
-def show_changes(columns: Sequence[str], events: Iterable[tuple[Any, ...]]) -> None:
-    """Print all events; if there are many, a terminal shows the first ones and the number of each kind."""
-    kinds: Tally[str] = Tally()
-    events = _counted(events, kinds, columns.index("event"))
-    if not sys.stdout.isatty():
-        show_long_table(columns, events)
-    else:
-        first = list(islice(events, SHOWN_MAX + 1))
-        is_long = len(first) > SHOWN_MAX
-        show_table(columns, first[: SHOWN_FIRST if is_long else None])
-        if is_long:
-            deque(events, maxlen=0)  # counts the rest
-            show_table(("event", "events"), kinds.most_common())
-            echo(
-                f"Only the first {SHOWN_FIRST} are shown. --kind, --company, --list and --since choose others; "
-                "--out FILE.csv writes all"
-            )
-    echo(count_of(kinds.total(), "event"))
+        yield f"Does not fit in {dataset}: {path or 'a record'}: {reason}"
 
 
 def _examples(failed: FailureGroup) -> list[str]:
     return [*failed.examples, *(["..."] if failed.company_count > len(failed.examples) else [])]
-
-
-def _counted(events: Iterable[tuple[Any, ...]], kinds: Tally[str], place: int) -> Iterator[tuple[Any, ...]]:
-    """Count the events of each kind as they pass."""
-    for event in events:
-        kinds[event[place]] += 1
-        yield event
 
 
 _COMPANY_COLUMNS = {
@@ -227,47 +193,16 @@ def check_content(checked: Checked) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def show_checked(checked: Checked) -> None:
-    """Print the findings as a table, then the next steps."""
-    show_table(
+def checked_parts(checked: Checked) -> Iterator[Part]:
+    """Yield the findings as a table, then the next steps."""
+    yield Table(
         ("assumption", "seen", "verdict"),
         [(one.assumption, one.seen, VERDICTS[one.verdict]) for one in checked.findings],
     )
     charged = "credits unknown" if checked.charged is None else f"{count_of(checked.charged, 'credit')} charged"
-    echo(
+    yield (
         f"{count_of(checked.request_count, 'request')}, {charged}; "
         f"{count_of(len(checked.changes), 'setting')} to change"
     )
     for one in needs_you(checked.findings):
-        echo(f"- {one.assumption}: {one.seen}. {one.next_step}")
-
-
-def show_alerts(columns: Sequence[str], rows: Iterable[tuple[Any, ...]], *, has_rules: bool) -> None:
-    """Print alerts, one row for each.
-
-    Args:
-        columns: The columns of the table `alerts`, and the name of the company.
-        rows: The alerts.
-        has_rules: Whether the settings name a file of rules; otherwise the output says how to set one.
-    """
-    alerts: list[Alert] = [dict(zip(columns, row, strict=True)) for row in rows]
-    if alerts:
-        shown = [
-            (alert["severity"], alert["says"], alert["name"], f"{alert['country']} {alert['company_number']}",
-             _state(alert), describe_evidence(alert))
-            for alert in alerts
-        ]  # fmt: skip
-        show_table(("severity", "alert", "name", "number", "state", "evidence"), shown)
-    open_count = sum(alert["closed_run"] is None for alert in alerts)
-    closed = f", {len(alerts) - open_count:,} closed" if len(alerts) > open_count else ""
-    echo(f"{count_of(open_count, 'open alert')}{closed}")
-    if not has_rules:
-        echo(
-            'No file of rules is set. To use the rules that come with firmlake: paths.alert_rules = "config/watch.toml"'
-        )
-
-
-def _state(alert: Alert) -> str:
-    if alert["closed_at"]:
-        return f"closed {alert['closed_at']:%Y-%m-%d}: {alert['closed_because']}"
-    return f"{alert['state']}, since {alert['opened_at']:%Y-%m-%d}" if alert["state"] != "opened" else "opened"
+        yield f"- {one.assumption}: {one.seen}. {one.next_step}"

@@ -10,8 +10,7 @@ from firmlake.core.text import count_of, one_line
 from firmlake.service_lists.additions import Applied, Remark
 from firmlake.service_lists.contacts import ContactPlan, Entry
 from firmlake.service_lists.overview import Overview
-from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import show_rows
+from firmlake.terminal.rows import Part, Table, first_rows
 
 _ROWS_MAX = 10
 _EVENTS_MAX = 20
@@ -26,8 +25,8 @@ _NO_FACTS = {
 _STATUSES = ("added", "failed", "company_failed", "unknown", "pending")
 
 
-def show_service_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
-    """Print all lists, and what changed since the previous overview."""
+def service_lists_parts(overview: Overview, events: Sequence[dict[str, Any]]) -> Iterator[Part]:
+    """Yield all lists, and what changed since the previous overview."""
     rows = [
         (
             str(one["list_id"]), one["name"], one["type"], one["is_shared"], one["company_count"],
@@ -36,16 +35,13 @@ def show_service_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> 
         )
         for one in overview.gather().frame.iter_rows(named=True)
     ]  # fmt: skip
-    show_rows(("id", "name", "type", "shared", "companies", "new", "updated, UTC", "columns"), rows)
+    yield Table(("id", "name", "type", "shared", "companies", "new", "updated, UTC", "columns"), rows)
     changes = [
         (str(one["list_id"]), one["kind"].replace("_", " "), one["old_value"], one["new_value"]) for one in events
     ]
-    show_rows(
-        ("id", "event", "before", "after"), changes[:_EVENTS_MAX], "what changed" + _more(len(changes), _EVENTS_MAX)
-    )
-    for line in _unread(overview):
-        echo(line)
-    echo(describe_overview(overview))
+    yield first_rows(_EVENTS_MAX, ("id", "event", "before", "after"), changes, "what changed")
+    yield from _unread(overview)
+    yield describe_overview(overview)
 
 
 def _unread(overview: Overview) -> Iterator[str]:
@@ -76,15 +72,14 @@ def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
     )
 
 
-def show_contact_plan(plan: ContactPlan, guesses: Iterable[str]) -> None:
-    """Print a plan and the guesses about its file, with the first contacts it would add and the first refused lines."""
-    for line in (*describe_contact_plan(plan), *guesses):
-        echo(line)
+def contact_plan_parts(plan: ContactPlan, guesses: Iterable[str], most: int = _ROWS_MAX) -> Iterator[Part]:
+    """Yield a plan and the guesses about its file, with the first contacts it would add and the first refused lines."""
+    yield from (*describe_contact_plan(plan), *guesses)
     entries = [entry for request in plan.requests for entry in request]
-    rows = [(one.country, one.company_number, len(one.contacts), _some(one.contacts)) for one in entries[:_ROWS_MAX]]
-    show_rows(("country", "number", "contacts", "which"), rows, "to add" + _more(len(entries)))
-    lines = [(one.line, one.given, one.reason) for one in plan.refused[:_ROWS_MAX]]
-    show_rows(("line", "given", "refused because"), lines, "refused" + _more(len(plan.refused)))
+    rows = [(one.country, one.company_number, len(one.contacts), _some(one.contacts, most)) for one in entries]
+    yield first_rows(most, ("country", "number", "contacts", "which"), rows, "to add")
+    lines = [(one.line, one.given, one.reason) for one in plan.refused]
+    yield first_rows(most, ("line", "given", "refused because"), lines, "refused")
 
 
 def plan_facts(plan: ContactPlan | None) -> dict[str, Any]:
@@ -125,24 +120,24 @@ def progress_content(progress: Applied) -> dict[str, Any]:
     }
 
 
-def show_progress_of(progress: Applied) -> None:
-    """Print the result of a plan: counts, contacts that were not added, and unexpected content of the answers."""
+def progress_parts(progress: Applied) -> Iterator[Part]:
+    """Yield the result of a plan: counts, contacts that were not added, and unexpected content of the answers."""
     plan = progress.plan
-    show_applied([progress])
+    yield from applied_parts([progress])
     failed = [
         (contact.country, contact.company_number, contact.contact_id, one.status.replace("_", " "), one.message)
         for contact, one in progress.lacking()
     ]
-    title = "not added, or unknown" + _more(len(failed))
-    show_rows(("country", "number", "contact", "status", "because"), failed[:_ROWS_MAX], title)
+    columns = ("country", "number", "contact", "status", "because")
+    yield first_rows(_ROWS_MAX, columns, failed, "not added, or unknown")
     for remark in progress.remarks[:_ROWS_MAX]:
         example = remark.example or remark.kind.replace("_", " ")
-        echo(f"Unexpected in an answer, {remark.path}: {one_line(example, _EXAMPLE_MAX)}")
+        yield f"Unexpected in an answer, {remark.path}: {one_line(example, _EXAMPLE_MAX)}"
     again = sum(one.sent_count > 1 and one.plan_id == plan.plan_id for one in progress.statuses.values())
     if again:
-        echo(f"Sent more than once, which is harmless: {count_of(again, 'contact')}")
+        yield f"Sent more than once, which is harmless: {count_of(again, 'contact')}"
     counts = progress.counts()
-    echo(
+    yield (
         f"{counts['added']:,} of {count_of(sum(counts.values()), 'contact')} of plan {plan.plan_id} added to list "
         f"{plan.list_id}, {one_line(plan.list_name, _NAME_MAX)}"
     )
@@ -175,22 +170,18 @@ def next_step(progress: Applied, names: NameSettings) -> str:
     return f"Plan the failed contacts again with `{redrive}`" if lacking else ""
 
 
-def show_applied(applied: Sequence[Applied]) -> None:
-    """Print the progress of plans, one row each."""
+def applied_parts(applied: Sequence[Applied]) -> Iterator[Part]:
+    """Yield the progress of plans, one row each."""
     rows = [
         (one.plan.plan_id, str(one.plan.list_id), one.plan.source, *(one.counts()[status] for status in _STATUSES))
         for one in applied
     ]
-    show_rows(("plan", "list", "contacts of", *(status.replace("_", " ") for status in _STATUSES)), rows)
+    yield Table(("plan", "list", "contacts of", *(status.replace("_", " ") for status in _STATUSES)), rows)
 
 
 def _contacts(entries: Iterable[Entry]) -> int:
     return sum(len(entry.contacts) for entry in entries)
 
 
-def _some(contacts: Sequence[str]) -> str:
-    return ", ".join(contacts[:3]) + (", ..." if len(contacts) > 3 else "")
-
-
-def _more(count: int, most: int = _ROWS_MAX) -> str:
-    return f", the first {most} of {count:,}" if count > most else ""
+def _some(contacts: Sequence[str], most: int) -> str:
+    return ", ".join(contacts[:most]) + (", ..." if len(contacts) > most else "")

@@ -16,40 +16,38 @@ from firmlake.rebuild.verify import TableCheck, Unchanged
 from firmlake.report.feed import describe_counts
 from firmlake.report.status import ListStatus, Status
 from firmlake.report.summary import RunSummary, shown_statuses
-from firmlake.terminal.echo import echo
 from firmlake.terminal.plan import describe_bill
 from firmlake.terminal.progress import duration
-from firmlake.terminal.rows import show_rows, show_table
+from firmlake.terminal.rows import Part, Table
 
 
-def show_status(status: Status, now: datetime) -> None:
-    """Print the state of a data folder. The next step comes last, just above the prompt."""
+def status_parts(status: Status, now: datetime) -> Iterator[Part]:
+    """Yield the state of a data folder. The next step comes last, just above the prompt."""
 
     def moment(at: datetime | None) -> str:
         return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC ({_ago(now, at)})"
 
-    echo(f"Data folder: {status.data.absolute()}")
-    _show_outcomes(status, now, moment)
-    echo(f"Running: {status.running or 'nothing'}")
+    yield f"Data folder: {status.data.absolute()}"
+    yield from _outcome_parts(status, now, moment)
+    yield f"Running: {status.running or 'nothing'}"
     for run_id, list_name, count in status.unfinished:
         landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""
-        echo(f"Unfinished: {run_id} over {list_name}, {count_of(count, 'company')}{landed}")
+        yield f"Unfinished: {run_id} over {list_name}, {count_of(count, 'company')}{landed}"
     for run_id, list_name, reason in status.refused:
-        echo(f"Not published: {run_id} over {list_name}: {reason}")
+        yield f"Not published: {run_id} over {list_name}: {reason}"
     if status.held:
-        echo(f"{status.held}")
+        yield f"{status.held}"
     for run_id, line, next_step in status.damaged:
-        echo(f"Damaged: {run_id}: {line}. {next_step}")
+        yield f"Damaged: {run_id}: {line}. {next_step}"
     statuses = [name for name in shown_statuses(status.companies) if name != "fresh"]  # it has a meaning in runs only
     rows = [[dataset, *(counts.get(s, 0) for s in statuses)] for dataset, counts in status.companies.items()]
-    show_rows(("companies by dataset", *(s.replace("_", " ") for s in statuses)), rows)
+    yield Table(("companies by dataset", *(s.replace("_", " ") for s in statuses)), rows)
     if status.companies:
-        echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
+        yield f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}"
     if status.credits_remaining is not None:
-        echo(f"Credits left: {status.credits_remaining:,}, as of {moment(status.credits_told_at)}")
-    for line in describe_bill(status.bill) if status.bill else ():
-        echo(line)
-    show_rows(
+        yield f"Credits left: {status.credits_remaining:,}, as of {moment(status.credits_told_at)}"
+    yield from describe_bill(status.bill) if status.bill else ()
+    yield Table(
         ("incomplete list", "because of", "dataset", "companies"),
         [
             (each.list_name, each.cause, each.dataset, each.company_count)
@@ -57,76 +55,74 @@ def show_status(status: Status, now: datetime) -> None:
             if each.list_name
         ],
     )
-    show_rows(("parked", "because", "companies and datasets"), status.parked)
+    yield Table(("parked", "because", "companies and datasets"), status.parked)
     for each in status.undelivered:
-        echo(
+        yield (
             f"Not delivered: {each.what}, {moment(each.at)}, exit code {each.exit_code}: {each.line}. {each.next_step}"
         )
     for export in status.exports:
         done, target = ("Loaded", ", schema ".join(export.database)) if export.is_load else ("Exported", export.target)
-        echo(f"{done}: generation {export.generation} to {target}, {moment(export.exported_at)}")
+        yield f"{done}: generation {export.generation} to {target}, {moment(export.exported_at)}"
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
     free = status.disk_free_bytes
-    echo(f"On disk: {sizes}; " + (f"{free / 1e9:,.1f} GB free" if free >= _GIGABYTE else f"{free / 1e6:,.1f} MB free"))
-    echo(f"Next: {status.next_step}")
+    yield f"On disk: {sizes}; " + (f"{free / 1e9:,.1f} GB free" if free >= _GIGABYTE else f"{free / 1e6:,.1f} MB free")
+    yield f"Next: {status.next_step}"
 
 
-def show_checks(checks: Sequence[TableCheck], runs: Sequence[Run]) -> None:
+def checks_parts(checks: Sequence[TableCheck], runs: Sequence[Run]) -> Iterator[Part]:
     """Print, table by table, whether the warehouse and a replay of all runs agree, and what the replay read."""
     rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
-    show_table(("table", "rows in the warehouse", "rows in a replay", "content"), rows)
+    yield Table(("table", "rows in the warehouse", "rows in a replay", "content"), rows)
     pruned = sum(run.is_pruned for run in runs)
     landed, are_pruned = len(runs) - pruned, f"{count_of(pruned, 'run')}, whose landed answers were pruned,"
     proof = f"The landed answers of {count_of(landed, 'run')}" if landed else f"The staged tables of {are_pruned}"
     if all(check.agrees for check in checks):
         rest = f". For {are_pruned} only the staged tables were compared" if landed and pruned else ""
-        echo(f"{proof} and the warehouse agree in all {count_of(len(checks), 'table')}{rest}")
+        yield f"{proof} and the warehouse agree in all {count_of(len(checks), 'table')}{rest}"
 
 
-def show_unchanged(found: Unchanged) -> None:
-    """Print how many files are unchanged."""
-    echo(
+def unchanged_parts(found: Unchanged) -> Iterator[Part]:
+    """Yield how many files are unchanged."""
+    yield (
         f"{count_of(found.files, 'file')} ({_megabytes(found.bytes):,} MB) of {count_of(found.runs, 'run')} and the "
         "warehouse: none has changed since it was written. To prove that they also agree, run it without --files"
     )
 
 
-def show_removable(
+def removable_parts(
     removable: Sequence[Removable], is_dry: bool, expired: Sequence[Expired] = (), pinned: Sequence[Pinned] = ()
-) -> None:
-    """Print what was removed, or would be in a dry run: files, and personal data older than `privacy.keep_days`.
+) -> Iterator[Part]:
+    """Yield what was removed, or would be in a dry run: files, and personal data older than `privacy.keep_days`.
 
     The generations that are kept only for an export or a load come first.
     """
-    show_rows(
+    yield Table(
         ("kept for the next export or load", "of", "MB", "record"),
         [(one.generation.name, one.target, _megabytes(one.byte_count), one.record) for one in pinned],
     )
     if pinned:
-        echo("If a target no longer exists, delete its record. `firmlake forget` then no longer replaces what it holds")
+        yield "If a target no longer exists, delete its record. `firmlake forget` then no longer replaces what it holds"
     if expired:
         rows_of = [(each.kind, f"{each.ended_at:%Y-%m-%d}", each.row_count, each.path) for each in expired]
-        show_rows(("personal data", "from", "rows", "folder or file"), rows_of)
+        yield Table(("personal data", "from", "rows", "folder or file"), rows_of)
         done = "would be" if is_dry else "was"
-        echo(f"This personal data {done} removed there, and from staged tables and generations")
-    if not removable and expired:
-        return
+        yield f"This personal data {done} removed there, and from staged tables and generations"
     if not removable:
-        echo("There is nothing to remove")
+        yield from () if expired else ["There is nothing to remove"]
         return
     rows = [
         (each.kind, f"{each.ended_at:%Y-%m-%d}" if each.ended_at else None, _megabytes(each.byte_count), each.path)
         for each in removable
     ]
-    show_rows(("kind", "run ended", "MB", "folder or file"), rows)
+    yield Table(("kind", "run ended", "MB", "folder or file"), rows)
     total = f"{_megabytes(sum(each.byte_count for each in removable)):,} MB"
-    echo(f"Would free {total}; to remove these files, run it without --dry-run" if is_dry else f"Freed {total}")
+    yield f"Would free {total}; to remove these files, run it without --dry-run" if is_dry else f"Freed {total}"
 
 
-def _show_outcomes(status: Status, now: datetime, moment: Callable[[datetime | None], str]) -> None:
+def _outcome_parts(status: Status, now: datetime, moment: Callable[[datetime | None], str]) -> Iterator[Part]:
     last = status.last_run
     if last:
-        echo(
+        yield (
             f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
             f"{last.list_name}, {count_of(last.company_count, 'company')} ({last.target_count:,} asked for), "
             f"{count_of(last.request_count, 'request')}"
@@ -134,20 +130,19 @@ def _show_outcomes(status: Status, now: datetime, moment: Callable[[datetime | N
             * bool(last.refused_count)
         )
     elif status.outdated:
-        echo(f"Warehouse: {status.outdated}")
+        yield f"Warehouse: {status.outdated}"
     else:
-        echo("Last run: none has been published yet")
-    for line in _remarks(last) if last else ():
-        echo(line)
+        yield "Last run: none has been published yet"
+    yield from _remarks(last) if last else ()
     if len(status.lists) > 1:
-        show_rows(
+        yield Table(
             ("list", "last run", "ended", "companies", "asked for", "exit code"),
             [_list_row(each, now) for each in status.lists],
         )
     for failure in status.failures:
         when = "Failed since" if last else "Failed"
         mended = ". The token has been replaced since" if failure.is_mended else ""
-        echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}")
+        yield f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}"
 
 
 _GIGABYTE = 10**9
@@ -184,36 +179,31 @@ def _megabytes(byte_count: int) -> float:
     return round(byte_count / 1e6, 1)
 
 
-def show_forgetting(done: Forgetting, *, is_dry: bool) -> None:
-    """Print each place that named a subject, and the copies that are out of reach."""
-    if done.places:
-        rows = [(str(place.path), place.what, f"{place.row_count:,}") for place in done.places]
-        show_rows(("place", "what", "rows"), rows)
-    subjects = f"{done.subject_count} {'subject' if done.subject_count == 1 else 'subjects'}"
-    places = f"{len(done.places):,} {'place' if len(done.places) == 1 else 'places'}"
+def forgetting_parts(done: Forgetting, *, is_dry: bool) -> Iterator[Part]:
+    """Yield each place that named a subject, and the copies that are out of reach."""
+    yield Table(("place", "what", "rows"), [(str(one.path), one.what, f"{one.row_count:,}") for one in done.places])
+    subjects, places = count_of(done.subject_count, "subject"), count_of(len(done.places), "place")
     if is_dry:
-        echo(f"{places} would be cleaned for {subjects}; nothing was changed")
+        yield f"{places} would be cleaned for {subjects}; nothing was changed"
         if done.names:
-            echo(f"{count_of(len(done.names), 'different name')} would go:")
-            for name in done.names:
-                echo(f"  {name}")
+            yield f"{count_of(len(done.names), 'different name')} would go:"
+            yield from (f"  {name}" for name in done.names)
     else:
         finished = f", and {done.finished_count} from an interrupted call" if done.finished_count else ""
-        echo(f"{places} cleaned for {subjects}{finished}. Prove it with `firmlake verify --forgotten`")
-    echo("Out of reach:")
-    for line in done.out_of_reach:
-        echo(f"  {line}")
+        yield f"{places} cleaned for {subjects}{finished}. Prove it with `firmlake verify --forgotten`"
+    yield "Out of reach:"
+    yield from (f"  {line}" for line in done.out_of_reach)
 
 
-def show_receipt(receipt: Receipt, path: Path | None) -> None:
-    """Print what a search read and found."""
+def receipt_parts(receipt: Receipt, path: Path | None) -> Iterator[Part]:
+    """Yield what a search read and found."""
     for place, what, count in receipt.found:
-        echo(f"{place}: {what}, {count:,}")
+        yield f"{place}: {what}, {count:,}"
     for place, why in receipt.unread:
-        echo(f"{place} cannot be read: {why}")
-    echo(
+        yield f"{place} cannot be read: {why}"
+    yield (
         f"{receipt.file_count:,} files, {receipt.byte_count:,} bytes ({receipt.content_byte_count:,} decompressed) "
         f"searched for {len(receipt.tombstones)} forgotten: {len(receipt.found)} places found"
     )
     if path:
-        echo(f"Receipt: {path}")
+        yield f"Receipt: {path}"
