@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company, normal_form
@@ -86,6 +87,10 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
         UnusableAnswerError: The body is not a JSON array. Ask again.
     """
     try:
+        return _read_plain(dataset, body)
+    except UNREADABLE:
+        pass
+    try:
         parts = _split(body)
     except UNREADABLE:
         try:
@@ -94,6 +99,78 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
             said = f"the answer is not a JSON array ({shorten(str(error))}): {_glimpse(body)}"
             raise UnusableAnswerError(said) from None
     return [_read_element(dataset, part) for part in parts]
+
+
+def _read_plain(dataset: str, body: bytes) -> list[Element]:
+    """Read an answer of the usual form at once: known keys only, each once and with a value of its usual type.
+
+    Raises:
+        msgspec.DecodeError: The answer has another form.
+    """
+    answer = _PLAIN[dataset].decode(body)
+    encoded = _ENCODE(answer)
+    if len(encoded) < len(body) and _count_members(encoded) < _count_members(body):
+        raise msgspec.DecodeError("a key occurs twice")  # one of its values was kept
+    group, elements = _GROUP[dataset], []
+    for part in answer:
+        of, paging, data = part.identifier, part.pagination, part.data
+        given = (of.country, of.company_number, of.name, of.place, part.message)
+        *texts, message = [None if text is UNSET else text for text in given]
+        counts = (paging.limit, paging.offset, paging.total) if paging else (None, None, None)
+        records = {group: data} if type(data) is list else msgspec.structs.asdict(data) if data else None
+        elements.append(_make_element(dataset, texts, records, counts, message, data is not UNSET))
+    return elements
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
+_Text = str | UnsetType | None
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class _PlainIdentifier(msgspec.Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
+    country: str
+    company_number: str
+    name: _Text = UNSET
+    place: _Text = UNSET
+
+
+class _PlainPaging(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    limit: _Count | None
+    offset: _Count | None
+    total: _Count | None
+
+
+def _plain_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
+    """Make a decoder of answers in their usual form, which tells absent members from null."""
+    groups = DATASETS[dataset].groups
+    data: Any = list[Raw]
+    if all(group.key for group in groups.values()):
+        fields = [(name, list[Raw], msgspec.field(name=group.key)) for name, group in groups.items()]
+        data = msgspec.defstruct("Groups", fields, gc=False, forbid_unknown_fields=True)
+    element: Any = msgspec.defstruct(
+        "Element",
+        [
+            ("identifier", _PlainIdentifier),
+            ("data", data | UnsetType | None, UNSET),
+            ("pagination", _PlainPaging | UnsetType | None, UNSET),
+            ("message", _Text, UNSET),
+        ],
+        gc=False,
+        forbid_unknown_fields=True,
+    )
+    return msgspec.json.Decoder(list[element])
+
+
+_PLAIN = {dataset: _plain_decoder(dataset) for dataset in DATASETS}
+
+
+def _count_members(answer: bytes) -> int:
+    """Count the members of all objects outside records, and with them a number that is the same for equal records.
+
+    In compact JSON a letter or digit stands before `":` where a key ends, and a backslash where a text goes on.
+    """
+    compact = msgspec.json.format(answer, indent=-1)
+    return compact.count(b'":') - compact.count(b'\\":')
 
 
 def _split(body: bytes) -> list[Raw]:
@@ -105,9 +182,6 @@ def _split(body: bytes) -> list[Raw]:
 
 def _read_element(dataset: str, raw: Raw) -> Element:
     """Read an element part by part, so that one unexpected part does not affect the others.
-
-    Some services leave out empty arrays, or write null. Without a message, such an element means that there are no
-    records if it has a total of 0 or a name or place, which only successful results have.
 
     References:
         Specification, "Company identifier (`identifier`)".
@@ -129,7 +203,6 @@ def _read_element(dataset: str, raw: Raw) -> Element:
     number, country, name, place = (_read_text(identifier.get(key)) for key in _IDENTIFIER)
     if number is None and _DIGITS.fullmatch(digits := bytes(identifier.get("companyNumber", _NULL))):
         number = digits.decode()  # a JSON number; a name or place that is not a text is ignored
-    company = normal_form(country or "", number or "")
     limit, offset, total = (_read_count(paging.get(key)) for key in ("limit", "offset", "total"))
 
     said = members.get("message", _NULL)
@@ -140,21 +213,43 @@ def _read_element(dataset: str, raw: Raw) -> Element:
         data = _read_data(dataset, members.get("data", _ABSENT), inside)
     except UNREADABLE as error:
         problem = make_reason("unreadable_data", problem=shorten(str(error)))
-    is_absent = "data" not in members or (data is None and not message)
+    texts = (country, number, name, place)
+    counts = (limit, offset, total)
+    return _make_element(dataset, texts, data, counts, message, "data" in members, unknown, problem)
+
+
+def _make_element(
+    dataset: str,
+    texts: Sequence[str | None],
+    records: dict[str, list[Raw]] | None,
+    counts: Sequence[int | None],
+    message: str | None,
+    has_data: bool,
+    unknown: Sequence[str] = (),
+    problem: Reason | None = None,
+) -> Element:
+    """Make an element of what was read: country, number, name and place; limit, offset and total.
+
+    Some services leave out empty arrays, or write null. Without a message, such an element means that there are no
+    records if it has a total of 0 or a name or place, which only successful results have.
+    """
+    country, number, name, place = texts
+    limit, offset, total = counts
+    company = normal_form(country or "", number or "")
+    is_absent = not has_data or (records is None and not message)
     if is_absent and not problem and (total == 0 or name or place):
-        data = {group: [] for group in groups}
-    if data is not None and message and any(data.values()):
+        records = {group: [] for group in DATASETS[dataset].groups}
+    if records is not None and message and any(records.values()):
         message = None  # for example OK beside data
-        unknown.append("message")
+        unknown = (*unknown, "message")
     if company is None:
         problem = problem or make_reason("no_company_number", given=repr(shorten(f"{country or ''} {number or ''}")))
-    elif data is None and not message:
+    elif records is None and not message:
         problem = problem or make_reason("nothing_said")
     if offset is None and DATASETS[dataset].is_paged:
         total = None
-    return Element(
-        company, name, place, data, total, offset, limit, message and shorten(message), problem, tuple(unknown)
-    )
+    message = message and shorten(message)
+    return Element(company, name, place, records, total, offset, limit, message, problem, tuple(unknown))
 
 
 def shorten(text: str) -> str:
