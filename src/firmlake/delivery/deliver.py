@@ -265,6 +265,11 @@ def _check(request: Request) -> None:
         raise UsageError(
             "Changes cannot be exported for a single list", "Export the list whole, or the changes of all companies"
         )
+    if request.company_list and request.format in TABLE_FORMATS:
+        raise UsageError(
+            f"{TABLE_FORMATS[request.format]} tables hold all companies, and those of one list would replace them",
+            "Export the list as Parquet or CSV, or all companies",
+        )
     if request.mode == "as_of" and request.format in TABLE_FORMATS:
         raise UsageError(
             f"{TABLE_FORMATS[request.format]} tables keep their own history, so --as-of does not apply",

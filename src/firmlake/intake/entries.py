@@ -25,6 +25,7 @@ from firmlake.intake.columns import (
 from firmlake.intake.identifiers import (
     CONTRADICTION,
     EMPTY,
+    OF_A_COUNTRY,
     SURPLUS,
     identify_column,
     take_rows,
@@ -167,7 +168,7 @@ def _first_number(
         read = partial(identify_column, role=role, default_country=default_country, is_register=len(registers) > 1)
         found += [_identify_cells(texts, named, country, read).with_columns(given=texts) for texts in cells(role)]
     is_unsaid = pl.lit(bool(choice.get(COUNTRY))) & pl.lit(country).is_null() & pl.col("own_country").is_null()
-    problem = pl.when(is_unsaid & pl.col("problem").str.starts_with("wrong")).then(pl.col("problem") + _UNSAID)
+    problem = pl.when(is_unsaid & pl.col("problem").is_in(list(OF_A_COUNTRY))).then(pl.col("problem") + _UNSAID)
     return reduce(_merge_numbers, found).with_columns(problem=problem.otherwise("problem"))
 
 

@@ -49,6 +49,10 @@ _FORMS: Final = {
 
 _ANY_LABEL: Final = "|".join(_NUMBERS.labels)
 EMPTY: Final = _NUMBERS.forms["first"][0].problem
+OF_A_COUNTRY: Final = frozenset(form.problem for country in _NUMBERS.other for form in _NUMBERS.forms[country]) | {
+    *_NUMBERS.other.values()
+}
+"""Problems of a number as one of a certain country; with another country there may be none."""
 CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
 SURPLUS: Final = "fields beyond the last column left out"
 _AMBIGUOUS: Final = "a number that is valid in several countries: add a country column or a prefix"

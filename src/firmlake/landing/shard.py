@@ -405,11 +405,12 @@ class Sender:
             ServiceError: The next one is, too. Stop: further requests would cost credits for nothing.
         """
         names = shard.run.plan.names
-        others = [element for element in elements if element.company not in page.companies]
+        requested = set(page.companies)
+        others = [element for element in elements if element.company not in requested]
         found = (
             each.company and not says_unknown(names, each.company, each.message or "")
             for each in elements
-            if each.company in page.companies
+            if each.company in requested
         )
         if len(others) < 2 or any(found):
             self._is_misread = False

@@ -197,7 +197,8 @@ def summarise_unchanged(
     ((generation,),) = connection.execute("SELECT max(generation) FROM loads").fetchall()
     return RunSummary(
         run_id=unchanged.run_id, started_at=unchanged.started_at, finished_at=unchanged.finished_at,
-        outcome=unchanged.outcome, is_unchanged=True, list_name=last.list_name,
+        outcome=unchanged.outcome, reason=unchanged.reason, next_step=unchanged.next_step,
+        is_unchanged=True, list_name=last.list_name,
         line_count=last.line_count, company_count=last.company_count, refused_count=last.refused_count,
         repeated_count=last.repeated_count, fresh_count=counts["fresh"], target_count=counts["waiting"],
         request_count=0, credit_count=0, expected_credit_count=0, datasets=dict.fromkeys(last.datasets, of_all),

@@ -36,3 +36,4 @@ FROM (
 )
 WHERE to_zone IS NOT NULL
 GROUP BY from_zone
+ORDER BY from_zone
