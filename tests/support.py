@@ -477,7 +477,7 @@ class Elsewhere(Folders):
         return self.made
 
 
-INDEXED = ("said", "purchase", "charge")
+INDEXED = ("said", "answered", "purchase", "charge")
 """The tables of the index that planning reads."""
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from firmlake.core.errors import DamagedError
+from firmlake.core.keys import names_of
 from firmlake.tables import index as indexing
 from firmlake.warehouse.generations import LINK
 from support import (
@@ -24,6 +25,7 @@ from support import (
     land,
     log_of,
     make_run,
+    not_found,
     period,
     publish_landed,
 )
@@ -157,3 +159,33 @@ def test_windows_begin_with_the_first_answer_whatever_the_order_of_reading(folde
     early = make_run(folders, [ACME], ["financials"])
     land(early, answer("financials", found(ACME, "financials", period()), offset=0))
     assert told(folders, NOON + 31 * DAY)[1] == [], "it began twenty days earlier"
+
+
+def test_what_is_answered_or_given_up_need_not_be_asked_again_and_a_part_of_a_history_must(folders):
+    run = make_run(folders, [ACME, BOLT, CIRC], ["financials"])
+    parts = found(ACME, "financials", period(), total=7), found(BOLT, "financials", period()), not_found(CIRC)
+    charge = {run.plan.names.credits_charged_header.lower(): "2"}
+    land(run, answer("financials", *parts, offset=0, headers=charge))
+    landed = held_at(folders, NOON + DAY).landed[run.run_id]
+    assert names_of(landed.answered["company"]).rows() == [tuple(BOLT), tuple(CIRC)]
+    assert sorted(names_of(landed.bought["company"]).rows()) == [tuple(ACME), tuple(BOLT)]
+    assert landed.credit_count == 2
+
+
+def test_a_refused_run_has_bought_what_it_bought_but_said_nothing(folders):
+    run = two_runs(folders)
+    run.finish("refused", "", NOON, vanished_share=2.0)
+    held = held_at(folders, NOON + 2 * DAY)
+    assert (held.state.height, held.paid.height, held.spent) == (2, 2, 2)
+
+
+def test_an_answer_inside_a_window_begins_none(folders):
+    first = make_run(folders, [ACME], ["financials"])
+    land(first, answer("financials", found(ACME, "financials", period()), offset=0))
+    publish_landed(first)
+    for days, is_paid in ((29, False), (30, True)):
+        at = NOON + days * DAY
+        late = make_run(folders, [ACME], ["financials"], run_id=f"20260{days}", at=at)
+        land(late, answer("financials", found(ACME, "financials", period()), offset=0, at=at))
+        held = held_at(folders, NOON + 31 * DAY)
+        assert held.paid.select(ACME._fields).rows() == [tuple(ACME)] * is_paid

@@ -25,12 +25,25 @@ from firmlake.intake.lines import CompanyList, list_name_of
 from firmlake.landing.charged import with_refresh_off
 from firmlake.landing.run import CHECK, Run, list_runs, unfinished_runs
 from firmlake.report.bill import spent_by, spent_this_month
-from firmlake.tables.index import AHEAD, micros, open_index
-from firmlake.tables.stage import landed_tables
+from firmlake.tables.index import AHEAD, DATASET, micros, open_index, read_answered, read_rows
 from firmlake.warehouse.generations import lost_warehouse, newest_of_all, open_warehouse
 from firmlake.warehouse.loads import MARGIN, Load, all_loads, closing_lead, run_loads
 
 _SQL = read_queries(__file__)
+
+
+class Landed(NamedTuple):
+    """What has landed for a run that is not in the warehouse.
+
+    Attributes:
+        credit_count: Credits that it has spent.
+        bought: The companies that it has bought: company.
+        answered: What it need not ask any more: company, dataset.
+    """
+
+    credit_count: int
+    bought: pl.DataFrame
+    answered: pl.DataFrame
 
 
 class Held(NamedTuple):
@@ -47,8 +60,7 @@ class Held(NamedTuple):
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: The runs that can be read, oldest first.
         loaded: Names of the runs in the warehouse.
-        credits: What each of `runs` that is not loaded has spent, by name.
-        bought: The companies that these runs have bought, by name: company.
+        landed: What has landed for each of `runs` that is not loaded, by name.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         spent: Credits spent in the current calendar month.
     """
@@ -58,8 +70,7 @@ class Held(NamedTuple):
     totals: list[int]
     runs: Sequence[Run] = ()
     loaded: Collection[str] = ()
-    credits: Mapping[str, int] = MappingProxyType({})
-    bought: Mapping[str, pl.DataFrame] = MappingProxyType({})
+    landed: Mapping[str, Landed] = MappingProxyType({})
     ahead: tuple[int, datetime] | None = None
     spent: int = 0
 
@@ -86,11 +97,15 @@ def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     with open_index(folders, runs, all_loads(loads, runs)) as index:
         held = _read_index(index, now, run.refresh_after_days, run.credit_window_days, run.free_refresh_days)
         spent = spent_this_month(index, run, now)
-        not_loaded = {name: number for number, name in index.execute(_SQL["not_loaded"]).fetchall()}
-        credits = {name: spent_by(index, number) for name, number in not_loaded.items()}
-        schema = pl.Schema({"company": pl.Int64()})
-        bought = {name: _rows(index, _SQL["bought"], {"run": run}, schema) for name, run in not_loaded.items()}
-    return held._replace(runs=runs, loaded=loaded, credits=credits, bought=bought, spent=spent)
+        open_runs = {
+            name: Landed(
+                spent_by(index, number),
+                read_rows(index, _SQL["bought"], {"run": number}, pl.Schema({"company": pl.Int64()})),
+                read_answered(index, name),
+            )
+            for number, name in index.execute(_SQL["not_loaded"]).fetchall()
+        }
+    return held._replace(runs=runs, loaded=loaded, landed=open_runs, spent=spent)
 
 
 def renew_index(folders: Folders, memory_limit: str) -> None:
@@ -136,16 +151,14 @@ def _read_index(
         "lead": int((window - lead) / timedelta(microseconds=1)),
         "refresh_after_days": refresh_after_days,
     }
-    state = _rows(index, _SQL["state"], values, pl.Schema({**_STATE_SCHEMA, "dataset": pl.Int8()}))
+    state = read_rows(index, _SQL["state"], values, _STATE)
     limits = {"from": values["closing_from"], "latest": latest}
-    paid = _rows(index, _SQL["paid"], limits, pl.Schema({"company": pl.Int64(), "at": pl.Int64()}))
+    paid = read_rows(index, _SQL["paid"], limits, pl.Schema({"company": pl.Int64(), "at": pl.Int64()}))
     free_until = (paid["at"].cast(pl.Datetime("us")) + (window - MARGIN)).alias("free_until")
     counts = index.execute(_SQL["counts"], {"financials": list(DATASETS).index("financials")}).fetchall()
     ((ahead_count, ahead_last),) = index.execute(_SQL["ahead"], [latest]).fetchall()
     return Held(
-        state.with_columns(
-            pl.col("dataset").replace_strict(range(len(DATASETS)), list(DATASETS), return_dtype=pl.Enum(list(DATASETS)))
-        ),
+        state,
         names_of(paid["company"]).with_columns(free_until),
         _quantiles(counts),
         ahead=(ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
@@ -159,19 +172,11 @@ def _quantiles(counts: Sequence[tuple[int, int]]) -> list[int]:
     return [counts[bisect_left(ends, max(1, ceil(total * place / 200)))][0] for place in range(1, 200)] if total else []
 
 
-def _rows(index: sqlite3.Connection, query: str, values: Mapping[str, int], schema: pl.Schema) -> pl.DataFrame:
-    """Read rows in batches, in the narrow types of the schema."""
-    cursor, frames = index.execute(query, values), [pl.DataFrame(schema=schema)]
-    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-        frames.append(pl.DataFrame(rows, schema={name: pl.Int64() for name in schema}, orient="row").cast(schema))
-    return pl.concat(frames)
-
-
 _EPOCH = datetime(1970, 1, 1)
-_STATE_SCHEMA = pl.Schema(
+_STATE = pl.Schema(
     {
         "company": pl.Int64(),
-        "dataset": pl.Enum(list(DATASETS)),
+        "dataset": DATASET,
         "is_fresh": pl.Boolean(),
         "is_closing": pl.Boolean(),
         "is_left_out": pl.Boolean(),
@@ -182,7 +187,6 @@ _STATE_SCHEMA = pl.Schema(
         "is_not_found": pl.Boolean(),
     }
 )
-_ROWS_AT_ONCE = 100_000
 
 
 def find_unfinished(settings: Settings, companies: CompanyList, held: Held, now: datetime) -> Run | None:
@@ -222,7 +226,7 @@ def spent_before(settings: Settings, companies: CompanyList, unfinished: Run | N
         if outcome is None or not outcome.is_refused:
             return 0
         last = runs[-1]
-    return last.plan.credits_before + held.credits.get(last.run_id, 0)
+    return last.plan.credits_before + (held.landed[last.run_id].credit_count if last.run_id in held.landed else 0)
 
 
 def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -234,17 +238,18 @@ def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> tuple[pl.
     Returns:
         The targets that stay, and those of them that are still to be requested.
     """
-    key, begun = ["country", "company_number", "dataset"], unfinished.begun
-    targets = unfinished.scan_targets().filter(pl.col("shard").is_in(begun)).collect()
-    schema = targets.select(key).schema
-    states = (landed_tables(unfinished, shard)["company_state"].lazy() for shard in begun)
-    waiting = [state.filter(pl.col("status") == "waiting").select(key).cast(schema) for state in states]
-    pending = pl.concat([pl.LazyFrame(schema=schema), *waiting]).collect()
-    targets = targets.filter(~_is_among(pending) | _is_among(held.paid))
+    key = ["company", "dataset"]
+    begun = unfinished.scan_targets().filter(pl.col("shard").is_in(unfinished.begun))
+    targets = begun.with_columns(company_key().alias("company")).collect()
+    answered = held.landed[unfinished.run_id].answered.cast({"dataset": targets.schema["dataset"]})
+    is_open = pl.col("company").is_in(targets.join(answered, on=key, how="anti")["company"].implode())
+    is_paid = pl.col("company").is_in(held.paid.select(company_key().alias("key"))["key"].implode())
+    targets = targets.filter(~is_open | is_paid)
     if is_refresh_off:  # the service charged for one, so none is asked for
-        in_vain = targets.filter("is_refresh").join(pending, on=key, how="semi")
+        in_vain = targets.filter("is_refresh").join(answered, on=key, how="anti")
         targets = targets.join(in_vain, on=key, how="anti", maintain_order="left")
-    return targets, targets.join(pending, on=key, how="semi", maintain_order="left").with_columns(is_paid=True)
+    left = targets.join(answered, on=key, how="anti", maintain_order="left")
+    return targets.drop("company"), left.drop("company").with_columns(is_paid=True)
 
 
 def find_others(
@@ -253,9 +258,9 @@ def find_others(
     """Find the other unfinished runs, apart from checks, that have already bought some of the planned companies."""
     asked = targets.lazy().select(company_key().alias("company")).unique()  # lazy: a million companies are not copied
     found = (
-        (run, asked.join(held.bought[run.run_id].lazy(), on="company", how="semi").select(pl.len()).collect().item())
+        (run, asked.join(held.landed[run.run_id].bought.lazy(), on="company", how="semi").collect().height)
         for run in held.runs
-        if run.run_id in held.bought
+        if run.run_id in held.landed
         and run.outcome() is None
         and run.plan.list_sha256 != companies.sha256
         and run != unfinished
@@ -263,10 +268,6 @@ def find_others(
         and run.plan.started_at > _oldest(settings, now)
     )
     return tuple((run, count) for run, count in found if count)
-
-
-def _is_among(companies: pl.DataFrame) -> pl.Expr:
-    return company_key().is_in(companies.select(company_key().alias("key"))["key"].implode())
 
 
 def _subject(settings: Settings, companies: CompanyList) -> tuple[str, tuple[str, ...], str]:

@@ -13,11 +13,11 @@ import duckdb
 import msgspec
 import polars as pl
 
+from firmlake.core.keys import company_key
 from firmlake.core.settings import RunSettings
 from firmlake.core.sql import read_queries
 from firmlake.landing.run import Run
-from firmlake.tables.index import micros
-from firmlake.tables.stage import landed_tables
+from firmlake.tables.index import DATASET, micros, read_answered, read_rows
 from firmlake.warehouse.loads import MARGIN, UNSURE, closing_lead
 
 _SQL = read_queries(__file__)
@@ -25,6 +25,7 @@ _SQL = read_queries(__file__)
 _DAYS = 28
 _KEY = ("country", "company_number")
 _NOBODY = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
+_COMPANY = pl.Schema({"company": pl.Int64()})
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -127,24 +128,26 @@ def _spent(index: sqlite3.Connection, condition: str, value: int) -> int:
     return int(count)
 
 
-def count_unbought(connection: duckdb.DuckDBPyConnection | None, open_runs: Iterable[Run]) -> int:
+def count_unbought(
+    connection: duckdb.DuckDBPyConnection | None, index: sqlite3.Connection, open_runs: Iterable[Run]
+) -> int:
     """Count the companies that unfinished runs still have to buy: one credit each.
 
     Args:
         connection: The newest generation, or None before the first. Companies that it holds do not count: `read_dues`
             forecasts them.
+        index: The index over the log; see `firmlake.tables.index`.
         open_runs: These runs.
     """
-    bought, left, paid = pl.col("paid_at").is_not_null(), [_NOBODY], [_NOBODY]
+    left = [_NOBODY]
     for run in open_runs:
-        targets = run.scan_targets().filter((pl.col("shard") > 0) & ~pl.col("is_paid")).collect()
-        pair = targets.select(*_KEY, "dataset").schema
-        for tables in (landed_tables(run, shard) for shard in run.begun):
-            said = tables["company_state"].filter(pl.col("status") != "waiting").select(list(pair)).cast(pair)
-            targets = targets.join(said, on=list(pair), how="anti")
-            paid.append(tables["companies"].filter(bought).select(pl.col(_KEY).cast(pl.String)))
-        left.append(targets.select(pl.col(_KEY).cast(pl.String)))
-    unbought = pl.concat(left).unique().join(pl.concat(paid), on=_KEY, how="anti")
+        targets = run.scan_targets().filter((pl.col("shard") > 0) & ~pl.col("is_paid"))
+        asked = targets.with_columns(company_key().alias("company"), pl.col("dataset").cast(DATASET)).collect()
+        asked = asked.join(read_answered(index, run.run_id), on=["company", "dataset"], how="anti")
+        since = {"since": micros(run.plan.started_at)}  # by whatever run
+        bought = read_rows(index, "SELECT company FROM purchase WHERE at >= :since", since, _COMPANY)
+        left.append(asked.join(bought, on="company", how="anti").select(pl.col(_KEY).cast(pl.String)))
+    unbought = pl.concat(left).unique()
     if connection is None:
         return unbought.height
     connection.execute(_SQL["left_out"])

@@ -331,7 +331,7 @@ def _read_bill(
     loads = all_loads(run_loads(connection) if connection else [], runs)
     with suppress(DamagedError), open_index(folders, runs, loads, skip) as index:
         spent = spent_this_month(index, run, now)
-        unbought = count_unbought(connection, [each for each in going_on if each.run_id not in damaged])
+        unbought = count_unbought(connection, index, [each for each in going_on if each.run_id not in damaged])
         return read_bill(connection, with_refresh_off(run, folders), now, spent, unbought=unbought)
     return None
 

@@ -5,6 +5,7 @@ step with the warehouse, so deleting it between two commands changes nothing, an
 
     run       the runs that were read: name, what had landed (`mark`), and its place among the loaded runs
     said      the newest verdict about each company and dataset, by the runs that are loaded
+    answered  what the other runs need not ask any more: each company and dataset with an answer, or given up
     purchase  the beginning of each paid window of each company, by any run
     charge    what the requests of any run were charged
 
@@ -29,20 +30,22 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.keys import company_key
+from firmlake.landing.progress import load_progress
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
 from firmlake.tables.flatten import flatten_shard
-from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, landed_tables, read_manifest
-from firmlake.tables.tracked import ANSWERED
+from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest
+from firmlake.tables.tracked import ANSWERED, companies, list_tracks, requests
 
 AHEAD = timedelta(hours=1)
 """Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
-_VERSION = 1
+_VERSION = 2
 """Raised when the tables or their meaning change; an index of another version is made again."""
 _WAIT_SECONDS = 30.0
 Loads = Sequence[tuple[str, datetime]]
 """Runs in the order in which they were loaded, and when each was first loaded, UTC."""
-_DATASETS = list(DATASETS)
+DATASET = pl.Enum(list(DATASETS))
+_ROWS_AT_ONCE = 100_000
 
 _SCHEMA = f"""
 PRAGMA user_version = {_VERSION};
@@ -51,6 +54,7 @@ CREATE TABLE said(
     company INTEGER, dataset INTEGER, status TEXT, record_count INTEGER, reject_count INTEGER, at INTEGER,
     run INTEGER, is_left_out INTEGER, PRIMARY KEY (company, dataset)
 ) WITHOUT ROWID;
+CREATE TABLE answered(run INTEGER, dataset INTEGER, company INTEGER, PRIMARY KEY (run, dataset, company)) WITHOUT ROWID;
 CREATE TABLE purchase(company INTEGER, at INTEGER, run INTEGER, PRIMARY KEY (company, at)) WITHOUT ROWID;
 CREATE TABLE charge(run INTEGER, at INTEGER, credits INTEGER);
 CREATE INDEX charge_at ON charge(at);
@@ -162,7 +166,7 @@ def _bring_up_to_date(
     loaded_before = sorted((name for name, place in known.items() if place is not None), key=known.__getitem__)
     index.execute("BEGIN IMMEDIATE")
     if loaded_before != names[: len(loaded_before)]:
-        for table in ("run", "said", "purchase", "charge"):
+        for table in ("run", "said", "answered", "purchase", "charge"):
             index.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
         known, loaded_before = {}, []
     for name in known.keys() - by_name.keys() - set(loaded_before):
@@ -180,7 +184,7 @@ def _bring_up_to_date(
 
 
 def _forget_run(index: sqlite3.Connection, name: str) -> None:
-    for table in ("purchase", "charge"):
+    for table in ("answered", "purchase", "charge"):
         index.execute(f"DELETE FROM {table} WHERE run = (SELECT number FROM run WHERE name = ?)", [name])  # noqa: S608
     index.execute("DELETE FROM run WHERE name = ?", [name])
 
@@ -226,16 +230,16 @@ def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: dat
     """Apply what a loaded run says to the verdicts, by the rules of `warehouse.load`."""
     facts = _whole_facts(run)
     number = _note_run(index, run, "", place, facts)
-    said = facts.said.with_columns(company_key().alias("company"), pl.col("dataset").cast(pl.Enum(_DATASETS)))
+    said = facts.said.with_columns(company_key().alias("company"), pl.col("dataset").cast(DATASET))
     if run.plan.refresh_count:  # a free refresh that was not made leaves the held answer fresh
-        key = [company_key().alias("company"), pl.col("dataset").cast(pl.Enum(_DATASETS))]
+        key = [company_key().alias("company"), pl.col("dataset").cast(DATASET)]
         refreshed = run.scan_targets().filter("is_refresh").select(key).collect()
         is_waiting = pl.col("status") == "waiting"
         not_made = said.filter(is_waiting).join(refreshed, on=["company", "dataset"], how="semi")
         said = said.join(not_made, on=["company", "dataset"], how="anti", maintain_order="left")
     is_left_out = (pl.col("status") == "not_found") & pl.col("dataset").is_in(list(facts.left_out))
     rows = said.select(
-        "company", pl.col("dataset").to_physical().cast(pl.Int64), "status", "record_count", "reject_count",
+        "company", _dataset(), "status", "record_count", "reject_count",
         _moment("fetched_at"), is_left_out.cast(pl.Int8).alias("is_left_out"),
     )  # fmt: skip
     latest = micros(loaded_at + AHEAD)
@@ -263,11 +267,14 @@ _SAY = f"""
 
 
 def _read_landed(index: sqlite3.Connection, run: Run) -> None:
-    """Read what a run that is not loaded has paid for, unless nothing has landed since it was read."""
+    """Read what has landed for a run that is not loaded, unless nothing has since it was read."""
     mark = _mark(run)
     if index.execute("SELECT 1 FROM run WHERE name = ? AND mark = ?", [run.run_id, mark]).fetchone():
         return
-    _note_run(index, run, mark, None, landed_facts(run))
+    facts = landed_facts(run)
+    number = _note_run(index, run, mark, None, facts)
+    answered = facts.said.filter(pl.col("status") != "waiting").select(_dataset(), company_key()).sort(pl.all())
+    index.executemany(f"INSERT INTO answered VALUES ({number}, ?, ?)", answered.iter_rows())  # noqa: S608
 
 
 def _mark(run: Run) -> str:
@@ -279,13 +286,15 @@ def _mark(run: Run) -> str:
 
 
 def landed_facts(run: Run) -> Facts:
-    """Read what a run that is not loaded has paid for so far."""
-    paid, charges = [_NOBODY], [_NO_CHARGE]
-    for shard in run.begun:
-        tables = landed_tables(run, shard)
-        paid.append(_paid(tables["companies"]))
-        charges.append(_charges(tables["requests"]))
-    return Facts(_NOTHING, pl.concat(paid), pl.concat(charges), frozenset())
+    """Read what has landed for a run so far, which need not have ended."""
+    return _facts(_landed_tables(run, shard) for shard in run.begun)
+
+
+def _landed_tables(run: Run, shard: int) -> dict[str, pl.DataFrame]:
+    progress = load_progress(run, shard)
+    tracked = list_tracks(progress, run.plan.datasets)
+    said = tracked.with_columns(reject_count=None)  # records are read when they are staged
+    return {"company_state": said, "companies": companies(tracked), "requests": requests(run, progress)}
 
 
 def _whole_facts(run: Run) -> Facts:
@@ -343,8 +352,30 @@ def _charges(frame: pl.DataFrame) -> pl.DataFrame:
     return charged.select(_moment("fetched_at").alias("at"), pl.col("credits_charged").cast(pl.Int64).alias("credits"))
 
 
+def _dataset() -> pl.Expr:
+    return pl.col("dataset").cast(DATASET).to_physical().cast(pl.Int64)
+
+
 def _moment(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.Datetime("us")).to_physical()
+
+
+def read_rows(index: sqlite3.Connection, query: str, values: Mapping[str, object], schema: pl.Schema) -> pl.DataFrame:
+    """Read rows in batches, in the narrow types of a schema; a column `dataset` gets the names of datasets."""
+    numbers = {name: pl.Int8() if name == "dataset" else kind for name, kind in schema.items()}
+    cursor, frames = index.execute(query, dict(values)), [pl.DataFrame(schema=numbers)]
+    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+        frames.append(pl.DataFrame(rows, schema=dict.fromkeys(schema, pl.Int64), orient="row").cast(numbers))  # type: ignore[arg-type]
+    found = pl.concat(frames)
+    return found.with_columns(pl.col("dataset").cat.to(DATASET)) if "dataset" in schema else found
+
+
+def read_answered(index: sqlite3.Connection, run_id: str) -> pl.DataFrame:
+    """Read what a run that is not loaded need not ask any more: company (its key), dataset."""
+    return read_rows(index, _ANSWERED_BY, {"run": run_id}, pl.Schema({"company": pl.Int64(), "dataset": DATASET}))
+
+
+_ANSWERED_BY = "SELECT company, dataset FROM answered WHERE run = (SELECT number FROM run WHERE name = :run)"
 
 
 def micros(moment: datetime) -> int:

@@ -27,11 +27,10 @@ from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.core.folders import Folders
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.settings import ContractSettings
-from firmlake.landing.progress import Progress, load_progress
+from firmlake.landing.progress import Progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import list_segments
 from firmlake.tables.flatten import flatten_shard, shape_table
-from firmlake.tables.tracked import companies, list_tracks, requests
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -42,9 +41,7 @@ __all__ = [
     "check_staged",
     "clear_stage",
     "finish_stage",
-    "landed_tables",
     "read_manifest",
-    "read_staged_shard",
     "replace_staged",
     "required_manifest",
     "stage_shard",
@@ -152,32 +149,6 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
     return manifest
 
 
-def read_staged_shard(run: Run, shard: int) -> Manifest | None:
-    """Read the manifest of a shard; None if it is not staged, a file was changed, or more has landed since."""
-    manifest = _read_manifest(_marker(run, shard))
-    if manifest is None or manifest.schema_version != SCHEMA_VERSION:
-        return None
-    landed = {_name(run, path) for path in list_segments(run.folders.landing(run.run_id, shard))}
-    return manifest if manifest.segments.keys() == landed and _is_staged(run, manifest) else None
-
-
-def landed_tables(run: Run, shard: int) -> dict[str, pl.DataFrame]:
-    """Give what has landed for a shard so far: `company_state` (without hashes), `companies` and `requests`.
-
-    They are read from the staged tables if these are up to date, which is faster, and otherwise made from the answers.
-
-    Raises:
-        DamagedError: A landed answer or the targets were changed. Restore them from a copy.
-    """
-    if manifest := read_staged_shard(run, shard):
-        folder = run.folders.staged(run.run_id)
-        files = {file.table: folder / file.path for file in manifest.files if file.table in _TRACKED}
-        return {name: pl.read_parquet(path, glob=False, hive_partitioning=False) for name, path in files.items()}
-    progress = load_progress(run, shard)
-    tracked = list_tracks(progress, run.plan.datasets)
-    return {"company_state": tracked, "companies": companies(tracked), "requests": requests(run, progress)}
-
-
 def read_manifest(run: Run) -> Manifest | None:
     """Read the manifest of a run; None if the run is not staged or the manifest is damaged."""
     return _read_manifest(run.folders.staged(run.run_id) / "manifest.json")
@@ -242,7 +213,6 @@ def replace_staged(run: Run, manifest: Manifest, frames: Mapping[StagedFile, pl.
 
 
 _LONGEST_GIVEN = 200
-_TRACKED = ("company_state", "companies", "requests")
 
 
 def _check(folder: Path, checksums: Mapping[str, str], next_step: str) -> None:
