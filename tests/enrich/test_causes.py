@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import polars as pl
+import msgspec
 import pytest
 
+import firmlake_sandbox
+from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings, RunSettings, Settings
-from firmlake.enrich.finish import decide_outcome, find_failed, left_out
-from firmlake.tables.schemas import TABLES, polars_schema
-from support import ACME, NOON, answer, found, land, lookalike, make_run, period, stage
-
-_NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
+from firmlake.enrich.finish import decide_outcome, left_out
+from firmlake.landing.run import Run, begin
+from support import ACME, NOON, answer, found, header, land, lookalike, make_run, period, publish_list, stage
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,26 @@ _NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
     ],
 )
 def test_the_setting_that_removes_a_reason_is_named_first(code, first, folders):
-    row = {**ACME._asdict(), "dataset": "financials"}
-    states = pl.LazyFrame([{**row, "status": "failed", "reject_count": 0}])
-    letters = pl.LazyFrame([{**row, "reason_code": code, "reason": "..."}])
-    staged = {"company_state": states, "dead_letters": letters, "rejects": _NO_REJECTS}
-    [cause] = find_failed(Settings(), make_run(folders, [ACME]), staged.__getitem__)
-    assert cause.text == "1 company failed"
-    assert cause.steps[0].startswith(first)
-    assert "`firmlake redrive` asks again" in cause.steps
+    run = make_run(folders, [ACME], ["financials"])
+    land(run, (header(companies=[ACME], kind="given_up", status=None, code=code, error="..."), b""))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert outcome.reason == "1 company failed"
+    assert outcome.next_step.startswith(first)
+    assert "`firmlake redrive` asks again" in outcome.next_step
+
+
+def test_many_lines_that_are_refused_or_gone_are_told_in_the_next_version_of_a_list_unless_it_is_a_sample(folders):
+    """A file that is half written when the schedule reads it would otherwise end as done."""
+    run = publish_list(folders, [Company(*each) for each in firmlake_sandbox.sample_numbers(30)], name="held")
+
+    def told(name="held", sample=0, **counts):
+        again = begin(Run(folders, msgspec.structs.replace(run.plan, company_list=name, **counts)))
+        return decide_outcome(Settings(run=RunSettings(sample=sample)), again, stage(again), None, NOON).reason
+
+    assert "4 of 30 lines" in told(refused_count=4)
+    assert "4 of 30 lines" not in told("new", refused_count=4)
+    assert "20 companies, and 30 in the version before" in told(company_count=20, line_count=20)
+    assert "in the version before" not in told(company_count=21, line_count=21) + told(sample=20, company_count=20)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
 import msgspec
 import polars as pl
 
@@ -274,7 +275,7 @@ def read_by(settings: Settings, run: Run) -> Run:
     return run if plan == run.plan else begin(Run(run.folders, plan))
 
 
-def changes_by_values(run: Run, staged: Callable[[str], pl.LazyFrame], least: int) -> dict[str, Any]:
+def changes_by_values(run: Run, staged: duckdb.DuckDBPyConnection, least: int) -> dict[str, Any]:
     """Find what the values of a run say about how the service writes them, where there is one reading only.
 
     - Per cent: the shares of men and women add up to 100, or most of at least so many values of a share or score are
@@ -283,7 +284,7 @@ def changes_by_values(run: Run, staged: Callable[[str], pl.LazyFrame], least: in
 
     Args:
         run: The run.
-        staged: Returns the staged rows of a table.
+        staged: Its staged tables.
         least: Fewer values of a field say nothing about its scale.
 
     Returns:
@@ -311,18 +312,22 @@ def changes_by_values(run: Run, staged: Callable[[str], pl.LazyFrame], least: in
     return {key: value for key, value in found.items() if value != getattr(contract, key.partition(".")[2])}
 
 
-def _values(dataset: str, leaf: Leaf, staged: Callable[[str], pl.LazyFrame]) -> pl.Series:
+def _values(dataset: str, leaf: Leaf, staged: duckdb.DuckDBPyConnection) -> pl.Series:
     """Return the values of a field as the service sent them, those that were discarded too."""
-    kept = staged(dataset).select(pl.col(leaf.name).cast(pl.Float64)).collect().to_series()
-    return pl.concat([kept.alias("value"), _rejected(dataset, leaf, "beyond_one", staged)]).drop_nulls()
+    kept: pl.DataFrame = staged.sql(f'SELECT "{leaf.name}"::DOUBLE AS value FROM {dataset}').pl()  # noqa: S608 - our own names
+    return pl.concat([kept.to_series(), _rejected(dataset, leaf, "beyond_one", staged)]).drop_nulls()
 
 
-def _rejected(dataset: str, leaf: Leaf, code: str, staged: Callable[[str], pl.LazyFrame]) -> pl.Series:
+def _rejected(dataset: str, leaf: Leaf, code: str, staged: duckdb.DuckDBPyConnection) -> pl.Series:
     """Return the numbers of a field that were discarded for this reason."""
-    is_of_field = pl.col("path").str.replace(r"^.*\[\]\.", "") == leaf.path
-    found = staged("rejects").filter((pl.col("dataset") == dataset) & (pl.col("reason_code") == code) & is_of_field)
-    number = pl.col("value").str.strip_chars('"').str.replace(",", ".").cast(pl.Float64, strict=False)
-    return found.select(number).collect().to_series().drop_nulls()
+    found: pl.DataFrame = staged.sql(_REJECTED, params=[dataset, code, leaf.path]).pl()
+    return found.to_series().drop_nulls()
+
+
+_REJECTED = r"""
+    SELECT TRY_CAST(replace(trim(value, '"'), ',', '.') AS DOUBLE) AS value FROM rejects
+    WHERE dataset = ? AND reason_code = ? AND regexp_replace(path, '^.*\[\]\.', '') = ?
+"""
 
 
 def _describe(open_points: Sequence[Finding], said: str) -> ServiceError:

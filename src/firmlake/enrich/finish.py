@@ -3,23 +3,29 @@
 The last line of a run, `firmlake status`, the report, Prefect's page and a webhook show the sentences of these causes.
 """
 
+# ruff: noqa: S608 - statements are put together from our own names and paths, never from data
+
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from shlex import quote
-from typing import Final, NamedTuple
+from string import Formatter
+from typing import Any, NamedTuple
 
 import duckdb
-import polars as pl
+import msgspec
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.errors import DriftError, Stopped
 from firmlake.core.memory import give_back
 from firmlake.core.settings import Settings
+from firmlake.core.sql import quote_text, read_queries
 from firmlake.core.text import count_of
 from firmlake.enrich.plan import tell_before
 from firmlake.landing.progress import read_landed
@@ -27,7 +33,7 @@ from firmlake.landing.run import Outcome, Run, RunPlan
 from firmlake.report.status import REJECTED
 from firmlake.report.summary import NONE_FOUND_MIN, count_read, step_for, tell_none_found
 from firmlake.tables.leaves import leaves_of, setting_of
-from firmlake.tables.schemas import TABLES, polars_schema
+from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.tables.stage import Manifest, StagedFile
 from firmlake.warehouse.doubtful_fields import Vanished
 from firmlake.warehouse.gates import judge
@@ -58,15 +64,14 @@ def decide_outcome(
         DriftError: The run holds a value or field that the settings under `contract` do not allow. Nothing was
             published.
     """
-    staged = partial(scan_staged, run, manifest.files)
-    refuse_unwanted(run, staged, now)
-    rules = (find_given_up, find_failed, find_cut, find_lost, find_none_found, find_unread, find_unknown, find_absent)
-    causes = [cause for rule in rules for cause in rule(settings, run, staged)]
-    kind = "some_failed" if causes else "done"
-    if stopped:
-        kind, causes = "stopped", [Cause(stopped.message, (stopped.next_step,)), *causes]
-    elif count := _count(staged("company_state"), pl.col("status") == "waiting"):
-        kind, causes = "stopped", [left_out(settings, run.plan, count), *causes]
+    with open_staged(settings, run, manifest.files) as staged:
+        refuse_unwanted(run, staged, now)
+        causes = find_causes(settings, run, staged)
+        kind = "some_failed" if causes else "done"
+        if stopped:
+            kind, causes = "stopped", [Cause(stopped.message, (stopped.next_step,)), *causes]
+        elif count := _one(staged, _SQL["waiting"]):
+            kind, causes = "stopped", [left_out(settings, run.plan, count), *causes]
     reason, next_step = join_causes(causes)
     return run.finish(kind, reason, now, next_step=next_step)
 
@@ -99,17 +104,29 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     )
 
 
-def scan_staged(run: Run, staged: Iterable[StagedFile], table: str) -> pl.LazyFrame:
-    """Scan a staged table lazily, so that a million companies need not fit into memory."""
-    folder = run.folders.staged(run.run_id)
-    files = [folder / file.path for file in staged if file.table == table]
-    if not files:
-        return pl.LazyFrame(schema=polars_schema(TABLES[table]))
-    return pl.scan_parquet(files, glob=False, hive_partitioning=False)
+_SQL = read_queries(__file__)
+Staged = duckdb.DuckDBPyConnection
+"""The staged tables of a run, by their names in the warehouse."""
 
 
-Staged = Callable[[str], pl.LazyFrame]
-"""Returns the staged rows of a table of the run."""
+@contextmanager
+def open_staged(settings: Settings, run: Run, staged_files: Iterable[StagedFile]) -> Iterator[Staged]:
+    """Open the staged tables of a run, which is not in the warehouse yet."""
+    folder, staged_files = run.folders.staged(run.run_id), [*staged_files]
+    limits = {"memory_limit": settings.run.duckdb_memory, "threads": 1, "temp_directory": str(folder)}
+    with duckdb.connect(config=limits) as staged:
+        for name, table in TABLES.items():
+            paths = [quote_text(str(folder / file.path)) for file in staged_files if file.table == name]
+            columns = ", ".join(f'NULL::{duckdb_type(column)} AS "{column.name}"' for column in table.columns)
+            source = f"* FROM read_parquet([{', '.join(paths)}], hive_partitioning = false)" if paths else columns
+            staged.execute(f"CREATE VIEW {name} AS SELECT {source}{'' if paths else ' LIMIT 0'}")
+        yield staged
+
+
+def _one(staged: Staged, query: str) -> Any:
+    ((value,),) = staged.execute(query).fetchall()
+    return value
+
 
 _ALWAYS = 2.0
 """A share above every allowed setting, so that this run is never published and the next run asks again."""
@@ -127,20 +144,12 @@ def refuse_unwanted(run: Run, staged: Staged, now: datetime) -> None:
         DriftError: The run holds such a value or field. The message names it and the setting to change. Nothing was
             published.
     """
-    stops = staged("rejects").filter(pl.col("effect") == "stop")
-    stopping = stops.select("dataset", "path", "reason").first().collect()
-    seen = (
-        staged("drift")
-        .filter(pl.col("kind") == "new_field")
-        .select("dataset", "path")
-        .unique()
-        .sort(pl.all())
-        .collect()
-    )
+    stopping = staged.execute(_SQL["stopping"]).fetchall()
+    seen = staged.execute(_SQL["new_fields"]).fetchall()
     frozen = run.plan.contract.new_fields
-    new = [(dataset, path) for dataset, path in seen.iter_rows() if setting_of(frozen, dataset, path) == "freeze"]
-    if stopping.height:
-        dataset, path, what = stopping.row(0)
+    new = [(dataset, path) for dataset, path in seen if setting_of(frozen, dataset, path) == "freeze"]
+    if stopping:
+        dataset, path, what = stopping[0]
         setting, helps = "contract.values", "discard_value"
     elif new:
         (dataset, path), what, setting = new[0], "a field that the contract does not know", "contract.new_fields"
@@ -192,36 +201,8 @@ def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Se
     return check
 
 
-_REDRIVE = "`firmlake redrive` asks again"
-_REASON_MAX = 300
-_LACKING = "`firmlake redrive` asks again once the service sends what is missing"
-_CHOSEN = "to keep such records, remove discard_record from contract.values, then run `firmlake replay`"
-_PARTS = ("company_forbidden", "country_forbidden", "still_forbidden")
-"""Codes of reasons that concern some companies of a dataset, not all."""
-_REQUIRED = [field.path for each in DATASETS.values() for field in each.fields.values() if field.required]
-
-_SETTINGS = {
-    "wrong_page": "Write {limit} and {offset} in api.requests.financials where the service has its paging parameters; "
-    "`firmlake check` finds them",
-    "other_message": "If the message means that the company is unknown, set api.names.not_found_message to it; if it "
-    "means success, set api.names.success_message",
-    "country_refused": "Run `firmlake check LIST` with companies of that country; it finds the spelling of company "
-    "numbers that the service expects",
-    "empty_answer": "If the service leaves out companies that it does not know, run the whole list again with "
-    "--refresh: beside companies that it knows, they are told from failed ones",
-}
-"""What to do first, by the code of the reason in dead_letters."""
-_UNSAID = (
-    "`firmlake check` shows how answers differ from our assumptions; ask the service what an element without data, "
-    "message and name means, because such answers will fail again"
-)
-
-
 class Cause(NamedTuple):
-    """Why a run is not complete, and what to do about it, step by step.
-
-    Each rule below finds causes of one kind in the staged tables of a run, which is not in the warehouse yet.
-    """
+    """Why a run is not complete, and what to do about it, step by step."""
 
     text: str
     steps: tuple[str, ...]
@@ -240,30 +221,64 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", (step,))
 
 
-def find_failed(settings: Settings, run: Run, staged: Staged) -> Iterator[Cause]:
-    """Find companies that failed, then those with rejected records, if they are more than `run.fail_on` allows."""
-    states, letters, rejects = staged("company_state"), staged("dead_letters"), staged("rejects")
-    has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
-    if _count(states, has_failed | is_unfit) > settings.run.fail_share * run.plan.company_count:
-        if count := _count(states, has_failed):
-            yield Cause(f"{count_of(count, 'company')} failed", _help(states.filter(has_failed), letters))
-        if count := _count(states, is_unfit):
-            has = "has" if count == 1 else "have"
-            text = f"{count_of(count, 'company')} {has} records that do not fit{_most_rejected(rejects)}"
-            yield Cause(text, _help_rejected(rejects))
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How causes of one kind are found and told, as `causes.toml` explains."""
+
+    query: str
+    text: str
+    steps: dict[str, str]
+
+    def find(self, staged: Staged, given: dict[str, Any]) -> Iterator[Cause]:
+        """Find the causes in the staged tables of a run, of which some facts are given."""
+        rows = staged.execute(self.query, {name: given[name] for name in given if f"${name}" in self.query})
+        names = [column[0] for column in rows.description or ()]
+        for row in rows.fetchall():
+            told = given | dict(zip(names, row, strict=True))
+            steps = told.get("step") or list(self.steps)
+            named = [steps] if isinstance(steps, str) else steps
+            yield Cause(_TELL(self.text, **told), tuple(_TELL(self.steps[name], **told) for name in named))
 
 
-def find_cut(_settings: Settings, _run: Run, staged: Staged) -> list[Cause]:
-    """Find the datasets without pages for which the service sent fewer records than it says it has."""
-    cut = staged("drift").filter((pl.col("kind") == "other_count") & (pl.col("path") == "[].pagination.total"))
-    found = cut.group_by("dataset").agg(pl.col("record_count").sum(), pl.col("example").first()).sort("dataset")
+class _Told(Formatter):
+    """Formats a number with its noun for `{count:company}`."""
+
+    def format_field(self, value: Any, form: str) -> str:
+        return count_of(value, form) if form.isalpha() else super().format_field(value, form)
+
+
+_TELL = _Told().format
+_RULES = msgspec.convert(
+    tomllib.loads(files("firmlake.enrich").joinpath("causes.toml").read_text("utf-8")), dict[str, Rule]
+)
+
+
+def find_causes(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
+    """Find why a run is not complete; nothing if it is."""
+    plan, party = run.plan, "related_company_number"
+    given = {
+        **{name: getattr(plan, name) for name in ("list_name", "line_count", "company_count", "refused_count")},
+        **_held_version(settings, run),
+        "too_many": settings.run.fail_share * plan.company_count,
+        "records_min": settings.run.vanished_records_min,
+        "required": [leaf.path for name in plan.datasets for leaf in leaves_of(name, plan.contract) if leaf.required],
+        "rejected": REJECTED,
+        "may_be_unknown": setting_of(plan.contract.values, "relationships", party) is not None,
+    }
     return [
-        Cause(
-            f"{dataset} are incomplete for {count_of(count, 'company')} (such as {example})",
-            (f"Ask the service how to get all {dataset} at once: its specification has no pages for them",),
-        )
-        for dataset, count, example in found.collect().iter_rows()
+        *(cause for rule in _RULES.values() for cause in rule.find(staged, given)),
+        *find_none_found(settings, run, staged),
+        *find_unread(settings, run, staged),
+        *find_absent(run, staged),
     ]
+
+
+def _held_version(settings: Settings, run: Run) -> dict[str, Any]:
+    """Count companies and refused lines in the version of the list before; as now if there is none to compare with."""
+    name, counts = held_name(run), (run.plan.company_count, run.plan.refused_count)
+    if name and not settings.run.sample and newest(run.folders):
+        with open_warehouse(run.folders, memory_limit=settings.run.duckdb_memory) as connection:
+            counts = next(iter(connection.execute(_SQL["held_version"], [name]).fetchall()), counts)
+    return {"list": quote(name or ""), "held_count": counts[0], "held_refused": counts[1]}
 
 
 def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
@@ -273,150 +288,22 @@ def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
     return "; ".join(cause.text for cause in causes), "; ".join(steps)
 
 
-def find_given_up(_settings: Settings, _run: Run, staged: Staged) -> Iterator[Cause]:
-    """Find each dataset, or part of its companies, that the run gave up, with the service's reason."""
-    given_up = staged("company_state").filter(pl.col("status").is_in(["forbidden", "unavailable"]))
-    key = ["country", "company_number", "dataset"]
-    is_part = pl.col("reason_code").is_in(_PARTS).fill_null(value=False)
-    is_country = is_part & (pl.col("reason_code") != "company_forbidden")
-    found = (
-        given_up.join(staged("dead_letters").select(*key, "reason_code", "reason"), on=key, how="left")
-        .group_by(
-            pl.when(is_part).then("reason_code").alias("part"),
-            pl.when(is_country).then("country").alias("of"),
-            pl.when(~is_part).then("dataset").alias("whole"),
-            "status",
-        )
-        .agg(
-            pl.col("dataset").cast(pl.String).unique().sort(),
-            pl.struct("country", "company_number").n_unique().alias("company_count"),
-            pl.col("reason").drop_nulls().min(),
-        )
-        .sort("dataset", "part", "of")
-    )
-    for part, _, _, status, datasets, count, reason in found.collect().iter_rows():
-        said = (reason or "no reason recorded")[:_REASON_MAX]
-        names = " and ".join(filter(None, [", ".join(datasets[:-1]), datasets[-1]]))
-        step = f"once the service answers, {_REDRIVE}"
-        if part:
-            step = f"get a token that may ask about them, then {_REDRIVE}, or leave them out of the list"
-        elif status == "forbidden":
-            step = f"get a token that may use {names}, then {_REDRIVE}, or leave {names} out of run.datasets"
-        are = "is" if len(datasets) == 1 else "are"
-        yield Cause(f"{names} {are} {status} for {count_of(count, 'company')} ({said})", (step[0].upper() + step[1:],))
-
-
-def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> tuple[str, ...]:
-    """Return the next steps for failed companies: correct a setting if it is the reason, then ask again."""
-    found = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason_code").unique().collect()
-    codes = set(found["reason_code"])
-    steps = [step for code, step in _SETTINGS.items() if code in codes]
-    steps += [_UNSAID] * ("nothing_said" in codes) + [_REDRIVE] * (codes != {"nothing_said"})
-    return (*steps, "dead_letters says why they failed")
-
-
-def _help_rejected(rejects: pl.LazyFrame) -> tuple[str, ...]:
-    """Return the next steps for rejected records. Asking again helps only once the service has corrected them."""
-    is_lacking, is_whole = pl.col("reason_code") == "missing", pl.col("path").str.contains(r"^$|\[\]$")
-    is_unread = is_whole | pl.col("path").is_in(_REQUIRED)
-    steps = pl.when(is_lacking).then(pl.lit(_LACKING)).when(is_unread).then(pl.lit(REJECTED)).otherwise(pl.lit(_CHOSEN))
-    found = rejects.filter(pl.col("effect") == "record").select(steps.alias("step")).unique().collect()["step"]
-    return ("rejects says what does not fit", *sorted(found))
-
-
-def _most_rejected(rejects: pl.LazyFrame) -> str:
-    """Return the field that most of the rejected records lack, in brackets; empty if none is the reason."""
-    fields = rejects.filter((pl.col("effect") == "record") & (pl.col("path") != ""))
-    counts = fields.group_by("dataset", "path").len()
-    found = counts.sort("len", "dataset", "path", descending=[True, False, False]).head(1).collect()
-    return "".join(f" ({dataset}: {path})" for dataset, path, _ in found.iter_rows())
-
-
-def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
-    """Count the companies whose rows meet a condition."""
-    return states.filter(condition).select("country", "company_number").unique().collect().height
-
-
-_LOST_SHARE_MAX: Final = 0.1
-"""Ignore fewer lost lines or companies than this share of the list: single ones come and go."""
-_FEWEST_REFUSED: Final = 3
-"""Ignore fewer newly refused lines than this: in a short list, one or two lines exceed the share."""
-_FEWEST_GONE: Final = 10
-"""Ignore fewer companies than this that are gone: they leave a short list on purpose more often than by mistake."""
-
-
-def find_lost(settings: Settings, run: Run, _staged: Staged) -> list[Cause]:
-    """Find out whether many more lines are refused, or many fewer companies named, than in the held version of a list.
-
-    There is no cause for the first version of a list, for a sample, or for a list that always has many refused lines;
-    every run shows their number anyway.
-    """
-    plan, name = run.plan, held_name(run)
-    if not name or settings.run.sample or newest(run.folders) is None:
-        return []
-    with open_warehouse(run.folders, memory_limit=settings.run.duckdb_memory) as connection:
-        held = connection.execute(_HELD, [name]).fetchall()
-    if not held:
-        return []
-    [(company_count, refused_count)] = held
-    more, gone = plan.refused_count - refused_count, company_count - plan.company_count
-    if more >= _FEWEST_REFUSED and more > _LOST_SHARE_MAX * plan.line_count:
-        return [
-            Cause(
-                f"{plan.refused_count:,} of {plan.line_count:,} lines of {plan.list_name} were refused, but "
-                f"{refused_count:,} in the version before, so companies may be missing by mistake",
-                (
-                    f"`firmlake list show {quote(name)}` shows the reasons; correct the file or map its columns "
-                    "(--map), then run it again",
-                ),
-            )
-        ]
-    if gone >= _FEWEST_GONE and gone > _LOST_SHARE_MAX * company_count:
-        return [
-            Cause(
-                f"{plan.list_name} names {plan.company_count:,} companies, and {company_count:,} in the version "
-                "before, so companies may be missing by mistake",
-                (
-                    "Compare the file with its source, since it may have been read while it was written, then run it "
-                    "again; if they left on purpose, do nothing",
-                ),
-            )
-        ]
-    return []
-
-
-_HELD = """
-    SELECT company_count, (SELECT count(*) FROM list_members m WHERE m.list_name = l.list_name AND status = 'refused')
-    FROM company_lists l WHERE lower(list_name) = lower(?)
-"""
-
-
-def find_none_found(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
+def find_none_found(settings: Settings, run: Run, staged: Staged) -> Iterator[Cause]:
     """Find the countries of which the service knows no company, although at least ten were asked for.
 
-    Args:
-        settings: The memory for DuckDB.
-        run: The run, which is not in the warehouse yet. A country of which that knows a company is left out.
-        staged: Returns the staged rows of a table.
+    A country of which the warehouse knows a company is left out.
     """
-    is_unknown = pl.col("status") == "not_found"
-    counted = staged("company_state").group_by("country").agg(is_unknown.all(), pl.col("company_number").n_unique())
-    found = counted.filter("status", pl.col("company_number") >= NONE_FOUND_MIN)
-    rows = found.select("country", "company_number").sort("country").collect().rows()
+    rows = staged.execute(_SQL["none_found"], [NONE_FOUND_MIN]).fetchall()
+    known = set[str]()
     if rows and newest(run.folders):
         with open_warehouse(run.folders, memory_limit=settings.run.duckdb_memory) as connection:
-            known = {country for (country,) in connection.execute(_KNOWN_COUNTRIES).fetchall()}
-        rows = [(country, count) for country, count in rows if country not in known]
-    told = (tell_none_found(country, count) for country, count in rows)
-    return [Cause(text, (step,)) for text, step in told]
-
-
-_KNOWN_COUNTRIES = "SELECT DISTINCT country FROM company_state WHERE status IN ('reported', 'empty')"
+            known = {country for (country,) in connection.execute(_SQL["known_countries"]).fetchall()}
+    for text, step in (tell_none_found(country, count) for country, count in rows if country not in known):
+        yield Cause(text, (step,))
 
 
 _UNREAD_SHARE_MAX = 0.1
 """Single odd values are rarer. If this share does not fit, such as all negatives, the service uses another form."""
-_AMBIGUOUS_SHARE_MIN = 0.5
 
 
 def find_unread(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
@@ -427,13 +314,13 @@ def find_unread(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
     Returns:
         One cause for each next step, with the field that lost most values and the number of other fields.
     """
-    lost = _lost(staged("rejects")).filter(pl.col("count") >= settings.run.vanished_records_min)
     by_step: dict[str, list[str]] = {}
-    for dataset, path, code, count in lost.collect().iter_rows():
+    for dataset, path, code, count in staged.execute(
+        _SQL["lost_values"], [settings.run.vanished_records_min]
+    ).fetchall():
         for column in _columns(dataset, path)[:1]:
             chosen = setting_of(run.plan.contract.values, dataset, column, path)
-            values = f"SELECT {count_read(dataset, column, count)} FROM self"  # noqa: S608 - our own names
-            read = staged(dataset).sql(values).collect().item()
+            read = _one(staged, f"SELECT {count_read(dataset, column, count)} FROM {dataset}")
             if chosen is None and count > _UNREAD_SHARE_MAX * (count + read):
                 text = f"{dataset}.{column} could not be read in {count:,} of {count + read:,} values"
                 by_step.setdefault(step_for(dataset, column, code), []).append(text)
@@ -441,55 +328,6 @@ def find_unread(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
         Cause(texts[0] + (f", and many values of {len(texts) - 1} more fields" if texts[1:] else ""), (step,))
         for step, texts in by_step.items()
     ]
-
-
-def find_unknown(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
-    """Find out whether it cannot be read which company more than a tenth of the parents, or of the children, are.
-
-    There is no cause for fewer than `run.vanished_records_min`, or if `contract.values` names
-    `relationships.related_company_number`.
-    """
-    column = "related_company_number"
-    if setting_of(run.plan.contract.values, "relationships", column) is not None:
-        return []
-    is_unknown = pl.col("related_kind") == "unknown"
-    counted = (
-        staged("relationships").group_by("direction").agg(is_unknown.sum().alias("unknown"), pl.len().alias("count"))
-    )
-    is_much = pl.col("unknown") > _UNREAD_SHARE_MAX * pl.col("count")
-    found = counted.filter(is_much & (pl.col("unknown") >= settings.run.vanished_records_min)).sort("direction")
-    causes = []
-    for direction, unknown, count in found.collect().iter_rows():
-        group = {"parent": "parents", "child": "children"}[direction]
-        fields = staged("drift").filter(kind="new_field", dataset="relationships").select("path").unique()
-        names = [path for path in fields.sort("path").collect()["path"] if path.startswith(f"{group}[].")]
-        instead = f", and have {_listed(names)} instead" if names else ""
-        text = f"relationships: {unknown:,} of {count:,} {group} do not say in a documented way who they are{instead}"
-        keep = f'contract.values = {{"relationships.{column}" = "discard_value"}}'
-        step = (
-            "`firmlake query \"FROM relationships WHERE related_kind = 'unknown'\"` shows them, with all they have in "
-        )
-        causes.append(Cause(text, (f"{step}extra_json; if that is enough, {keep} says so",)))
-    return causes
-
-
-def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:
-    """Count the discarded values of each field, with the code of a frequent reason; the largest counts first."""
-    is_ambiguous = pl.col("reason_code") == "ambiguous_number"
-    others = pl.col("reason_code").filter(~is_ambiguous).min()
-    values = rejects.filter((pl.col("effect") == "value") & pl.col("value").is_not_null())
-    return (
-        values.with_columns(pl.col("path").str.replace(r"^.*\[\]\.", ""))
-        .group_by("dataset", "path")
-        .agg(
-            pl.when(is_ambiguous.mean() >= _AMBIGUOUS_SHARE_MIN)
-            .then(pl.lit("ambiguous_number"))
-            .otherwise(others)
-            .alias("reason_code"),
-            pl.len().alias("count"),
-        )
-        .sort("count", "dataset", "path", descending=[True, False, False])
-    )
 
 
 def _columns(dataset: str, path: str) -> list[str]:
@@ -503,7 +341,7 @@ _ABSENT_MIN = 100
 _NAMED_MAX = 3
 
 
-def find_absent(_settings: Settings, run: Run, staged: Staged) -> list[Cause]:
+def find_absent(run: Run, staged: Staged) -> list[Cause]:
     """Find documented fields whose key is in none of the records of a run, at least 100: they may have another name.
 
     A field that is null in all of them is present. One that `contract.values` names is known to be absent. Related
@@ -518,11 +356,12 @@ def find_absent(_settings: Settings, run: Run, staged: Staged) -> list[Cause]:
             for leaf in leaves_of(dataset, run.plan.contract)
             if leaf.kind != "codes" and setting_of(run.plan.contract.values, dataset, leaf.name, leaf.path) is None
         }
-        counted = staged(dataset).select(pl.len().alias("row_count"), *(pl.col(name).count() for name in leaves))
-        counts = counted.collect().row(0, named=True)
-        empty = [path for name, path in leaves.items() if not counts[name]]
-        if counts["row_count"] >= _ABSENT_MIN and (absent := _never_sent(run, dataset, empty)):
-            causes.append(_describe_absent(dataset, absent, counts["row_count"], leaves.values(), staged("drift")))
+        filled = ", ".join(f'count("{name}")' for name in leaves)
+        ((count, *counts),) = staged.execute(f"SELECT count(*), {filled} FROM {dataset}").fetchall()
+        empty = [path for path, is_filled in zip(leaves.values(), counts, strict=True) if not is_filled]
+        if count >= _ABSENT_MIN and (absent := _never_sent(run, dataset, empty)):
+            others = [path for (path,) in staged.execute(_SQL["in_all_records"], [dataset, count]).fetchall()]
+            causes.append(_describe_absent(dataset, absent, count, leaves.values(), others))
     return causes
 
 
@@ -538,13 +377,11 @@ def _never_sent(run: Run, dataset: str, paths: list[str]) -> list[str]:
     return paths
 
 
-def _describe_absent(dataset: str, absent: list[str], count: int, known: Iterable[str], drift: pl.LazyFrame) -> Cause:
+def _describe_absent(dataset: str, absent: list[str], count: int, known: Iterable[str], others: list[str]) -> Cause:
     """Name the absent fields, or the object of which all are absent, and the unknown fields that all records have."""
     objects = {path.rpartition(".")[0] for path in absent if "." in path}
     whole = {name for name in objects if {path for path in known if path.startswith(f"{name}.")} <= set(absent)}
     names = sorted(whole) + [path for path in absent if path.rpartition(".")[0] not in whole]
-    is_new = (pl.col("dataset") == dataset) & (pl.col("kind") == "new_field") & (pl.col("record_count") >= count)
-    others = drift.filter(is_new).select("path").unique().sort("path").collect()["path"].to_list()
     text = f"{dataset}: {_listed(names)} is in none of {count:,} records"
     keep = f'contract.values = {{"{dataset}.{names[0]}{".*" * (names[0] in whole)}" = "discard_value"}}'
     if not others:

@@ -35,7 +35,7 @@ from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
 from firmlake.enrich.events import Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
-from firmlake.enrich.finish import decide_outcome, join_causes, left_out, publish_run, scan_staged
+from firmlake.enrich.finish import decide_outcome, join_causes, left_out, open_staged, publish_run
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
@@ -214,7 +214,8 @@ def _read_values(
 ) -> Steps[tuple[Settings, Run, list[Manifest]]]:
     """Stage the first answers of a service again if their values show that it writes them in another way."""
     files = [each for shard in shards for each in shard.files]
-    changes = changes_by_values(run, partial(scan_staged, run, files), values_min)
+    with open_staged(settings, run, files) as staged:
+        changes = changes_by_values(run, staged, values_min)
     if not changes:
         return settings, run, shards
     settings, run = yield from adopt(settings, run, changes, [], now())

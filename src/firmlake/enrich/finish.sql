@@ -1,0 +1,31 @@
+-- name: waiting
+SELECT count(DISTINCT (country, company_number)) FROM company_state WHERE status = 'waiting'
+
+-- name: stopping
+SELECT dataset, path, reason FROM rejects WHERE effect = 'stop' LIMIT 1
+
+-- name: new_fields
+SELECT DISTINCT dataset, path FROM drift WHERE kind = 'new_field' ORDER BY ALL
+
+-- name: held_version
+SELECT company_count, (SELECT count(*) FROM list_members m WHERE m.list_name = l.list_name AND status = 'refused')
+FROM company_lists l WHERE lower(list_name) = lower(?)
+
+-- name: none_found
+SELECT country, count(DISTINCT company_number) AS company_count FROM company_state
+GROUP BY country HAVING bool_and(status = 'not_found') AND company_count >= ? ORDER BY country
+
+-- name: known_countries
+SELECT DISTINCT country FROM company_state WHERE status IN ('reported', 'empty')
+
+-- name: lost_values
+-- The discarded values of each field, with the code of a frequent reason; the largest counts first.
+SELECT dataset, regexp_replace(path, '^.*\[\]\.', '') AS field,
+       if(2 * count_if(reason_code = 'ambiguous_number') >= count(*), 'ambiguous_number',
+          min(reason_code) FILTER (reason_code <> 'ambiguous_number')) AS code,
+       count(*) AS value_count
+FROM rejects WHERE effect = 'value' AND value IS NOT NULL
+GROUP BY dataset, field HAVING value_count >= ? ORDER BY value_count DESC, dataset, field
+
+-- name: in_all_records
+SELECT DISTINCT path FROM drift WHERE dataset = ? AND kind = 'new_field' AND record_count >= ? ORDER BY path
