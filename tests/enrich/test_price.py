@@ -7,7 +7,7 @@ import json
 import pytest
 
 from enrich.desk import Desk
-from firmlake.enrich.price import hit_rate_of
+from firmlake.enrich.targets import hit_rate_of
 from firmlake_sandbox import sample_numbers
 
 

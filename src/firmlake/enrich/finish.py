@@ -113,7 +113,7 @@ Staged = duckdb.DuckDBPyConnection
 def open_staged(settings: Settings, run: Run, staged_files: Iterable[StagedFile]) -> Iterator[Staged]:
     """Open the staged tables of a run, which is not in the warehouse yet."""
     folder, staged_files = run.folders.staged(run.run_id), [*staged_files]
-    limits = {"memory_limit": settings.run.duckdb_memory, "threads": 1, "temp_directory": str(folder)}
+    limits: dict[str, Any] = {"memory_limit": settings.run.duckdb_memory, "threads": 1, "temp_directory": str(folder)}
     with duckdb.connect(config=limits) as staged:
         for name, table in TABLES.items():
             paths = [quote_text(str(folder / file.path)) for file in staged_files if file.table == name]

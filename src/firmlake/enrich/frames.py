@@ -19,8 +19,8 @@ from firmlake.core.settings_layers import load_settings
 from firmlake.delivery.list_file import FileBack
 from firmlake.enrich import plan as planning
 from firmlake.enrich.events import Show, say_nothing
-from firmlake.enrich.price import Price
 from firmlake.enrich.run import enrich, shortfall
+from firmlake.enrich.targets import Price
 from firmlake.intake.source import keep_copy, local_list
 from firmlake.report.summary import RunSummary
 from firmlake.warehouse.generations import connect_to, newest

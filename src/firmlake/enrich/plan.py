@@ -24,8 +24,18 @@ from firmlake.enrich.held import (
     read_kept,
     spent_before,
 )
-from firmlake.enrich.price import HitRate, Price, hit_rate_of, price_cuts
-from firmlake.enrich.targets import FAILED, Estimate, beside, count_companies, estimate, find_targets
+from firmlake.enrich.targets import (
+    FAILED,
+    Estimate,
+    HitRate,
+    Price,
+    beside,
+    count_companies,
+    estimate,
+    find_targets,
+    hit_rate_of,
+    price_cuts,
+)  # fmt: skip
 from firmlake.intake.lines import (
     CompanyList,
     choose_from,

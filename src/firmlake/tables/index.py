@@ -33,9 +33,8 @@ from firmlake.core.keys import company_key
 from firmlake.landing.progress import load_progress
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
-from firmlake.tables.flatten import flatten_shard
+from firmlake.tables.flatten import ANSWERED, companies, flatten_shard, list_tracks, requests
 from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest
-from firmlake.tables.tracked import ANSWERED, companies, list_tracks, requests
 
 AHEAD = timedelta(hours=1)
 """Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
