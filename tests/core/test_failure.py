@@ -47,11 +47,6 @@ def test_the_record_goes_when_what_mends_it_has_succeeded(folders: Folders):
     assert failed_work(folders.state) == []
 
 
-def test_a_part_of_the_folder_that_is_locked_does_not_count_as_the_folder(folders: Folders):
-    fail(lock(folders, "an export to x", "exports/x.lock"))
-    assert failed_work(folders.state) == []
-
-
 def test_a_delivery_that_fails_is_told_apart_and_named_until_it_succeeds(folders: Folders, capsys):
     folders.state.mkdir(parents=True)
     fail(recorded_delivery(folders.state, "an export to x"))

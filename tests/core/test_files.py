@@ -12,11 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-import polars as pl
 import pytest
 
 from firmlake.core.errors import DamagedError, FirmlakeError
-from firmlake.core.files import read_json, write_file, write_json, write_parquet
+from firmlake.core.files import read_json, write_file, write_json
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -26,13 +25,6 @@ class Value(msgspec.Struct, frozen=True):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def test_a_file_is_there_when_it_was_written(tmp_path):
-    path = tmp_path / "a" / "b" / "file"
-    write_file(path, lambda aside: aside.write_bytes(b"new"))
-    assert path.read_bytes() == b"new"
-    assert names(path.parent) == ["file"]
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -130,12 +122,6 @@ def test_a_file_is_durable_before_it_has_its_name_and_its_name_after(tmp_path, m
     assert seen == [str(tmp_path), str(path.with_name(f".file.{os.getpid()}.part")), str(path.parent)]
 
 
-def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(FirmlakeError, match="file"):
-        write_json(tmp_path / "file" / "value.json", 1)
-
-
 def test_every_changed_byte_of_a_json_file_is_found(tmp_path):
     """Or changes nothing, where it is a blank between two values."""
     path = tmp_path / "a.json"
@@ -148,12 +134,6 @@ def test_every_changed_byte_of_a_json_file_is_found(tmp_path):
             with suppress(DamagedError):
                 assert read_json(path, Value) == Value("abc", 1.5)
             content[position] ^= flip
-
-
-def test_a_frame_is_read_back_as_it_was(tmp_path):
-    frame = pl.DataFrame({"a": [1, None], "b": ["x", ""]})
-    write_parquet(tmp_path / "a.parquet", frame)
-    assert pl.read_parquet(tmp_path / "a.parquet").equals(frame)
 
 
 @pytest.mark.parametrize(

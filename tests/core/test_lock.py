@@ -75,13 +75,6 @@ def test_the_lock_dies_with_its_process(folders, other, how):
     assert holder(folders) == ""
 
 
-def test_a_refused_process_leaves_the_holder_alone(folders, other):
-    for _ in range(2):
-        with pytest.raises(LockHeldError), lock(folders, "second"):
-            pass
-    assert f"process {other.pid}" in holder(folders)
-
-
 def test_looking_who_holds_the_folder_makes_nothing_and_takes_nothing(folders):
     assert holder(folders) == ""
     assert not folders.data.exists()

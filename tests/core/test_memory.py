@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import pytest
 
-from firmlake.core.memory import collecting_rarely, give_back, greater_limit
-
-
-def test_the_usual_thresholds_come_back_at_the_end_of_the_outermost_work():
-    usual = gc.get_threshold()
-    with collecting_rarely():
-        rare = gc.get_threshold()
-        assert rare > usual
-        with collecting_rarely():
-            pass
-        assert gc.get_threshold() == rare
-    assert gc.get_threshold() == usual
+from firmlake.core.memory import give_back, greater_limit
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux says how much memory there is in use")

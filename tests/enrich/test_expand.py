@@ -1,15 +1,10 @@
 """Who stands beside a list of companies, and who comes first."""
 
-from types import SimpleNamespace
-
-import msgspec
 import polars as pl
 import pytest
 
 from firmlake.core.company import Company
-from firmlake.core.settings import Settings
-from firmlake.enrich.expand import neighbours, open_steps
-from firmlake.enrich.plan import budget_of
+from firmlake.enrich.expand import neighbours
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, CIRC, answer, found, land, lookalike, make_run, party, publish_landed
 
@@ -60,11 +55,3 @@ def test_the_largest_stake_comes_first_and_who_has_no_number_of_ours_cannot_be_a
     assert beside("parents") == [DELI, ELMO]
     assert beside("parents", inner=(ACME,)) == [ELMO, DELI]
     assert beside("children") == []
-
-
-def test_what_earlier_attempts_spent_is_not_left_for_the_steps():
-    settings = msgspec.convert({"run": {"max_credits": 10, "expand": "lookalikes", "depth": 2}}, Settings)
-    planned = SimpleNamespace(
-        targets=frame(ACME), budget=budget_of(settings.run, 0, before=3), estimate=SimpleNamespace(credit_count=5)
-    )
-    assert open_steps(settings, [planned]) == (range(1, 3), 2)

@@ -261,14 +261,6 @@ def test_records_that_do_not_fit_are_asked_for_again_only_while_that_is_free():
     assert set(again["company_number"]) == {paid.company_number, unpaid.company_number}
 
 
-def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
-    state = state_of([(*COMPANIES[5], "financials", False, True, 5)])
-    targets = find_targets(
-        frame(COMPANIES[:2]), DATASETS, state, paid_for(COMPANIES[5:6]), max_credits=-1, shard_companies=9
-    )
-    assert targets.height == 6
-
-
 @examples(40)
 @given(
     flags=st.lists(st.booleans(), min_size=1, max_size=30),

@@ -131,16 +131,6 @@ def test_a_number_in_a_record_is_padded_where_it_is_one(country, number, normal)
     assert with_normal_numbers(frame, "c", "n").rows() == [(country, normal)]
 
 
-def test_no_answers_give_tables_of_the_same_shape():
-    for dataset, answer in (
-        ("financials", answered(ACME, "period", [period()])),
-        ("lookalikes", answered(ACME, "lookalike", [lookalike()])),
-        ("relationships", related(ACME, [party()])),
-    ):
-        some, none = flatten(dataset, answer)[0], flatten(dataset)[0]
-        assert {name: frame.schema for name, frame in none.items()} == {name: f.schema for name, f in some.items()}
-
-
 def test_equal_records_have_equal_hashes_however_they_were_paged():
     one, two = period(2023), period(2024)
     heads = [("period", b"period")]

@@ -407,16 +407,6 @@ def test_a_field_nobody_knows_is_kept_as_it_came():
     assert list(observed) == ["new_field"]
 
 
-@pytest.mark.parametrize(
-    "literal", [str(10**30), "1e400", "1e-999999", "9" * 5000, "[" * 300 + "]" * 300, '"\\u0000"'], ids=brief
-)
-def test_whatever_a_field_nobody_knows_holds_the_record_is_read(literal):
-    row, _, observed = one(PARENT, {**party(), "unheardOf": 0}, unheardOf=literal)
-    assert observed == {"new_field": "unheardOf"}
-    assert row["related_name"] == "Somebody"
-    assert row["extra_json"] == f'{{"unheardOf":{literal}}}'
-
-
 COMPANY = {"country": "BE", "companyNumber": "403227515"}
 
 

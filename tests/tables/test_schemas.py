@@ -9,30 +9,15 @@ SUFFIXES = {"_at": "TIMESTAMP", "_date": "DATE", "_count": "BIGINT", "_fraction"
 
 
 @pytest.mark.parametrize("table", WAREHOUSE_TABLES.values(), ids=WAREHOUSE_TABLES)
-def test_a_key_is_made_of_columns_that_are_never_null(table):
+def test_a_table_says_what_a_reader_needs_to_know(table):
     columns = {column.name: column for column in table.columns}
-    nullable = {name for name in table.key if columns[name].null}
-    assert nullable <= {"request_id"}
-
-
-@pytest.mark.parametrize("table", WAREHOUSE_TABLES.values(), ids=WAREHOUSE_TABLES)
-def test_names_are_used_once_and_every_row_knows_its_run(table):
-    names = [column.name for column in table.columns]
-    assert len(names) == len(set(names))
-    assert {"run_id", "opened_run"} & set(names)
-
-
-@pytest.mark.parametrize("table", WAREHOUSE_TABLES.values(), ids=WAREHOUSE_TABLES)
-def test_every_column_says_what_it_means(table):
+    assert len(columns) == len(table.columns), "names are used once"
+    assert {"run_id", "opened_run"} & columns.keys(), "every row knows its run"
+    assert {name for name in table.key if columns[name].null} <= {"request_id"}, "a key is never null"
     for column in table.columns:
         assert column.comment.endswith(".")
         assert ".." not in column.comment.replace("...", "")
         assert ("Null: " in column.comment) != ("Never null" in column.comment)
-
-
-@pytest.mark.parametrize("table", WAREHOUSE_TABLES.values(), ids=WAREHOUSE_TABLES)
-def test_suffixes_tell_the_type(table):
-    for column in table.columns:
         kinds = [kind for suffix, kind in SUFFIXES.items() if column.name.endswith(suffix)]
         assert duckdb_type(column) in kinds or not kinds
 

@@ -9,13 +9,11 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, sha256_of, write_json
-from firmlake.core.folders import Folders
 from firmlake.tables import stage as stage_module
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import (
     Manifest,
-    check_landed,
     check_staged,
     read_manifest,
     stage_shard,
@@ -26,8 +24,6 @@ from support import (
     BOLT,
     CIRC,
     DATASETS,
-    MINUTE,
-    NOON,
     STAGED,
     answer,
     body,
@@ -36,7 +32,6 @@ from support import (
     land,
     lookalike,
     make_run,
-    not_found,
     party,
     period,
     stage,
@@ -89,30 +84,6 @@ def test_one_bad_record_costs_neither_the_company_nor_its_neighbours(folders, da
     assert state[BOLT.company_number] == ("empty", 0, 0)
 
 
-def test_what_disappeared_between_pages_leaves_no_rows_and_no_count(folders):
-    run = make_run(folders, [ACME], ["financials"])
-    gone = (header(companies=[ACME], offset=1), body(not_found(ACME)))
-    land(run, answer("financials", found(ACME, "financials", period(), total=2), offset=0), gone, _not_found())
-    tables = dict(flatten_shard(run, 1))
-    assert tables["financials"].height == 0
-    assert tables["company_state"].select("status", "record_count").rows() == [("not_found", 0)]
-
-
-def _not_found():
-    return answer("financials", not_found(ACME), offset=0)
-
-
-def test_a_company_is_paid_for_with_its_first_page_though_the_rest_never_came(folders):
-    run = make_run(folders, [ACME], ["financials", "lookalikes"])
-    first = answer("financials", found(ACME, "financials", period(), total=9), offset=0)
-    later = answer("lookalikes", found(ACME, "lookalikes"), at=NOON + MINUTE)
-    ended = header(companies=[ACME], kind="given_up", status=None, error="no more", at=NOON + 2 * MINUTE)
-    land(run, first, later, (ended, b""))
-    [company] = dict(flatten_shard(run, 1))["companies"].to_dicts()
-    assert company["paid_at"] == NOON.replace(tzinfo=None)
-    assert company["fetched_at"] == (NOON + MINUTE).replace(tzinfo=None)
-
-
 def test_requests_are_what_was_sent_and_named_once(folders):
     """After a crash the same request is sent again; a company given up is no request."""
     run = make_run(folders, [ACME], ["financials"])
@@ -122,27 +93,6 @@ def test_requests_are_what_was_sent_and_named_once(folders):
     land(run, again[0], ended)
     requests = dict(flatten_shard(run, 1))["requests"]
     assert requests.select("attempt", "status").rows() == [(1, 500), (2, 503), (3, 500)]
-
-
-@pytest.mark.parametrize(
-    ("text", "credits"),
-    [
-        ("7", 7),
-        ("0", 0),
-        ("", None),
-        ("-1", None),
-        ("1.5", 2),
-        ("24.00", 24),
-        (" 24 credits", 24),
-        ("many", None),
-        ("1.2.3", None),
-        ("9" * 30, None),
-    ],
-)
-def test_credits_are_what_the_header_says_where_it_says_a_number(folders, text, credits):
-    run = make_run(folders, [ACME], ["lookalikes"])
-    land(run, answer("lookalikes", found(ACME, "lookalikes"), headers={"x-credits-charged": text}))
-    assert dict(flatten_shard(run, 1))["requests"]["credits_charged"].to_list() == [credits]
 
 
 def test_drift_of_the_envelope_is_counted_by_place(folders):
@@ -175,22 +125,6 @@ def test_the_key_of_a_table_names_one_row(folders, name):
     frame = pl.concat(pl.read_parquet(path) for path in files)
     assert frame.height > 0
     assert frame.select(TABLES[name].key).is_duplicated().sum() == 0
-
-
-def test_where_a_page_begins_does_not_show(folders):
-    """However a company's records were cut into pages, rows and payload hash are the same."""
-    made = []
-    records = [period(2000 + number) for number in range(6)]
-    for number, cuts in enumerate([(6,), (5, 1), (1, 1, 4), (3, 3)]):
-        run = make_run(Folders(folders.data / str(number)), [ACME], ["financials"])
-        offset = 0
-        for size in cuts:
-            part = found(ACME, "financials", *records[offset : offset + size], total=6, offset=offset)
-            land(run, answer("financials", part, offset=offset))
-            offset += size
-        tables = dict(flatten_shard(run, 1))
-        made.append((tables["financials"].to_dicts(), tables["company_state"].to_dicts()))
-    assert all(other == made[0] for other in made)
 
 
 # --- the files -------------------------------------------------------------------------------------------------------
@@ -258,37 +192,6 @@ def test_when_more_has_landed_the_shard_is_staged_anew(folders):
     after = stage_shard(run, 1)
     assert (len(before.segments), len(after.segments)) == (0, 1)
     assert sum(file.row_count for file in after.files if file.table == "lookalikes") == 1
-
-
-@pytest.mark.parametrize("harm", ["remove", "change"])
-def test_a_staged_file_that_is_not_what_was_written_is_named(run, folders, harm):
-    manifest = stage(run)
-    path = folders.staged(run.run_id) / "financials" / "shard=00001.parquet"
-    path.unlink() if harm == "remove" else path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(DamagedError, match=str(path)):
-        check_staged(run, manifest)
-
-
-@pytest.mark.parametrize("harm", ["remove", "change", "cut"])
-def test_a_segment_that_is_not_what_was_staged_is_named(run, folders, harm):
-    """A segment cut between two records looks whole, and one that is gone is not missed, but for the manifest."""
-    manifest = stage(run)
-    [path] = folders.landing(run.run_id, 1).iterdir()
-    match harm:
-        case "remove":
-            path.unlink()
-        case "change":
-            path.write_bytes(path.read_bytes()[:-1] + b"x")
-        case "cut":
-            path.write_bytes(b"")
-    with pytest.raises(DamagedError, match=str(path)):
-        check_landed(run, manifest)
-
-
-def test_more_segments_than_were_staged_are_no_damage(run):
-    manifest = stage(run)
-    land_all(run)
-    check_landed(run, manifest)
 
 
 def test_a_run_with_nothing_to_ask_is_staged_too(folders):
