@@ -31,7 +31,7 @@ from firmlake.enrich.plan import tell_before
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Outcome, Run, RunPlan
 from firmlake.report.status import REJECTED
-from firmlake.report.summary import NONE_FOUND_MIN, count_read, step_for, tell_none_found
+from firmlake.report.summary import NONE_FOUND_MIN, read_unread, tell_none_found
 from firmlake.tables.leaves import leaves_of, setting_of
 from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.tables.stage import Manifest, StagedFile
@@ -315,25 +315,16 @@ def find_unread(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
         One cause for each next step, with the field that lost most values and the number of other fields.
     """
     by_step: dict[str, list[str]] = {}
-    for dataset, path, code, count in staged.execute(
-        _SQL["lost_values"], [settings.run.vanished_records_min]
-    ).fetchall():
-        for column in _columns(dataset, path)[:1]:
-            chosen = setting_of(run.plan.contract.values, dataset, column, path)
-            read = _one(staged, f"SELECT {count_read(dataset, column, count)} FROM {dataset}")
-            if chosen is None and count > _UNREAD_SHARE_MAX * (count + read):
-                text = f"{dataset}.{column} could not be read in {count:,} of {count + read:,} values"
-                by_step.setdefault(step_for(dataset, column, code), []).append(text)
+    for each in read_unread(staged, run.run_id):
+        chosen = setting_of(run.plan.contract.values, each.dataset, each.column, each.path)
+        is_much = each.lost >= settings.run.vanished_records_min and each.lost > _UNREAD_SHARE_MAX * each.total
+        if chosen is None and is_much and each.total:
+            text = f"{each.name} could not be read in {each.lost:,} of {each.total:,} values"
+            by_step.setdefault(each.step, []).append(text)
     return [
         Cause(texts[0] + (f", and many values of {len(texts) - 1} more fields" if texts[1:] else ""), (step,))
         for step, texts in by_step.items()
     ]
-
-
-def _columns(dataset: str, path: str) -> list[str]:
-    """Return the column of a field, or the columns of all fields inside an object."""
-    fields = DATASETS[dataset].fields
-    return [name for name, field in fields.items() if field.path == path or field.path.startswith(f"{path}.")]
 
 
 _ABSENT_MIN = 100

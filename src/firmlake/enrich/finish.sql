@@ -18,14 +18,5 @@ GROUP BY country HAVING bool_and(status = 'not_found') AND company_count >= ? OR
 -- name: known_countries
 SELECT DISTINCT country FROM company_state WHERE status IN ('reported', 'empty')
 
--- name: lost_values
--- The discarded values of each field, with the code of a frequent reason; the largest counts first.
-SELECT dataset, regexp_replace(path, '^.*\[\]\.', '') AS field,
-       if(2 * count_if(reason_code = 'ambiguous_number') >= count(*), 'ambiguous_number',
-          min(reason_code) FILTER (reason_code <> 'ambiguous_number')) AS code,
-       count(*) AS value_count
-FROM rejects WHERE effect = 'value' AND value IS NOT NULL
-GROUP BY dataset, field HAVING value_count >= ? ORDER BY value_count DESC, dataset, field
-
 -- name: in_all_records
 SELECT DISTINCT path FROM drift WHERE dataset = ? AND kind = 'new_field' AND record_count >= ? ORDER BY path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, get_origin
@@ -236,21 +236,6 @@ def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Doub
     ]
 
 
-def step_for(dataset: str, column: str, reason_code: str) -> str:
-    """Return what helps to read the values of a field that were discarded for this reason."""
-    if reason_code == "ambiguous_number":
-        return "Set contract.decimal_mark to the mark that the service writes before decimals, then `firmlake replay`"
-    if reason_code in ("beyond_one", "unknown_scale"):
-        scales = f'contract.scales = {{"{dataset}.{column}" = 100}}'
-        return f"If the service states per cent, set {scales}, then `firmlake replay`"
-    if reason_code == "not_whole":
-        return f'To keep them, set contract.types = {{"{dataset}.{column}" = "decimal"}}, then `firmlake replay`'
-    return (
-        "`firmlake query 'FROM rejects'` says why. Have the service send what its specification says, or update "
-        "firmlake and `firmlake replay`; answers are kept"
-    )
-
-
 def tell_none_found(country: str, count: int) -> tuple[str, str]:
     """Say that the service knows no company of a country, and what helps."""
     zero = ", such as with the leading zero (api.keep_leading_zero)" if country == "BE" else ""
@@ -261,12 +246,61 @@ def tell_none_found(country: str, count: int) -> tuple[str, str]:
     )
 
 
-def count_read(dataset: str, column: str, unread: int) -> str:
-    """Return the SQL that counts the values of a field that were read, given how many were not.
+class Unread(NamedTuple):
+    """A field, or an object of fields, with values that a run discarded.
 
-    A list of codes has a table of its own; each record counts as one value.
+    Attributes:
+        column: Its column; of an object, the first of its columns; empty where a record was expected.
+        name: What it is called: dataset and column, or dataset and path.
+        code: The reason of most of these values, or a frequent one.
+        lost: How many they are.
+        total: The values of the field that the run received; 0 where a record was expected.
+        example: One of them, as received; empty where it may be a text.
     """
-    return f'count("{column}")' if column in polars_schema(TABLES[dataset]) else f"count(*) - {unread}"
+
+    dataset: str
+    column: str
+    path: str
+    name: str
+    code: str
+    lost: int
+    total: int
+    example: str
+
+    @property
+    def step(self) -> str:
+        """What helps to read the values."""
+        return _STEPS.get(self.code, _STEPS[""]).format(field=f'"{self.dataset}.{self.column}"')
+
+
+_STEPS = {
+    "ambiguous_number": "Set contract.decimal_mark to the mark that the service writes before decimals, then "
+    "`firmlake replay`",
+    **dict.fromkeys(
+        ("beyond_one", "unknown_scale"),
+        "If the service states per cent, set contract.scales = {{{field} = 100}}, then `firmlake replay`",
+    ),
+    "not_whole": 'To keep them, set contract.types = {{{field} = "decimal"}}, then `firmlake replay`',
+    "": "`firmlake query 'FROM rejects'` says why. Have the service send what its specification says, or update "
+    "firmlake and `firmlake replay`; answers are kept",
+}
+"""What helps to read discarded values, by the reason."""
+
+
+def read_unread(connection: duckdb.DuckDBPyConnection, run_id: str, besides: Sequence[str] = ()) -> Iterator[Unread]:
+    """Read the fields with values that a run discarded, apart from those for some reasons; the worst first."""
+    for dataset, path, code, lost, value in connection.execute(_SQL["unread"], [run_id, besides]).fetchall():
+        fields = DATASETS[dataset].fields.items()
+        inside = [(name, each) for name, each in fields if each.path == path or each.path.startswith(f"{path}.")]
+        total, column, kind = 0, "", "text"
+        if inside:
+            column, kind = inside[0][0], inside[0][1].kind
+            # A list of codes has a table of its own; each record counts as one value.
+            values = f'count("{column}")' if column in polars_schema(TABLES[dataset]) else f"count(*) - {lost}"
+            total = lost + count_rows(connection, _SQL["read"].format(dataset=dataset, values=values), run_id)
+        name = column if inside and inside[0][1].path == path else path
+        example = "" if kind in ("text", "codes") else shown(value)[:_EXAMPLE_MAX]
+        yield Unread(dataset, column, path, f"{dataset}.{name}", code, lost, total, example)
 
 
 def _none() -> None:
@@ -314,17 +348,18 @@ def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Do
 def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of other fields with values that did not fit: how many, an example as received, and what helps."""
     by_step: dict[str, list[str]] = {}
-    for dataset, path, code, count, example in connection.execute(_SQL["unread"], [run_id]).fetchall():
-        column, kind = _field(dataset, path)
-        values = count_read(dataset, column, count)
-        read = count_rows(connection, _SQL["read"].format(dataset=dataset, values=values), run_id) if column else 0
-        such = f" (such as {shown(example)[:_EXAMPLE_MAX]})" if kind not in ("text", "codes") else ""
-        of_all = f"{count:,} of {read + count:,} values" if column else count_of(count, "record")
-        by_step.setdefault(step_for(dataset, column, code), []).append(f"{dataset}.{column or path} in {of_all}{such}")
+    for each in read_unread(connection, run_id, _TOLD_APART):
+        such = f" (such as {each.example})" if each.example else ""
+        of_all = f"{each.lost:,} of {each.total:,} values" if each.total else count_of(each.lost, "record")
+        by_step.setdefault(each.step, []).append(f"{each.name} in {of_all}{such}")
     for step, fields in by_step.items():
         more = f", and {len(fields) - _FIELDS_MAX} more fields" if len(fields) > _FIELDS_MAX else ""
         text = f"Not read: {', '.join(fields[:_FIELDS_MAX])}{more}; discarded, and kept in extra_json"
         yield Doubt(text, step, is_loss=True)
+
+
+_TOLD_APART = ("not_whole", "beyond_one", "unknown_scale")
+"""Reasons of discarded values that other doubts tell of."""
 
 
 def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:

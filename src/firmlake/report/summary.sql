@@ -28,13 +28,14 @@ SELECT dataset, path, count(*) FROM rejects
 WHERE run_id = ? AND effect = 'value' AND reason_code = 'not_whole' GROUP BY ALL ORDER BY ALL
 
 -- name: unread
+-- The values of each field that were discarded, apart from those for some reasons; the most frequent fields first.
 SELECT dataset, regexp_replace(path, '^.*\[\]\.', '') AS field,
-       if(reason_code = 'ambiguous_number', reason_code, '') AS cause, count(*) AS value_count,
-       first(value ORDER BY country, company_number, position)
+       if(2 * count_if(reason_code = 'ambiguous_number') >= count(*), 'ambiguous_number',
+          min(reason_code) FILTER (reason_code <> 'ambiguous_number')) AS code,
+       count(*) AS value_count, first(value ORDER BY country, company_number, position)
 FROM rejects
-WHERE run_id = ? AND effect = 'value' AND value IS NOT NULL
-    AND reason_code NOT IN ('not_whole', 'beyond_one', 'unknown_scale')
-GROUP BY ALL ORDER BY value_count DESC, dataset, field
+WHERE run_id = ? AND effect = 'value' AND value IS NOT NULL AND NOT list_contains(?, reason_code)
+GROUP BY dataset, field ORDER BY value_count DESC, dataset, field
 
 -- name: read
 SELECT {values} FROM {dataset}
