@@ -22,7 +22,7 @@ from firmlake.core.keys import company_key, names_of
 from firmlake.core.settings import Settings
 from firmlake.core.sql import read_queries
 from firmlake.intake.lines import CompanyList, list_name_of
-from firmlake.landing.charged import with_refresh_off
+from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import CHECK, Run, list_runs, unfinished_runs
 from firmlake.report.bill import spent_by, spent_this_month
 from firmlake.tables.index import AHEAD, DATASET, micros, open_index, read_answered, read_rows
@@ -63,6 +63,7 @@ class Held(NamedTuple):
         landed: What has landed for each of `runs` that is not loaded, by name.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         spent: Credits spent in the current calendar month.
+        refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
     """
 
     state: pl.DataFrame
@@ -73,6 +74,7 @@ class Held(NamedTuple):
     landed: Mapping[str, Landed] = MappingProxyType({})
     ahead: tuple[int, datetime] | None = None
     spent: int = 0
+    refresh_off: str = ""
 
 
 def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
@@ -91,9 +93,9 @@ def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
         DamagedError: The warehouse is lost; or a run that is needed has lost its plan, or its tables and its answers.
             Restore them.
     """
-    run = with_refresh_off(settings.run, folders)
-    loads = _read_loads(folders, run.duckdb_memory)
+    loads = _read_loads(folders, settings.run.duckdb_memory)
     runs = list_runs(folders, loaded := [load.name for load in loads])
+    run = with_refresh_off(settings.run, why_not := refresh_off(settings.run, runs))
     with open_index(folders, runs, all_loads(loads, runs)) as index:
         held = _read_index(index, now, run.refresh_after_days, run.credit_window_days, run.free_refresh_days)
         spent = spent_this_month(index, run, now)
@@ -105,7 +107,7 @@ def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
             )
             for number, name in index.execute(_SQL["not_loaded"]).fetchall()
         }
-    return held._replace(runs=runs, loaded=loaded, landed=open_runs, spent=spent)
+    return held._replace(runs=runs, loaded=loaded, landed=open_runs, spent=spent, refresh_off=why_not)
 
 
 def renew_index(folders: Folders, memory_limit: str) -> None:
@@ -229,7 +231,7 @@ def spent_before(settings: Settings, companies: CompanyList, unfinished: Run | N
     return last.plan.credits_before + (held.landed[last.run_id].credit_count if last.run_id in held.landed else 0)
 
 
-def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def read_kept(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Read the targets that an interrupted run keeps when it is planned again: in their shards, where the answers are.
 
     A company stays if it is paid for now, or if nothing about it is left to request. All others are planned as if the
@@ -245,7 +247,7 @@ def read_kept(unfinished: Run, held: Held, *, is_refresh_off: bool) -> tuple[pl.
     is_open = pl.col("company").is_in(targets.join(answered, on=key, how="anti")["company"].implode())
     is_paid = pl.col("company").is_in(held.paid.select(company_key().alias("key"))["key"].implode())
     targets = targets.filter(~is_open | is_paid)
-    if is_refresh_off:  # the service charged for one, so none is asked for
+    if held.refresh_off:  # the service charged for one, so none is asked for
         in_vain = targets.filter("is_refresh").join(answered, on=key, how="anti")
         targets = targets.join(in_vain, on=key, how="anti", maintain_order="left")
     left = targets.join(answered, on=key, how="anti", maintain_order="left")

@@ -44,7 +44,7 @@ from firmlake.intake.lines import (
     read_company_list,
     refuse_companies,
 )
-from firmlake.landing.charged import refresh_off, with_refresh_off
+from firmlake.landing.charged import with_refresh_off
 from firmlake.landing.run import REDRIVE, Run
 from firmlake.privacy.cleaning import LINE_FORGOTTEN, clean_frame
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
@@ -308,7 +308,7 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
     if newest_of_all(folders) is None:
         return None
     with open_warehouse(folders, with_held=True, memory_limit=settings.run.duckdb_memory) as connection:
-        run = with_refresh_off(settings.run, folders)
+        run = with_refresh_off(settings.run, planned.refresh_off)
         listed, left = planned.companies.companies, planned.targets.filter(~pl.col("is_paid"))
         return read_bill(connection, run, now, planned.budget.spent, listed, left)
 
@@ -327,9 +327,8 @@ def _plan(
         its_refresh = {"run.refresh_after_days": unfinished.plan.refresh_after_days}  # goes on
         held = read_held(change_settings(settings, its_refresh), folders, now)
     budget = budget_of(settings.run, held.spent, spent_before(settings, companies, unfinished, held, now))
-    refreshes_not = refresh_off(settings.run, folders)
     if unfinished:
-        kept, left = read_kept(unfinished, held, is_refresh_off=bool(refreshes_not))
+        kept, left = read_kept(unfinished, held)
         asked = asked.join(kept.select(pl.col(_KEY).cast(pl.String)), on=_KEY, how="anti", maintain_order="left")
     targets = find_targets(
         asked,
@@ -355,7 +354,7 @@ def _plan(
         find_others(settings, companies, targets, unfinished, held, now),
         held.ahead,
         budget=budget,
-        refresh_off=refreshes_not,
+        refresh_off=held.refresh_off,
         waits=waits,
         kept=kept,
     )

@@ -6,17 +6,14 @@ After a charge for a free refresh, no run refreshes for free: the paid window is
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import msgspec
 
 from firmlake.core.errors import OutOfCreditsError, Stopped
-from firmlake.core.files import read_json, write_json
-from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings, Settings
-from firmlake.landing.run import Run
+from firmlake.landing.run import CHARGED, Run
 from firmlake.landing.segments import Header, credits_in
-
-_NAME = "charged_refresh.json"
 
 
 class Account:
@@ -105,36 +102,35 @@ class Account:
             is_too_much = self._fallen > self._due if self._spent is None else (charged or 0) > due
             self.is_tight |= is_too_much and self._budget >= 0
         if charged and is_free and header.companies:
-            self.end = self.end or _mark_charged(self._run, header, charged)
+            with self._lock:
+                self.end = self.end or _mark_charged(self._run, header, charged)
         elif 0 <= self._budget < spent:
             self.end = self.end or _overspent(spent, self._budget)
 
 
-def with_refresh_off(run: RunSettings, folders: Folders) -> RunSettings:
-    """Return the settings, without free refreshes if a charge has turned them off."""
-    return msgspec.structs.replace(run, free_refresh_days=0) if refresh_off(run, folders) else run
+def with_refresh_off(run: RunSettings, why: str) -> RunSettings:
+    """Return the settings, without free refreshes if a charge has turned them off, as `refresh_off` says."""
+    return msgspec.structs.replace(run, free_refresh_days=0) if why else run
 
 
-def refresh_off(run: RunSettings, folders: Folders) -> str:
-    """Explain why no company is refreshed for free; empty if free refreshes are on."""
-    path = folders.state / _NAME
-    if not run.free_refresh_days or not path.exists():
-        return ""
-    mark = read_json(path, _Mark, f"Remove {path}")
+def refresh_off(run: RunSettings, runs: Sequence[Run]) -> str:
+    """Explain why no company is refreshed for free, as the runs of the data folder say; empty if they may be."""
     days = run.credit_window_days
-    if mark.credit_window_days != days:
-        return ""
-    return (
-        f"No company is refreshed for free, because the service charged run {mark.run_id} {mark.credits:,} credits for "
-        f"{mark.companies:,} such companies. {_next_step(folders, days)}"
-    )
+    for each in reversed(runs) if run.free_refresh_days else ():
+        if noted := each.log().get(CHARGED):
+            mark = msgspec.json.decode(noted.body, type=_Mark)
+            if mark.credit_window_days == days:
+                return (
+                    f"No company is refreshed for free, because the service charged run {each.run_id} "
+                    f"{mark.credits:,} credits for {mark.companies:,} such companies. {_next_step(days)}"
+                )
+    return ""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    run_id: str
     credit_window_days: int
     credits: int
     companies: int
@@ -143,12 +139,12 @@ class _Mark(msgspec.Struct, frozen=True):
 def _mark_charged(run: Run, header: Header, credit_count: int) -> Stopped:
     """Record that the service charged for free refreshes, and return the error that stops the run."""
     days = run.plan.credit_window_days
-    mark = _Mark(run.run_id, days, credit_count, len(header.companies))
-    write_json(run.folders.state / _NAME, mark)
+    mark = _Mark(days, credit_count, len(header.companies))
+    run.note(CHARGED, mark, header.fetched_at)
     return Stopped(
         f"The service charged {credit_count:,} credits for a request of {mark.companies:,} companies that should be "
         f"free: they were paid for less than {days} days ago",
-        _next_step(run.folders, days),
+        _next_step(days),
     )
 
 
@@ -170,8 +166,8 @@ def _overspent(credit_count: int, budget: int) -> Stopped:
     )
 
 
-def _next_step(folders: Folders, days: int) -> str:
+def _next_step(days: int) -> str:
     return (
-        f"Ask the service how long a company stays free, and correct run.credit_window_days (now {days}); to try again "
-        f"unchanged, remove {folders.state / _NAME}"
+        f"Ask the service how long a company stays free, and correct run.credit_window_days (now {days}); free "
+        "refreshes are tried again with any other number"
     )

@@ -30,11 +30,11 @@ from firmlake.core.rule import AlertRule, Gate
 from firmlake.core.settings import ContractSettings, NameSettings
 from firmlake.landing.segments import Header, Landed, SegmentWriter, list_segments, read_segment
 
-BEGUN, ENDED, PRUNED, UNCHANGED = "begun", "ended", "pruned", "unchanged"
-LOG = frozenset([BEGUN, ENDED, PRUNED, UNCHANGED])
-"""Kinds of records of a run's log. Their bodies are JSON: `RunPlan`, `Outcome`, null and `Unchanged`. A run that was
-taken up or forgotten from begins again; a run that was refused may end again; the answers of a pruned run were removed;
-a later run over the same list had nothing to load."""
+BEGUN, CHARGED, ENDED, PRUNED, UNCHANGED = "begun", "charged", "ended", "pruned", "unchanged"
+LOG = frozenset([BEGUN, CHARGED, ENDED, PRUNED, UNCHANGED])
+"""Kinds of records of a run's log, whose bodies are JSON. A run that was taken up or forgotten from begins again; the
+service charged for a free refresh; a run that was refused may end again; the answers of a pruned run were removed; a
+later run over the same list had nothing to load."""
 
 CHECK = "firmlake check"
 """The list name of a run of that command."""

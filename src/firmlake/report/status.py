@@ -252,7 +252,7 @@ def read_status(
         damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
         landed_at=_landed_at(folders, open_[-1].run_id) if open_ else None,
         open_contacts=open_contacts,
-        refresh_off=refresh_off(run, folders) if run else "",
+        refresh_off=refresh_off(run, runs) if run else "",
         bill=bill,
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
@@ -332,7 +332,7 @@ def _read_bill(
     with suppress(DamagedError), open_index(folders, runs, loads, skip) as index:
         spent = spent_this_month(index, run, now)
         unbought = count_unbought(connection, index, [each for each in going_on if each.run_id not in damaged])
-        return read_bill(connection, with_refresh_off(run, folders), now, spent, unbought=unbought)
+        return read_bill(connection, with_refresh_off(run, refresh_off(run, runs)), now, spent, unbought=unbought)
     return None
 
 
