@@ -6,7 +6,11 @@ import base64
 import html
 import json
 import re
+import threading
 import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 SPELLINGS = {
     "plain": lambda t: t,
@@ -80,3 +84,38 @@ def holds_piece(text: str, token: str) -> bool:
     """Whether somebody can read 12 characters of a token in a text, by whatever decoder."""
     pieces = {token[at : at + 12] for at in range(len(token) - 11)}
     return any(piece in decoded for decoded in decodings(text) for piece in pieces)
+
+
+@contextmanager
+def echo(status: int, spell: Callable[[], Callable[[str], str]]) -> Iterator[str]:
+    """Serve what refuses each request and repeats the token in headers and body, spelled anew; gives its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            spelled = spell()(self.headers["Authorization"].removeprefix("Bearer ")).replace('"', "")
+            body = b'{"status": %d, "message": "bad token %s"}' % (status, spelled.encode())
+            self.send_response(status)
+            self.send_header("X-Request-Id", "x" * 245 + spelled)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing."""
+
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@contextmanager
+def served(server: HTTPServer) -> Iterator[HTTPServer]:
+    """Let a server answer in a thread."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

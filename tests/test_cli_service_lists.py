@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import signal
-from pathlib import Path
-
 import pytest
 
 from firmlake.core.lock import lock
 from reliability.support import Lake
 from service_lists.support import SMART, STATIC, UNKNOWN, contacts_of
-
-KILLED = Path(__file__).parent / "reliability" / "killed.py"
 
 
 @pytest.fixture
@@ -126,23 +120,3 @@ def test_service_lists_shows_all_and_fills_the_tables(lake):
     assert lake.query("SELECT count(*) FROM service_lists") == [(20,)]
     assert "example.com" not in "".join(lake.said)
     assert not [path for path in lake.data.rglob("*") if path.is_file() and b"example.com" in path.read_bytes()]
-
-
-@pytest.mark.reliability
-@pytest.mark.parametrize("moment", range(1, 46, 2))
-def test_a_killed_apply_is_finished_by_the_next_and_each_contact_is_added_once(lake, moment):
-    """Killed at its n-th change of a file, of about 47."""
-    contacts = contacts_of(230)
-    plan(lake, write(lake, contacts))
-    process = lake.start("contacts", "apply", str(lake.folder / "p.json"), code=(str(KILLED), str(moment)))
-    killed = lake.end(process)
-    assert killed.code == -signal.SIGKILL, killed.err
-    finished = apply(lake)
-    assert finished.code == 0, finished.err
-    assert finished.content["counts"]["added"] == len(contacts)
-    assert lake.query("SELECT status, count(*) FROM contact_additions GROUP BY ALL") == [("added", len(contacts))]
-    assert puts(lake) <= 4
-    again = json.loads(plan(lake, write(lake, contacts)).out)
-    assert (again["to_add_count"], again["already_added_count"]) == (0, len(contacts))
-    assert lake.call("verify").code == 0
-    assert lake.strays() == []

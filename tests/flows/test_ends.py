@@ -11,7 +11,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 
 from firmlake.core.folders import Folders
@@ -109,20 +108,3 @@ def test_a_signal_while_the_server_starts_leaves_no_process(by_hand: ByHand, san
         assert by_hand.end(process).code == (-9 if number == signal.SIGKILL else 128 + number)
     wait_until(lambda: by_hand.processes() == [], 0 if number != signal.SIGKILL else 20, "processes that end")
     assert request_count(sandbox) == 0
-
-
-def test_on_a_real_server_an_interrupted_run_is_crashed_and_the_next_completed(
-    by_hand: ByHand, sandbox: Sandbox, folders: Folders, undisturbed: int, real_server: str
-):
-    by_hand.environment["PREFECT_API_URL"] = real_server
-    settings = settings_for(sandbox, folders.data, **SHARDS)
-    with killed_at_last(start_and_wait(by_hand, sandbox, settings)) as process:
-        process.terminate()
-        assert by_hand.end(process).code == 143
-    sandbox.set_faults([])
-    assert by_hand.run("list.csv", settings=settings).code == 0
-    assert request_count(sandbox) == undisturbed
-    runs = httpx.post(f"{real_server}/flow_runs/filter", json={"sort": "START_TIME_ASC"}, trust_env=False).json()
-    assert [run["state"]["name"] for run in runs] == ["Crashed", "Completed"]
-    assert sandbox.token not in str(runs)
-    assert not (folders.data / "prefect/prefect.db").exists()

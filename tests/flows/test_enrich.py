@@ -85,27 +85,6 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     assert newest(folders)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("dialect", "says"),
-    [
-        ("forbidden", "Published, but relationships is forbidden for 12 companies"),
-        ("paging-ignored", "Write {limit} and {offset} in api.requests.financials"),
-        ("body-short", "`firmlake check LIST --write FILE` to find settings that fit"),
-        ("wrapped", "`firmlake check` to see how the answers differ from our assumptions"),
-    ],
-)
-def test_a_service_that_differs_fails_the_run_with_what_helps_which_is_what_a_webhook_sends(
-    run_flow: RunFlow, company_list: Path, sandbox: Sandbox, dialect: str, says: str
-):
-    write_list(company_list, 12)
-    sandbox.set_options(dialect=(dialect,))
-    run = run_flow(company_list)
-    assert run.state == "Failed"
-    assert says in run.message
-    assert run.message == str(run.error)
-
-
 def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(
     run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ import pytest
 
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
-from firmlake.delivery.destination import open_destination
 from firmlake.enrich import run as runner
-from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.service_lists.apply import read_service_lists
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
@@ -143,32 +140,3 @@ def test_the_overview_of_the_lists(place: Callable[[str], Place], is_flow: bool)
     content = found.content()
     assert content == expected.content()
     assert len(content["service_lists"]) == 20
-
-
-@pytest.mark.slow
-def test_a_replay(place: Callable[[str], Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """By command from what has landed; from an archive in this process, and by the flow on workers."""
-    from prefect.task_runners import ThreadPoolTaskRunner
-
-    landed, in_python, by_flow = place("landed"), place("python"), place("flow")
-    enrich_in_python(landed, **PLAIN)
-    enrich_in_python(landed, **PLAIN, run__refresh_after_days=0)
-    expected = landed.content()
-    landed.command("replay")
-    assert without_loads(landed.content()) == without_loads(expected)
-
-    address = str(tmp_path / "archive")
-    archive(Folders(landed.data), open_destination(address))
-    replay_archive(in_python.settings(), open_destination(address), "here", "a test")
-    assert without_loads(in_python.content()) == without_loads(expected)
-
-    flow = by_flow.flow("replay")
-    monkeypatch.setitem(unwrap(flow.fn).__globals__, "_runner", lambda *_: ThreadPoolTaskRunner(max_workers=2))
-    state = flow(address, name="there", overrides=by_flow.overrides(), return_state=True)
-    assert state.name == "Completed", state.message
-    assert without_loads(by_flow.content()) == without_loads(expected)
-
-
-def without_loads(content: dict[str, Any]) -> dict[str, Any]:
-    """What a warehouse holds, without what was loaded when and as which generation."""
-    return {name: rows for name, rows in content.items() if name != "loads"}

@@ -37,19 +37,34 @@ def test_without_a_list_the_sample_is_run_on_the_embedded_service():
     assert read_job(None, None, {"paths.data": "elsewhere"})[0].paths.data == "elsewhere"
 
 
-def test_a_service_without_a_list_is_refused(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("variable", "given", "found"),
+    [
+        ("FIRMLAKE_API__BASE_URL", [None], "No company list is named"),
+        ("", [""], "No company list is named"),
+        ("", [" "], "No company list is named"),
+        ("", ["list.csv"], "list.csv"),
+        ("", ["s3://bucket/list.csv"], "s3://bucket/list.csv"),
+        ("", [None, "FROM customers"], ""),
+        # An unset LAKE_LIST once made every Monday's run a green run of the sample.
+        ("PREFECT__RUNTIME__DEPLOYMENT__ID", [None], "This run names no company list"),
+        ("PREFECT__RUNTIME__DEPLOYMENT__ID", [" "], "This run names no company list"),
+        ("PREFECT__RUNTIME__DEPLOYMENT__ID", ["list.csv"], "list.csv"),
+    ],
+)
+def test_without_a_list_only_a_person_gets_the_sample_and_not_from_another_service(monkeypatch, variable, given, found):
+    import prefect  # noqa: F401 - a deployed run has imported it
+
     from job import read_job
 
-    monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "https://service.example")
-    with pytest.raises(UsageError, match="No company list is named"):
-        read_job(None, None, None)
-    monkeypatch.delenv("FIRMLAKE_API__BASE_URL")
-    for empty in ("", " "):
-        with pytest.raises(UsageError, match="No company list is named"):
-            read_job(empty, None, None)
-    assert read_job("list.csv", None, None)[1] == "list.csv"
-    assert read_job("s3://bucket/list.csv", None, None)[1] == "s3://bucket/list.csv"
-    assert read_job(None, None, None, "FROM customers")[1] == ""
+    if variable:
+        monkeypatch.setenv(variable, "https://service.example")
+    company_list, *sql = given
+    if found.endswith(("named", "list")):
+        with pytest.raises(UsageError, match=found):
+            read_job(company_list, None, None, *sql)
+    else:
+        assert read_job(company_list, None, None, *sql)[1] == found
 
 
 @pytest.mark.parametrize("key", ["api.token", "FIRMLAKE_API_TOKEN"])
@@ -61,19 +76,6 @@ def test_a_token_among_the_overrides_is_refused_with_what_to_do_about_it(key: st
             read({key: "canary-token"})
         assert "Delete this flow run" in caught.value.next_step
         assert "canary" not in str(caught.value)
-
-
-def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample(monkeypatch: pytest.MonkeyPatch):
-    """An unset LAKE_LIST once made every Monday's run a green run of the sample."""
-    import prefect  # noqa: F401 - a deployed run has imported it
-
-    from job import read_job
-
-    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
-    for company_list in (None, "", " "):
-        with pytest.raises(UsageError, match="This run names no company list"):
-            read_job(company_list, None, None)
-    assert read_job("list.csv", None, None)[1] == "list.csv"
 
 
 def test_a_token_comes_from_a_block_or_from_a_file_and_the_error_names_both(monkeypatch: pytest.MonkeyPatch):

@@ -37,18 +37,24 @@ def make_lake(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 _known: dict[int, Undisturbed] = {}
+_WITH_PAGES = """
+    SELECT country, company_number FROM financials GROUP BY ALL HAVING count(*) > 6 ORDER BY ALL LIMIT 1 OFFSET 3
+"""
 
 
 @pytest.fixture
-def undisturbed(sandbox: Sandbox, make_lake: MakeLake) -> Callable[[int], Undisturbed]:
+def undisturbed(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Undisturbed]:
     """What an undisturbed run over so many companies gives; ask before the first fault."""
 
     def run(count: int) -> Undisturbed:
         if count not in _known:
-            lake = make_lake(count, f"undisturbed-{count}")
+            lake = Lake(tmp_path_factory.mktemp("undisturbed"), sandbox, count)
             assert lake.run().code == 0
             ledger = lake.ledger()
-            _known[count] = Undisturbed(lake.content(), ledger["requests"], ledger["credits_charged"])
+            company, *_ = [*lake.query(_WITH_PAGES), ("", "")]
+            content, neighbours = lake.content(), lake.content(without=company)
+            figures = ledger["requests"], ledger["credits_charged"]
+            _known[count] = Undisturbed(lake, content, *figures, company, neighbours)
             sandbox.reset()
         return _known[count]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import subprocess
-import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spellings import SPELLINGS, holds_piece
+from spellings import SPELLINGS, echo, holds_piece, served
 
 from .support import TOKEN, assert_whole, faults, poll, sized
 
@@ -44,7 +43,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stranger() -> Iterator[_Stranger]:
-    yield from _served(_Stranger())
+    with served(_Stranger()) as server:
+        yield server
 
 
 @pytest.fixture
@@ -58,16 +58,8 @@ def unsigned(tmp_path: Path) -> Iterator[_Stranger]:
     )  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    yield from _served(_Stranger(context))
-
-
-def _served(server: _Stranger) -> Iterator[_Stranger]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(_Stranger(context)) as server:
+        yield server
 
 
 @pytest.mark.parametrize("status", sized([307], [301, 302, 303, 307, 308]))
@@ -121,35 +113,13 @@ def test_a_wrong_token_is_not_repeated_in_what_is_said(sandbox, make_lake):
     assert lake.run().code == 0
 
 
-@pytest.fixture
-def echo() -> Iterator[HTTPServer]:
-    yield from _served(HTTPServer(("127.0.0.1", 0), _Echo))
-
-
-class _Echo(BaseHTTPRequestHandler):
-    """A service that repeats the token as its framework happens to spell it, in headers and body."""
-
-    def do_POST(self) -> None:
-        token = self.headers["Authorization"].removeprefix("Bearer ")
-        spelled = self.server.spell(token).replace('"', "")
-        body = b'{"status": 401, "message": "bad token %s"}' % spelled.encode()
-        self.send_response(self.server.status)
-        self.send_header("X-Request-Id", "x" * 245 + spelled)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments) -> None:
-        """Say nothing."""
-
-
 @pytest.mark.parametrize("status", [401, pytest.param(404, marks=pytest.mark.reliability)])
 @pytest.mark.parametrize("spell", sized(list(SPELLINGS)[::5], [name for n, name in enumerate(SPELLINGS) if n % 5]))
-def test_the_token_in_any_spelling_of_the_service_is_written_nowhere(spell, status, echo, make_lake):
+def test_the_token_in_any_spelling_of_the_service_is_written_nowhere(spell, status, make_lake):
     """Neither on stderr, into the log, the folder of failures, what status says, nor the landed answers."""
-    echo.spell, echo.status = SPELLINGS[spell], status
-    lake = make_lake(3, api__base_url=f"http://127.0.0.1:{echo.server_port}", api__tries=1)
-    result = lake.run("--log", str(lake.folder / "log.jsonl"))
+    with echo(status, lambda: SPELLINGS[spell]) as address:
+        lake = make_lake(3, api__base_url=address, api__tries=1)
+        result = lake.run("--log", str(lake.folder / "log.jsonl"))
     assert result.code == (5 if status == 401 else 1), result.err
     assert lake.call("status").code == lake.call("status", "--json").code == 0
     texts = [path.read_text() for path in (lake.data / "state").glob("*.json")] + lake.said
