@@ -132,10 +132,13 @@ def compare_index(
         return
     shutil.copyfile(_path(folders), aside / "kept.sqlite")
     with closing(_connect(aside / "kept.sqlite")) as kept, closing(_connect(aside / "made.sqlite")) as made:
-        for index in (kept, made):
-            _bring_up_to_date(index, folders, runs, loads, lambda _run, _error: None)
-        for table, columns in _CONTENT.items():
-            yield table, _content(kept, table, columns), _content(made, table, columns)
+        try:
+            for index in (kept, made):
+                _bring_up_to_date(index, folders, runs, loads, lambda _run, _error: None)
+            for table, columns in _CONTENT.items():
+                yield table, _content(kept, table, columns), _content(made, table, columns)
+        except sqlite3.DatabaseError as error:
+            yield "file", (0, str(error)), (0, "")
 
 
 _CONTENT = {
