@@ -1,29 +1,225 @@
-"""What `check` says of messages beside records and of charges, from a handful of answers."""
+"""What `check` says of a service; the services are functions of a request."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import pytest
 
-from firmlake.api import requests
 from firmlake.api.exchange import Answer
-from firmlake.check.limits import choose_repeated, find_messages, find_not_found
-from firmlake.check.questions import find_credits
-from firmlake.check.talk import Talk
+from firmlake.api.requests import Request
+from firmlake.check.finding import Finding
+from firmlake.check.limits import (
+    choose_repeated,
+    find_bounds,
+    find_companies_cap,
+    find_language,
+    find_messages,
+    find_not_found,
+    find_page_cap,
+    find_records_cap,
+)
+from firmlake.check.questions import ask_questions, find_credit_headers, find_price, find_spelling
+from firmlake.check.talk import Talk, pagination
+from firmlake.core.company import Company, normal_form
+from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.check import Checked
+from firmlake.enrich.contact import choose_companies
 from firmlake.terminal.rows import show
 from firmlake.terminal.runs import checked_parts
-from support import ACME, BOLT, NOON, found, not_found, period
+from support import ACME, BOLT, NOON, found, lookalike, not_found, period
 
-API = ApiSettings()
+API = ApiSettings(base_url="http://127.0.0.1:1")
+Said = tuple[int, Any] | tuple[int, Any, dict[str, str]]
 
 
-def answer(*elements, limit=None, offset=None, dataset="financials", headers=None, status=200):
-    request = requests.bulk(API, dataset, [ACME, BOLT], limit, offset)
-    return Answer(request, 1, status, "", headers or {}, json.dumps(elements).encode(), NOON, 0.1, 0)
+class Service(Talk):
+    """A conversation without a client: a function gives status, content and perhaps headers of the answer."""
+
+    def __init__(self, answer: Callable[[Request], Said], api: ApiSettings = API) -> None:
+        self.api = self.given = api
+        self.answers, self.asked, self.sizes = [], [], []
+        self._answer = answer
+
+    def ask(self, request: Request, tries: int = 3) -> Answer:
+        self.sizes.append(request.limit or len(named(request)))
+        status, content, *headers = self._answer(request)
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        answer = Answer(request, 1, status, "", *(headers or [{}]), body, NOON, 1, 0)
+        self.answers.append(answer)
+        return answer
+
+
+def named(request: Request) -> list[Company | None]:
+    """The companies that a request names, as often as it names them."""
+    if request.method == "GET":
+        return [*request.companies]
+    entries = json.loads(request.body)["companies"] if request.body else []
+    return [normal_form(one["countryCode"], str(one["companyNumber"])) for one in entries]
+
+
+def answering(*known: Company, leaves_out: bool = False, **change: Any) -> Callable[[Request], Said]:
+    """Answer for known companies; others are not found, or left out."""
+
+    def answer(request: Request) -> Said:
+        elements = [
+            found(one, request.endpoint) | change if one in known else not_found(one, request.endpoint)
+            for one in named(request)
+            if one in known or not leaves_out
+        ]
+        return 200, elements[0] if request.method == "GET" and elements else elements
+
+    return answer
+
+
+def finding(row: str, answer: Callable[[Request], Said], api: ApiSettings = API) -> Finding:
+    return next(one for one in ask_questions(Service(answer, api), [ACME], None) if one.assumption == row)
+
+
+def gets(answer: Callable[[Request], Said]) -> Callable[[Request], Said]:
+    """Give an answer of its own to each GET for a company."""
+    others = answering(ACME)
+    return lambda request: answer(request) if request.method == "GET" and request.companies else others(request)
+
+
+def refusing(status: int, message: str) -> Callable[[Request], Said]:
+    return gets(lambda request: (status, {"error": {"message": message}}))
+
+
+# --- endpoints -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("needs_limit", [True, False], ids=["limit required", "limit unknown"])
+def test_pages_are_asked_for_with_a_limit_as_in_runs_and_without_one_if_that_is_refused(needs_limit: bool) -> None:
+    def answer(request: Request) -> Said:
+        is_wrong = request.endpoint == "financials" and (request.limit is None) == needs_limit
+        return (400, {"message": "no"}) if is_wrong else answering(ACME)(request)
+
+    assert finding("endpoints of financials", gets(answer)).verdict == "as_assumed"
+
+
+@pytest.mark.parametrize(
+    ("row", "answer", "verdict", "seen", "step"),
+    [
+        ("lists", answering(ACME), "covered", "not an overview of lists", ""),
+        ("endpoints of lookalikes", refusing(400, "no year"), "needs_you", "GET 400: refused (400: no year)",
+         "Ask the service to allow or repair lookalikes"),
+        ("endpoints of lookalikes", refusing(405, ""), "needs_you", "GET 405: fails", "`firmlake run LIST --sample 5`"),
+        ("spelling of company numbers", refusing(404, "no such route"), "needs_you", "(404: no such route)",
+         "api.base_url"),
+        ("bulk body", refusing(400, "header X-Client is required"), "needs_you",
+         "is refused (400: header X-Client is required)", "api.requests"),
+        ("spelling of company numbers",
+         lambda request: (200, [{"identifier": {"companyNumber": ACME.company_number}, "data": []}]), "needs_you",
+         "is no company number of the specification", "structure of answers cannot be set"),
+    ],
+)  # fmt: skip
+def test_what_a_person_must_know_is_said_in_the_words_of_the_service(
+    row: str, answer: Callable[[Request], Said], verdict: str, seen: str, step: str
+) -> None:
+    one = finding(row, answer)
+    assert one.verdict == verdict
+    assert seen in one.seen
+    assert step in one.next_step
+
+
+@pytest.mark.parametrize(
+    ("ours", "said", "step"),
+    [
+        ("Accept-Language", "header 'X-Language' must be one of NL, FR", "accepts in X-Language, and"),
+        ("Accept-Language", "the X-Lang header is required", "accepts in X-Lang, and"),
+        ("X-Language", "header 'X-Language' must be one of NL, FR", "api.language to a language"),
+    ],
+)
+def test_where_the_service_names_a_header_for_the_language_so_does_the_next_step(
+    ours: str, said: str, step: str
+) -> None:
+    text = API.requests.financials.replace("Accept-Language", ours)
+    api = msgspec.structs.replace(API, requests=msgspec.structs.replace(API.requests, financials=text))
+    assert step in finding("endpoints of lookalikes", refusing(400, said), api).next_step
+
+
+# --- companies -------------------------------------------------------------------------------------------------------
+
+KBC, SOLVAY, UCB = Company("BE", "0403227515"), Company("BE", "0403091220"), Company("BE", "0403053608")
+HEINEKEN = Company("NL", "33011433")
+
+
+def knowing(*spelled: str) -> Callable[[Request], Said]:
+    """Know companies only as they are spelled here."""
+
+    def answer(request: Request) -> Said:
+        (entry,) = json.loads(request.body)["companies"]
+        identifier = {"country": entry["countryCode"], "companyNumber": entry["companyNumber"]}
+        return 200, [{"identifier": identifier, "data": [] if entry["companyNumber"] in spelled else None}]
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("spelled", "asked", "verdict", "settings", "seen"),
+    [
+        (["0403.227.515"], [KBC, SOLVAY, UCB], "needs_you", {},
+         "but not BE 0403227515, BE 0403091220, BE 0403053608 with or without the leading zero"),
+        ([], [KBC], "not_observed", {}, "BE 0403227515 unknown, too few to tell"),
+        (["0403227515"], [KBC], "covered", {"api.keep_leading_zero": True}, "only with the leading zero"),
+        (["403227515"], [KBC], "as_assumed", {}, "only 403227515 is known"),
+        (["403227515", "0403227515"], [KBC], "as_assumed", {}, "known with and without the leading zero"),
+        ([], [], "not_observed", {}, "no Belgian company was requested"),
+    ],
+)  # fmt: skip
+def test_a_spelling_is_found_for_each_country(
+    spelled: list[str], asked: list[Company], verdict: str, settings: dict[str, Any], seen: str
+) -> None:
+    """A known Dutch company does not hide that Belgian ones need the zero."""
+    talk = Service(knowing("33011433", *spelled))
+    one = find_spelling(talk, "lookalikes", HEINEKEN, [HEINEKEN, *asked], usual=False)
+    assert (one.verdict, one.settings) == (verdict, settings)
+    assert seen in one.seen
+    assert talk.api.keep_leading_zero == bool(settings)
+
+
+def test_of_belgium_a_company_with_two_spellings_is_asked_for_if_the_list_has_one(tmp_path: Any) -> None:
+    """Otherwise the check would not see how most numbers of the list must be spelled."""
+    path = tmp_path / "list.csv"
+    path.write_text("country,number\nNL,33011433\nBE,1012555878\nBE,0403227515\n", encoding="utf-8")
+    assert choose_companies(Settings(), (), path, 3).companies == (KBC, HEINEKEN)
+
+
+def strict(request: Request) -> Said:
+    """Leave out unknown companies, and refuse a request for one alone."""
+    if ACME not in request.companies:
+        return 404, {"detail": "No companies found"}
+    return answering(ACME, leaves_out=True)(request)
+
+
+def saying(message: str) -> Callable[[Request], Said]:
+    return lambda request: (200, [not_found(one, request.endpoint, message=message) for one in request.companies])
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "settings", "seen"),
+    [
+        (answering(ACME), "as_assumed", {}, "'Company not found'"),
+        (answering(ACME, leaves_out=True), "covered", {}, "no element about"),
+        (strict, "covered", {}, "alone in a request: 404: No companies found"),
+        (lambda request: (200, []), "needs_you", {}, "answered for no company"),
+        (saying(f"No company NL/{BOLT.company_number} could be found"), "covered",
+         {"api.names.not_found_message": "No company {country}/{number} could be found"}, ""),
+        (saying("Temporarily unavailable"), "needs_you", {}, "may be said of any company"),
+    ],
+)  # fmt: skip
+def test_how_a_service_says_that_it_does_not_know_a_company(
+    answer: Callable[[Request], Said], verdict: str, settings: dict[str, Any], seen: str
+) -> None:
+    """Words of a passing fault are not taken for them: every company that fails so would count as unknown."""
+    one = find_not_found(Service(answer), "lookalikes", ACME, BOLT)
+    assert (one.verdict, one.settings) == (verdict, settings)
+    assert seen in one.seen
 
 
 @pytest.mark.parametrize(
@@ -36,46 +232,43 @@ def answer(*elements, limit=None, offset=None, dataset="financials", headers=Non
         (("Try again later", "Try again later"), "needs_you", {}),
     ],
 )
-def test_the_message_beside_records_is_found(messages, verdict, settings):
-    elements = [
-        {**found(company, "financials", period()), "message": message}
-        for company, message in zip((ACME, BOLT), messages, strict=True)
-    ]
-    finding = find_messages(SimpleNamespace(api=API), {"financials": answer(*elements)})
-    assert (finding.verdict, finding.settings) == (verdict, settings)
+def test_the_message_beside_records_is_found(messages: Any, verdict: str, settings: dict[str, Any]) -> None:
+    said = dict(zip((ACME, BOLT), messages, strict=True))
+    talk = Service(lambda request: (200, [found(one, "financials", period()) | {"message": said[one]} for one in said]))
+    one = find_messages(talk, {"financials": talk.bulk("financials", [ACME, BOLT])})
+    assert (one.verdict, one.settings) == (verdict, settings)
 
 
 @pytest.mark.parametrize("change", [{}, {"data": None, "message": None}], ids=["absent", "null"])
-def test_an_absent_array_is_named(change):
-    element = found(ACME, "lookalikes")
-    del element["data"], element["message"]
-    finding = find_messages(SimpleNamespace(api=API), {"lookalikes": answer(element | change, dataset="lookalikes")})
+def test_an_absent_array_is_named(change: dict[str, Any]) -> None:
+    element = {key: value for key, value in found(ACME, "lookalikes").items() if key not in ("data", "message")}
+    talk = Service(lambda request: (200, [element | change]))
+    one = find_messages(talk, {"lookalikes": talk.bulk("lookalikes", [ACME])})
     said = "no `data` for 1 of 1; read as no records if the company has a name"
-    assert (finding.verdict, finding.seen) == ("covered", said)
+    assert (one.verdict, one.seen) == ("covered", said)
 
 
-@pytest.mark.parametrize(("falls", "are_credits"), [((0, 1, 0, 1, 0), True), ((1,) * 5, False), ((0,) * 5, False)])
-def test_what_is_left_of_a_quota_are_credits_if_it_fell_by_companies(falls, are_credits):
-    """A quota of requests falls by one with each."""
-    left = [str(1000 - sum(falls[:place])) for place in range(6)]
-    talk = Talk.__new__(Talk)
-    talk.api, talk.answers = API, [answer(headers={"x-quota-remaining": count}) for count in left]
-    settings = next(find_credits(talk, [ACME, BOLT], None)).settings
-    assert settings == ({"api.names.credits_remaining_header": "x-quota-remaining"} if are_credits else {})
+def test_a_language_is_not_seen_in_another_order_of_the_elements() -> None:
+    turn = [ACME, BOLT]
+
+    def answer(request: Request) -> Said:
+        turn.reverse()
+        return 200, [found(company, "lookalikes", lookalike()) for company in turn]
+
+    one = find_language(Service(answer), "lookalikes", [ACME, BOLT])
+    assert (one.verdict, one.settings) == ("not_observed", {})
 
 
-def test_credits_of_a_service_that_tells_only_what_is_left_are_seen():
-    talk = Talk.__new__(Talk)
-    talk.api = API
-    talk.answers = [answer(headers={"x-credits-remaining": left}) for left in ("90", "89", "88", "88")]
-    headers, price = find_credits(talk, [ACME, BOLT], None)
-    assert headers.seen == "x-credits-remaining; firmlake counts the credits of a run itself"
-    assert (price.seen, price.verdict) == ("2 for 2 companies, then free", "as_assumed")
+# --- credits ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys):
-    show(checked_parts(Checked([], Settings(), {}, 30, None)))
-    assert "credits unknown" in capsys.readouterr().out
+def told(*headers: dict[str, str]) -> Service:
+    """A conversation whose answers had these headers."""
+    left = iter(headers)
+    talk = Service(lambda request: (200, [], next(left)))
+    for _ in headers:
+        talk.bulk("financials", [ACME, BOLT])
+    return talk
 
 
 @pytest.mark.parametrize(
@@ -87,36 +280,149 @@ def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys)
         ([{}, {}], 0),
     ],
 )
-def test_charges_are_read_in_any_spelling_or_from_what_is_left(headers, charged):
+def test_charges_are_read_in_any_spelling_or_from_what_is_left(headers: list[dict[str, str]], charged: int) -> None:
     """What is left may fall for others who use the key, so it counts only if no charge is told."""
-    talk = Talk.__new__(Talk)
-    talk.api, talk.answers = API, [answer(headers=one) for one in headers]
+    talk = told(*headers)
     assert (talk.charged, talk.tells_credits) == (charged, bool(charged))
 
 
-@pytest.mark.parametrize(
-    ("told", "repeats", "chosen"),
-    [(True, True, [ACME]), (True, False, []), (False, True, [ACME, BOLT]), (False, False, [])],
-)
-def test_a_company_is_named_many_times_only_where_that_should_cost_nothing(told, repeats, chosen):
+@pytest.mark.parametrize(("falls", "are_credits"), [((0, 1, 0, 1, 0), True), ((1,) * 5, False), ((0,) * 5, False)])
+def test_what_is_left_of_a_quota_are_credits_if_it_fell_by_companies(falls: tuple[int, ...], are_credits: bool) -> None:
+    """A quota of requests falls by one with each."""
+    talk = told(*({"x-quota-remaining": str(1000 - sum(falls[:place]))} for place in range(6)))
+    settings = find_credit_headers(talk, 2).settings
+    assert settings == ({"api.names.credits_remaining_header": "x-quota-remaining"} if are_credits else {})
+
+
+def test_credits_of_a_service_that_tells_only_what_is_left_are_seen() -> None:
+    talk = told(*({"x-credits-remaining": left} for left in ("90", "89", "88", "88")))
+    headers = talk.adopt(find_credit_headers(talk, 2))
+    price = find_price(talk, [ACME, BOLT], None)
+    assert headers.seen == "x-credits-remaining; firmlake counts the credits of a run itself"
+    assert (price.seen, price.verdict) == ("2 for 2 companies, then free", "as_assumed")
+
+
+def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys: Any) -> None:
+    show(checked_parts(Checked([], Settings(), {}, 30, None)))
+    assert "credits unknown" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_company_is_named_many_times_only_where_that_should_cost_nothing(tells: bool, repeats: bool) -> None:
     """One that headers show to be free, or else one that does not exist."""
-    talk = SimpleNamespace(
-        charged=1, tells_credits=told, bulk=lambda dataset, named, size: answer(*[{}] * size * repeats)
-    )
-    assert choose_repeated(talk, "lookalikes", ACME, BOLT) == chosen
+    headers = {"x-credits-charged": "0"} if tells else {}
+    talk = Service(lambda request: (200, [{}] * len(named(request)) * repeats, headers))
+    talk.bulk("lookalikes", [ACME])
+    expected = ([ACME] if tells else [ACME, BOLT]) if repeats else []
+    assert choose_repeated(talk, "lookalikes", ACME, BOLT) == expected
 
 
-def test_words_for_an_unknown_company_that_name_it_are_written_for_any():
-    """Otherwise the setting would hold for the company of the check alone."""
-    refused = answer(not_found(BOLT, message=f"No company NL/{BOLT.company_number} could be found"))
-    talk = SimpleNamespace(api=API, bulk=lambda dataset, companies: refused)
-    finding = find_not_found(talk, "lookalikes", ACME, BOLT)
-    assert finding.settings == {"api.names.not_found_message": "No company {country}/{number} could be found"}
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+LOST: dict[str, tuple[int | None, str, type[ServiceError]]] = {
+    "cut before a byte": (None, "broken: the answer is truncated or not HTTP", RequestFailedError),
+    "cut within": (200, "broken: the answer is truncated or not HTTP", RequestFailedError),
+    "late": (None, "timeout: no answer within 60 s", UnavailableError),
+    "too long": (200, "body: has more than 9 bytes", RequestFailedError),
+}
 
 
-def test_words_of_a_passing_fault_are_not_taken_for_those_about_an_unknown_company():
-    """Otherwise every company that fails in these words would count as unknown."""
-    refused = answer(not_found(BOLT, message="Temporarily unavailable"))
-    talk = SimpleNamespace(api=API, bulk=lambda dataset, companies: refused)
-    finding = find_not_found(talk, "lookalikes", ACME, BOLT)
-    assert (finding.verdict, finding.settings) == ("needs_you", {})
+class Weak(Service):
+    """A service whose large answers do not arrive."""
+
+    def __init__(self, most: int, status: int | None, error: str, failure: type[ServiceError]) -> None:
+        super().__init__(self._page)
+        self._most, self._lost, self._failure = most, (status, error), failure
+
+    def _page(self, request: Request) -> Said:
+        paging = {"limit": request.limit, "offset": 0, "total": 900}
+        return 200, {**found(ACME, "financials", period()), "pagination": paging} if request.limit else []
+
+    def ask(self, request: Request, tries: int = 3) -> Answer:
+        answer = super().ask(request, tries)
+        if self.sizes[-1] <= self._most:
+            return answer
+        status, error = self._lost
+        failure: Any = error.partition(":")[0]
+        self.answers[-1] = msgspec.structs.replace(answer, status=status, error=error, failure=failure, body=b"[99, ")
+        assert not self.answers[-1].is_success
+        raise self._failure("it failed", "")
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_where_large_answers_do_not_arrive_half_as_many_companies_are_asked_for_until_they_do(how: str) -> None:
+    talk = Weak(20, *LOST[how])
+    one = talk.adopt(find_companies_cap(talk, "lookalikes", [ACME]))
+    assert talk.sizes == [100, 50, 25, 12]
+    assert (one.verdict, one.settings) == ("covered", {"api.companies_per_request": 12})
+    assert one.seen == f"12, larger answers do not arrive ({LOST[how][1]})"
+    assert talk.api.companies_per_request == 12
+
+
+def test_the_largest_page_that_arrives_is_found_by_halving() -> None:
+    talk = Weak(130, *LOST["late"])
+    assert find_page_cap(talk, ACME).settings == {"api.page_limit_max": 125}
+    assert talk.sizes == [500, 250, 125]
+
+
+def test_a_service_that_sends_not_even_one_company_needs_a_person() -> None:
+    one = find_companies_cap(Weak(0, *LOST["late"]), "lookalikes", [ACME])
+    assert (one.verdict, one.settings) == ("needs_you", {})
+    assert "timeout: no answer within 60 s" in one.seen
+
+
+def test_a_service_that_cannot_be_reached_any_more_ends_the_check() -> None:
+    """Half as many companies would not help."""
+    with pytest.raises(RequestFailedError):
+        find_companies_cap(Weak(20, None, "unreachable: no connection", RequestFailedError), "lookalikes", [ACME])
+
+
+@pytest.mark.parametrize(("cut", "settings"), [(40, 40), (700, 0)])
+def test_a_service_that_cuts_answers_is_asked_for_no_more_records_than_it_sends(cut: int, settings: int) -> None:
+    """One company, named several times, then comes with different numbers of records."""
+
+    def answer(request: Request) -> Said:
+        room, elements = cut, []
+        for company in named(request):
+            count = min(6, request.limit or 0, room)
+            room -= count
+            elements.append(found(company or ACME, "financials", *[period()] * count))
+        return 200, elements
+
+    one = find_records_cap(Service(answer, ApiSettings(page_limit_max=100)), ACME, [ACME])
+    # A request for 100 companies needs room for 100 records.
+    fewer = {"api.companies_per_request": settings} if settings else {}
+    assert one.settings == {"api.records_per_request": settings, **fewer}
+    assert ("answers are cut to 40 records" in one.seen) == bool(settings)
+
+
+def test_a_company_that_may_be_charged_twice_is_named_once_in_every_request_about_records() -> None:
+    counts = set()
+
+    def answer(request: Request) -> Said:
+        counts.add(len(named(request)))
+        return (200, []) if (request.limit or 0) <= 60 else (400, {"message": "no"})
+
+    one = find_records_cap(Service(answer, ApiSettings(page_limit_max=100)), ACME, [])
+    assert (one.settings["api.records_per_request"], counts) == (60, {1})
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "expected"),
+    [
+        ("limit must not be greater than 100", 500, [100]),
+        ("101 companies, but a request may have at most 100", 101, [100]),
+        ("2 companies x limit 500 is more than 500 records: send fewer companies or a smaller limit", 1000, [500, 2]),
+        ("Input should be less than or equal to 250 (v1.2, request 7f00-12ab)", 500, [250]),
+        ("Bad request", 500, []),
+    ],
+)
+def test_the_bound_is_the_largest_number_below_what_was_asked(text: str, asked: int, expected: list[int]) -> None:
+    assert find_bounds([text], asked) == expected
+
+
+@pytest.mark.parametrize("limit", [0, -5, "1" * 5_000])
+def test_a_page_size_that_is_none_is_not_read_as_one(limit: Any) -> None:
+    talk = Service(lambda request: (200, [{"identifier": {}, "pagination": {"limit": limit, "offset": 0}}]))
+    assert not pagination(talk.bulk("financials", [ACME], 5, 0)).get("limit")

@@ -6,19 +6,13 @@ import json
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 import pytest
 
 from firmlake.api.contract import DATASETS
-from firmlake.api.exchange import Answer
-from firmlake.api.requests import bulk
-from firmlake.check.examples import find_bulk_example
-from firmlake.core.company import Company
-from firmlake.core.settings import ApiSettings
 from reliability.support import Lake, poll
-from support import NOON, slow
+from support import slow
 
 from .foreign import Foreign, foreign, truth
 
@@ -242,87 +236,6 @@ def test_a_forbidden_country_needs_a_person_and_everything_else_is_checked_and_f
     assert "The token may not ask about companies in FR (403: Forbidden resource)" in run.err
     lake.numbers = [company for company in lake.numbers if company[0] != "FR"]
     assert_true(lake)
-
-
-class Talk:
-    """Stands for a service: a function gives the body of the answer to a body, or the text of a refusal."""
-
-    def __init__(self, answer: Any) -> None:
-        self.api = self.given = ApiSettings()
-        self._answer, self.count = answer, 0
-
-    def bulk(self, dataset: str, companies: list[Company], *page: int, **api: Any) -> Answer:
-        self.count += 1
-        request = bulk(msgspec.structs.replace(self.api, **api), dataset, companies, *page)
-        said = self._answer(json.loads(request.body))
-        status, said = (400, json.dumps({"message": said}).encode()) if isinstance(said, str) else (200, said)
-        return Answer(request, 1, status, "", {}, said, NOON, 1, 0)
-
-
-KNOWN = Company("FR", "005550082")
-FOUND = b'[{"identifier": {"country": "FR", "companyNumber": "005550082"}, "data": [], "message": null}]'
-
-
-def jackson(sent: Any) -> bytes | str:
-    """Name the first field that an object does not have, and those that it has."""
-    for class_name, names in (("Envelope", ["query"]), ("Query", ["companies"]), ("Reference", ["companyId"])):
-        for field in sent:
-            if field not in names:
-                known = ", ".join(f'"{name}"' for name in names)
-                return (
-                    f'JSON parse error: Unrecognized field "{field}" (class be.data.{class_name}), not marked as '
-                    f"ignorable ({len(names)} known properties: {known}])"
-                )
-        sent = sent[names[0]][0] if class_name == "Query" else sent[names[0]]
-    return FOUND
-
-
-def rails(sent: Any) -> bytes | str:
-    if "lookup" not in sent:
-        return "param is missing or the value is empty or invalid: lookup"
-    element = sent["lookup"].get("companies", [""])[0] if isinstance(sent["lookup"], dict) else ""
-    return FOUND if "company_number" in element else "Company number can't be blank"
-
-
-def nest(sent: Any) -> bytes | str:
-    """Refuse names of ours in one place that are right in another."""
-    element = sent["companies"][0] if isinstance(sent, dict) and "companies" in sent else {}
-    if "companyId" in element:
-        return FOUND
-    return "; ".join([f"companies.0.property {name} should not exist" for name in element] or ["companies is required"])
-
-
-@pytest.mark.parametrize(
-    ("service", "body"),
-    [
-        (jackson, '{"query": {"companies": [{"companyId": {"country": "{country}", "companyNumber": "{number}"}}]}}'),
-        (rails, '{"lookup": {"companies": [{"country": "{country}", "company_number": "{number}"}]}}'),
-        (nest, '{"companies": [{"companyId": {"country": "{country}", "companyNumber": "{number}"}}]}'),
-    ],
-)
-def test_what_refusals_name_leads_to_a_structure(service: Any, body: str) -> None:
-    tries = []
-    finding = find_bulk_example(
-        cast("Any", Talk(lambda sent: tries.append(sent) or service(sent))), "lookalikes", KNOWN
-    )
-    assert (finding.verdict, finding.seen) == ("covered", body)
-    assert len(tries) <= 20
-
-
-def test_numbers_of_another_form_in_answers_are_named() -> None:
-    body = b'[{"identifier": {"country": "FR", "companyNumber": "00555008200014"}, "data": [], "message": null}]'
-    finding = find_bulk_example(cast("Any", Talk(lambda sent: body)), "lookalikes", Company("FR", "005550082"))
-    assert finding.verdict == "needs_you"
-    assert finding.seen == (
-        "where FR 005550082 was requested, 'FR 00555008200014' is no company number of the specification"
-    )
-
-
-def test_a_structure_that_only_other_names_bring_to_light_is_quoted() -> None:
-    """With ours such a service reads no companies and answers none, which says nothing about the structure."""
-    talk = Talk(lambda sent: b'[{"Id": 1}]' if "identifiers" in sent else b"[]")
-    finding = find_bulk_example(cast("Any", talk), "lookalikes", Company("FR", "005550082"))
-    assert (finding.verdict, finding.seen) == ("needs_you", 'the answer is not an array of elements: 200: [{"Id": 1}]')
 
 
 @pytest.mark.parametrize("count", [2, *slow(1, 9, 20, 25, 27)])

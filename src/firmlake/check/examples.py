@@ -1,14 +1,15 @@
 """Find the example of a request that the service accepts: the bulk body, and the paging parameters in it.
 
-Tried are the example of the settings, what a refusal names instead, and then the forms that other services use.
+Tried are the example of the settings and then those of other services in order of their likeliness, first the ones with
+names that a refusal gives. The first one that the service understands is kept.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,17 +22,13 @@ from firmlake.check.talk import (
     bearing_loss,
     elements_of,
     example_of,
-    forms,
     get_example,
     is_crash,
     is_refusal,
     pagination,
-    pagings,
-    places_of,
     read_json,
-    renamed,
+    role_of,
     roles_of,
-    with_page,
 )
 from firmlake.core.company import Company
 from firmlake.core.example import Example
@@ -40,6 +37,43 @@ from firmlake.core.settings import ApiSettings, RequestSettings
 BULK, PAGING = "bulk body", "paging parameters"
 """The rows in docs/service_gaps.md."""
 _TRIES_MAX = 40
+
+_WRAPPERS = ("", "request", "query", "lookup", "search", "data", "input")
+"""Names of an object around the body; "" for none. Those after the first two are unlikely."""
+_ARRAYS = (
+    "companies", "", "identifiers", "companyIds", "items", "ids", "entities", "organizations", "enterprises",
+    "businesses", "entreprises", "ondernemingen",
+)  # fmt: skip
+"""Names of the array of companies; "" for an array that is the whole body. Those after `items` are unlikely."""
+_FLAT = {"country": "{country}", "companyNumber": "{number}"}
+_ELEMENTS: tuple[Any, ...] = (
+    {"countryCode": "{country}", "companyNumber": "{number}"},
+    _FLAT,
+    {"companyId": _FLAT},
+    {"identifier": _FLAT},
+    {"country": "{country}", "company_number": "{number}"},
+    {"country_code": "{country}", "company_number": "{number}"},
+    "{country}{number}",
+    {"country": "{country}", "number": "{number}"},
+    {"country": "{country}", "id": "{number}"},
+    {"countryCode": "{country}", "companyNumber": "\0number"},
+    {"country": "{country}", "companyNumber": "\0number"},
+)
+_COUNTRIES = ("country", "countryCode", "country_code", "land", "pays")
+_NUMBERS = (
+    "companyNumber", "company_number", "number", "id", "registrationNumber", "registration_number", "enterpriseNumber",
+    "vatNumber", "nummer", "numero", "reference", "ref",
+)  # fmt: skip
+_UNLIKELY = 100
+"""The rank of an example with an unlikely part, which is tried when a refusal names it or no other is left."""
+_PAGES = (
+    ("limit", "offset"), ("pageSize", "skip"), ("size", "offset"), ("take", "skip"), ("limit", "skip"),
+    ("page_size", "offset"), ("page_size", "page_offset"), ("perPage", "offset"), ("per_page", "offset"),
+    ("size", "from"), ("rows", "start"), ("maxResults", "startIndex"), ("maxResults", "firstResult"), ("max", "first"),
+    ("max", "start"), ("count", "offset"), ("top", "skip"), ("$top", "$skip"),
+)  # fmt: skip
+_PLACES = ("body", "query", "pagination", "paging", "page")
+"""Where paging parameters are: in the body, in the query, or in an object of the body of this name."""
 
 
 def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
@@ -54,11 +88,10 @@ def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
     def goes_on(answer: Answer) -> bool:
         return is_refusal(answer) or (answer.is_success and read_json(answer.body) in ([], None))
 
-    ours = example_of(talk.api, dataset)
-    found, answer = _hunt(ask, is_right, goes_on, ours, forms, ("companies", "country", "company_number"))
+    found, answer = _hunt(ask, is_right, goes_on, _forms(example_of(talk.api, dataset)))
     if found is None:
         return _describe_unknown_form(answer)
-    settings = {} if found == example_of(talk.given, dataset) else _adopt(talk, dataset, found)
+    settings = {} if found == example_of(talk.given, dataset) else _settings_of(talk, dataset, found)
     body = found.text.partition("\n\n")[2] or found.text.partition("\n")[0]
     return Finding(BULK, body, "covered" if settings else "as_assumed", settings)
 
@@ -68,7 +101,6 @@ def find_paging(talk: Talk, company: Company) -> Finding:
 
     The `pagination` of the answer shows whether the service has read them.
     """
-    ours = example_of(talk.api, "financials")
 
     def ask(example: Example) -> Answer:
         tried = _with(talk, "financials", example)
@@ -87,13 +119,12 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     def goes_on(answer: Answer) -> bool:
         return answer.is_success or is_refusal(answer) or answer.status == 404
 
-    found, answer = _hunt(ask, is_right, goes_on, ours, pagings, ("limit", "offset"))
+    found, answer = _hunt(ask, is_right, goes_on, _pagings(example_of(talk.api, "financials")))
     if found is None:
         return Finding(
             PAGING, f"{{limit}} and {{offset}} are not understood: {describe_refusal(answer)}", "needs_you",
             next_step="Show in api.requests.financials where the service's documentation has the paging parameters",
         )  # fmt: skip
-    _adopt(talk, "financials", found)
     is_given = found == example_of(talk.given, "financials")
     settings = {} if is_given else {"api.requests.financials": found.text}
     roles = roles_of(found)
@@ -104,13 +135,12 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     return Finding(PAGING, seen, "covered" if settings else "as_assumed", settings)
 
 
-def find_totals(talk: Talk, *answers: Answer) -> Finding:
+def find_totals(*answers: Answer) -> Finding:
     """Find a total that exceeds what its page can hold, which proves that totals count all records of a company."""
     pages = [(answer.request, element) for answer in answers if answer.request.limit for element in elements_of(answer)]
     for request, element in pages:
         held = (request.offset or 0) + max(request.limit or 0, element.count)
         if (element.total or 0) > held:
-            talk.api = msgspec.structs.replace(talk.api, totals="company")
             seen = f"{element.total} in total, on a page of {element.count}"
             return Finding("totals", seen, "as_assumed", {"api.totals": "company"})
     return Finding("totals", "no total exceeded its page, so full pages are requested again", "not_observed")
@@ -126,21 +156,18 @@ def follow_refusal(talk: Talk, refusal: Answer) -> bool:
     if refusal.request.limit is None:
         return False
     ours = example_of(talk.api, "financials")
-    names = {role: name for role, name in roles_of(ours).items() if role in ("limit", "offset")}
-    better = suggest_names(read_lines(refusal.body), names)
-    if better:
-        other = renamed(ours, {names[role]: name for role, name in better.items()})
-        talk.api = msgspec.structs.replace(talk.api, requests=_with(talk, "financials", other))
-    return bool(better)
+    given = _words(read_lines(refusal.body)) - _candidate(0, ours).names
+    others = [each for each in _pagings(ours, ("body",)) if given & each.names]
+    if others:
+        best = max(others, key=lambda each: (len(given & each.names), -each.rank))
+        talk.api = msgspec.structs.replace(talk.api, requests=_with(talk, "financials", best.example))
+    return bool(others)
 
 
 def use_get(talk: Talk, datasets: Iterable[str], refusal: Finding) -> Finding:
     """Let runs ask by GET for one company at a time, because no bulk request is understood."""
-    settings: dict[str, Any] = {}
     talk.api = msgspec.structs.replace(talk.api, companies_per_request=1)
-    for dataset in datasets:
-        talk.api = msgspec.structs.replace(talk.api, requests=_with(talk, dataset, get_example(talk.api, dataset)))
-        settings[f"api.requests.{dataset}"] = getattr(talk.api.requests, dataset)
+    settings = {f"api.requests.{dataset}": get_example(talk.api, dataset).text for dataset in datasets}
     return Finding(
         BULK, f"not understood ({refusal.seen}); runs ask by GET, one company a request", "covered", settings
     )
@@ -171,91 +198,164 @@ def describe_refusal(answer: Answer) -> str:
     """Describe in one line what the service answered."""
     if answer.error and (answer.status or 0) < 300:
         return answer.error
-    lines = [_glimpse(answer.body)] if answer.is_success else [read_message(answer)] if read_message(answer) else []
-    text = "; ".join(dict.fromkeys(lines or read_lines(answer.body)))[:160]
+    glimpse = " ".join(answer.body[:60].decode("utf-8", "replace").split())
+    message = glimpse if answer.is_success else read_message(answer)
+    text = "; ".join(dict.fromkeys([message] if message else read_lines(answer.body)))[:160]
     return f"{answer.status}: {text}" if text else str(answer.status)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+KeyPath = tuple[str, ...]
+"""The keys that lead to a value of the body; `?` and the name for a parameter of the query."""
+
+
+class _Candidate(NamedTuple):
+    """An example to try.
+
+    Attributes:
+        rank: How many are likelier, roughly.
+        paths: All its keys.
+        names: The last parts of these paths, in lower case.
+    """
+
+    rank: int
+    example: Example
+    paths: frozenset[KeyPath]
+    names: frozenset[str]
 
 
 def _hunt(
     ask: Callable[[Example], Answer],
     is_right: Callable[[Answer], bool],
     goes_on: Callable[[Answer], bool],
-    ours: Example,
-    variants: Callable[..., Iterator[Example]],
-    roles: tuple[str, ...],
+    candidates: Iterable[_Candidate],
 ) -> tuple[Example | None, Answer]:
-    """Try examples until an answer is right, first those that a refusal suggests.
+    """Try examples in order until an answer is right, first those with names that refusals give.
 
-    A name that is unknown in one place may be right in another: what is unknown in the body may be known in an object
-    of the body. A name that a refusal gives is taken for that of such an object if the next refusal is another.
+    A key that a refusal calls unknown is not sent in that place again. A name counts as given by a refusal until an
+    example with it is refused in the same words as one without it.
 
     Args:
         ask: Sends a request by an example.
         is_right: Returns whether the service understood it.
         goes_on: Returns whether another example may help.
-        ours: The example to try first.
-        variants: Yields others like it, as most services have them, or those inside an object of some names.
-        roles: What a refusal may give other names for.
+        candidates: The examples to try.
 
     Returns:
         The example that works, with its answer. Without one, None and an answer that no other example would change, or
         the answer to the first.
     """
-    rest: Iterator[Example] = chain([ours], variants(ours))
-    suggested, tried, objects = list[Example](), set[str](), dict[str, tuple[str, list[str]]]()
-    unknown, unknown_keys = set[tuple[str, tuple[str, ...]]](), set[str]()
+    rest = list(candidates)
+    vocabulary = frozenset[str]().union(*(each.names for each in rest))
+    given, refused = set[str](), dict[frozenset[str], frozenset[str]]()
     first: Answer | None = None
-    while len(tried) < _TRIES_MAX and (example := suggested.pop() if suggested else next(rest, None)):
-        places = {role: keys for role, keys in places_of(example).items() if role in roles}
-        names = {role: keys[-1] for role, keys in places.items()}
-        keys = example.body.keys() if isinstance(example.body, dict) else ()
-        if example.text in tried or unknown & set(places.items()) or not unknown_keys.isdisjoint(keys):
-            continue
-        tried.add(example.text)
-        answer = ask(example)
+    for _ in range(_TRIES_MAX):
+        if not rest:
+            break
+        tried = min(rest, key=lambda each: (-len(given & each.names), each.rank))
+        answer = ask(tried.example)
         if is_right(answer):
-            return example, answer
-        if not goes_on(answer) and not (len(tried) > 1 and is_crash(answer)):
+            return tried.example, answer
+        if not goes_on(answer) and not (first and is_crash(answer)):
             return None, answer
         first = first or answer
-        said = read_lines(answer.body) if is_refusal(answer) else []
-        unknown |= {(role, places[role]) for role in find_unknown(said, names)}
-        if is_crash(answer) and tried != {example.text} and roles[0] in places:
-            unknown.add((roles[0], places[roles[0]]))
-        if better := suggest_names(said, names):
-            suggested.append(renamed(example, {names[role]: name for role, name in better.items()}))
-        unknown_keys |= unknown_words(said) & set(keys)
-        word, before = objects.get(example.text, ("", said))
-        if said != before and word not in unknown_keys:
-            rest = chain(variants(ours, (word,)), rest)
-        for name in find_objects(said, roles_of(example)):
-            if first_inside := next(variants(ours, (name,)), None):
-                objects.setdefault(first_inside.text, (name, said))
-                suggested.insert(0, first_inside)
+        lines = read_lines(answer.body) if is_refusal(answer) else []
+        said = vocabulary & _words(lines)
+        if said in refused:
+            given -= tried.names - refused[said]
+        else:
+            given |= said - tried.names
+            refused[said] = tried.names
+        unknown = _words(_INSTEAD.split(line)[0] for line in lines if _UNKNOWN.search(line))
+        wrong = {path for path in tried.paths if path[-1].casefold() in unknown}
+        rest = [each for each in rest if each is not tried and wrong.isdisjoint(each.paths)]
     assert first is not None
     return None, first
 
 
-def _with(talk: Talk, dataset: str, example: Example) -> Any:
+def _forms(ours: Example) -> Iterator[_Candidate]:
+    """Yield bulk requests for the same dataset as `ours`, which is the first, as other services write them."""
+    yield _candidate(-1, ours)
+    page = {name: f"\0{role}" for role, name in roles_of(ours).items() if role in ("limit", "offset")}
+    pairs = ({country: "{country}", number: "{number}"} for country, number in product(_COUNTRIES, _NUMBERS))
+    elements = (*_ELEMENTS, *(pair for pair in pairs if pair not in _ELEMENTS))
+    parts = (_ranked(_WRAPPERS, 2, 3), _ranked(_ARRAYS, 5, 2), _ranked(elements, len(_ELEMENTS), 1))
+    for (one, wrapper), (two, array), (three, element) in product(*parts):
+        body: Any = {array: [element], **page} if array else [element]
+        query = ours.query if array else tuple((name, f"{{{value[1:]}}}") for name, value in page.items())
+        other = ours._replace(method="POST", query=query, body={wrapper: body} if wrapper else body)
+        if other != ours:
+            yield _candidate(one + two + three, other)
+
+
+def _pagings(ours: Example, places: tuple[str, ...] = _PLACES) -> Iterator[_Candidate]:
+    """Yield the same request as `ours`, which is the first, with its paging parameters elsewhere or named otherwise."""
+    yield _candidate(-1, ours)
+    names = roles_of(ours)
+    likely = dict.fromkeys([(names.get("limit", "limit"), names.get("offset", "offset")), *_PAGES])
+    pairs = dict.fromkeys([*likely, *product(*(dict.fromkeys(side) for side in zip(*_PAGES, strict=True)))])
+    bare = ours._replace(
+        body=_without_paging(ours.body),
+        query=tuple((name, value) for name, value in ours.query if role_of(value) not in ("limit", "offset")),
+    )
+    for (one, place), (two, pair) in product(_ranked(places, len(places), 1), _ranked([*pairs], len(likely), 1)):
+        is_query = place == "query" or not isinstance(bare.body, dict)
+        other = _with_page(bare, pair, "" if is_query else place)
+        if other != ours:
+            yield _candidate(one + two, other)
+
+
+def _ranked(parts: Sequence[Any], likely_count: int, weight: int) -> list[tuple[int, Any]]:
+    return [(place * weight if place < likely_count else _UNLIKELY + place, part) for place, part in enumerate(parts)]
+
+
+def _candidate(rank: int, example: Example) -> _Candidate:
+    paths = frozenset((*_paths(dict(example.query), ("?",)), *_paths(example.body, ())))
+    return _Candidate(rank, example, paths, frozenset(path[-1].casefold() for path in paths))
+
+
+def _paths(part: Any, above: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(part, dict):
+        for key, value in part.items():
+            yield (*above, key)
+            yield from _paths(value, (*above, key))
+    for each in part if isinstance(part, list) else ():
+        yield from _paths(each, above)
+
+
+def _with_page(example: Example, pair: tuple[str, str], place: str = "body") -> Example:
+    """Add paging parameters to the body beside the companies, to an object of it, or (without a place) to the query."""
+    limit, offset = pair
+    if not place or not isinstance(example.body, dict):
+        return example._replace(query=(*example.query, (limit, "{limit}"), (offset, "{offset}")))
+    page: dict[str, Any] = {limit: "\0limit", offset: "\0offset"}
+    page = page if place == "body" else {place: page}
+    (key, inner), *others = example.body.items()
+    is_wrapper = not others and isinstance(inner, dict)
+    return example._replace(body={key: {**inner, **page}} if is_wrapper else {**example.body, **page})
+
+
+def _without_paging(body: Any) -> Any:
+    if not isinstance(body, dict):
+        return body
+    kept = {key: _without_paging(value) for key, value in body.items() if role_of(value) not in ("limit", "offset")}
+    return {key: value for key, value in kept.items() if value != {}}
+
+
+def _with(talk: Talk, dataset: str, example: Example) -> RequestSettings:
     return msgspec.structs.replace(talk.api.requests, **{dataset: example.text})
 
 
-def _adopt(talk: Talk, dataset: str, found: Example) -> dict[str, str]:
-    """Use an example from now on, and its form for the other datasets; return the settings."""
-    changed = {dataset: found}
+def _settings_of(talk: Talk, dataset: str, found: Example) -> dict[str, str]:
+    """Return the settings for an example, and for the other datasets by its form."""
+    others = {name: example_of(talk.api, name) for name in DATASETS if name != dataset}
+    changed = {dataset: found} | {name: found._replace(path=ours.path) for name, ours in others.items()}
     if dataset != "financials":
-        for other in {"lookalikes", "relationships"} - {dataset}:
-            changed[other] = found._replace(path=example_of(talk.api, other).path)
-        ours = example_of(talk.api, "financials")
-        names = roles_of(ours)
-        unpaged = found._replace(path=ours.path)
-        changed["financials"] = with_page(unpaged, names.get("limit", "limit"), names.get("offset", "offset"))
-    texts = {name: example.text for name, example in changed.items()}
-    talk.api = msgspec.structs.replace(talk.api, requests=msgspec.structs.replace(talk.api.requests, **texts))
-    return {f"api.requests.{name}": text for name, text in texts.items()}
+        names = roles_of(others["financials"])
+        page = (names.get("limit", "limit"), names.get("offset", "offset"))
+        changed["financials"] = _with_page(changed["financials"], page)
+    return {f"api.requests.{name}": example.text for name, example in changed.items()}
 
 
 def _describe_unknown_form(answer: Answer) -> Finding:
@@ -274,147 +374,24 @@ def _describe_unknown_form(answer: Answer) -> Finding:
     )  # fmt: skip
 
 
-def _glimpse(body: bytes) -> str:
-    return " ".join(body[:60].decode("utf-8", "replace").split())
-
-
-_QUOTED = re.compile("['\"`\u2018\u201c]([A-Za-z_][\\w.\\[\\]$]*)['\"`\u2019\u201d]")
-_SUBJECT = re.compile(  # tried once a word: from each letter of a word of a megabyte, it would take hours
-    r"(?<![\w.\[\]$])(?=[\d.\[\]$]*+[A-Za-z_])([\w.\[\]$]++)\s+(?:property |field |parameter )?"
-    r"(?:should|must|is (?:required|missing|not|unknown|invalid|mandatory)|cannot|may not|Field required|not allowed)"
-)
-_OBJECT = re.compile(
-    r"(?:property|properties|field|parameter|key|attribute|expected|mean|missing|required:?|empty:|invalid:)\s+([A-Za-z_]\w*)"
-)
-_BRACKETED = re.compile(r"\bno \[([A-Za-z_]\w*)\]")
 _LANGUAGE_HEADER = re.compile(
     r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+(?:request )?header", re.IGNORECASE
 )
-_NAME_LENGTH_MAX = 64
-"""Longest name that goes into requests and settings; those of services have a dozen characters."""
-_OBJECTS_MAX = 4
-"""Names of a refusal that are tried as an object around what we send; most are something else."""
-_NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
-
-_FRAGMENTS = {
-    "country": "country land pays nation",
-    "company_number": "number nummer numero siren kvk vat regist enterpriseid companyid id",
-    "companies": "compan identif items entities organi enterprises businesses elements onderneming bedrij "
-    "entrepris societ",
-    "limit": "limit size take count perpage per_page top rows max",
-    "offset": "offset skip start from begin",
-}
-"""Parts of the names that services use, by role in a request. The first role that matches a word wins; of two letters,
-only the whole word does."""
-
+_TOKEN = re.compile(r"[\w.\[\]$]+")
 _UNKNOWN = re.compile(
     r"should not exist|unknown|unrecogni[sz]ed|unexpected|not (?:allowed|permitted|recogni[sz]ed|expected)|additional",
     re.IGNORECASE,
 )
 _INSTEAD = re.compile(r"\bknown\b|\bexpected\b|\bvalid\b|one of|did you mean", re.IGNORECASE)
-_NOT_NAMES = {
-    "a", "an", "and", "array", "bad", "body", "data", "error", "expected", "field", "fields", "input", "integer", "is",
-    "it", "json", "key", "list", "message", "missing", "must", "not", "null", "object", "of", "one", "or", "param",
-    "parameter", "properties", "property", "query", "request", "required", "should", "string", "the", "this", "to",
-    "type", "unknown", "value", "values", "you", "your",
-}  # fmt: skip
-_OBJECTS = {"data", "input", "query", "request"}
-"""Those that may be names of an object."""
+"""What follows these words are the names that the service knows."""
 
 
-def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
-    """Find the names that the service expects instead of ours.
-
-    Args:
-        lines: Lines of text from `api.refusal.read_lines`.
-        names: The names that were sent, by role (`companies`, `country`, `company_number`, `limit`, `offset`).
-
-    Returns:
-        The names that the service seems to expect, by role; empty if it names none.
+def _words(lines: Iterable[str]) -> frozenset[str]:
+    """Return the words of a refusal in lower case; of a path, its last part unless that is an index.
 
     Example:
-        >>> suggest_names(["unknown property 'companyNumber', expected 'number'"], {"company_number": "companyNumber"})
-        {'company_number': 'number'}
+        >>> sorted(_words(["$.companies[0].Number: must be text"]))
+        ['be', 'must', 'number', 'text']
     """
-    found: dict[str, str] = {}
-    ours = {name: role for role, name in names.items()}
-    for line in lines:
-        words = [word for word in dict.fromkeys(_names_in(line)) if len(word) <= _NAME_LENGTH_MAX]
-        refused = [ours[word] for word in words if word in ours]
-        others = [word for word in words if word not in ours and word.lower() not in _NOT_NAMES]
-        for word in others:
-            role = _role(word, names) or (refused[0] if len(refused) == len(others) == 1 else None)
-            if role is not None and word != names[role]:
-                found.setdefault(role, word)
-    return found
-
-
-def find_objects(lines: list[str], names: Mapping[str, str]) -> list[str]:
-    """Find the names in a refusal that stand for nothing we send, as the name of an object around it would.
-
-    Example:
-        >>> find_objects(["param is missing or the value is empty: lookup"], {"companies": "companies"})
-        ['lookup']
-    """
-    words = dict.fromkeys(word for line in lines for word in _names_in(line) if len(word) <= _NAME_LENGTH_MAX)
-    strange = [word for word in words if word not in names.values() and word.lower() not in _NOT_NAMES - _OBJECTS]
-    return [word for word in strange if _role(word, names) is None][:_OBJECTS_MAX]
-
-
-def find_unknown(lines: list[str], names: Mapping[str, str]) -> set[str]:
-    """Find the roles whose names the service does not know.
-
-    Example:
-        >>> find_unknown(["companies should not exist"], {"companies": "companies", "country": "country"})
-        {'companies'}
-    """
-    words = unknown_words(lines)
-    return {role for role, name in names.items() if name in words}
-
-
-def unknown_words(lines: list[str]) -> set[str]:
-    """Find the names that the service does not know, among those that it expects instead."""
-    told = (_INSTEAD.split(line)[0] for line in lines if _UNKNOWN.search(line))
-    return {word for line in told for word in _names_in(line)}
-
-
-def find_bounds(lines: list[str], asked: int) -> list[int]:
-    """Find the numbers in a refusal that may be the largest allowed one, the likeliest first.
-
-    Args:
-        lines: Lines of text from `api.refusal.read_lines`.
-        asked: The number that was refused; only smaller numbers are returned.
-
-    Example:
-        >>> find_bounds(["101 companies, but a request may have at most 100"], 101)
-        [100]
-    """
-    numbers = {int(text) for line in lines for text in _NUMBER.findall(line)}
-    return sorted((number for number in numbers if 0 < number < asked), reverse=True)
-
-
-def _names_in(line: str) -> Iterator[str]:
-    """Yield the words of a line that look like field names; for a path, its last part that is not an index."""
-    for pattern in (_QUOTED, _SUBJECT, _OBJECT, _BRACKETED):
-        for text in pattern.findall(line):
-            yield _last(text)
-    first = line.partition(" ")[0]
-    if "." in first.strip(".") or first.endswith(":"):
-        yield _last(first.removesuffix(":"))
-
-
-def _last(path: str) -> str:
-    parts = [part for part in re.split(r"[.\[\]]+", path) if part and not part.isdecimal()]
-    return parts[-1] if parts else path
-
-
-def _role(word: str, names: Mapping[str, str]) -> str | None:
-    text = word.lower()
-    if text == "page":  # a page number is not an offset
-        return None
-    if text.endswith("ids") and "companies" in names:
-        return "companies"
-    for role, fragments in _FRAGMENTS.items():
-        if role in names and any(text == part if len(part) < 3 else part in text for part in fragments.split()):
-            return role
-    return None
+    paths = (re.split(r"[.\[\]]+", token.strip(".[]")) for line in lines for token in _TOKEN.findall(line))
+    return frozenset(path[-1].casefold() for path in paths if not path[-1].isdecimal())

@@ -9,19 +9,18 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-import msgspec
-
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
-from firmlake.check.examples import describe_refusal, find_bounds, language_header, with_language_header
-from firmlake.check.finding import Finding, Verdict
+from firmlake.check.examples import describe_refusal, language_header, with_language_header
+from firmlake.check.finding import Finding
 from firmlake.check.talk import Talk, bearing_loss, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 from firmlake.core.text import shown
 
 _HALVINGS_MAX = 12
+_NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
 MANY = 10**4
 """More companies than any request names."""
 
@@ -168,6 +167,21 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
     return accepted
 
 
+def find_bounds(lines: list[str], asked: int) -> list[int]:
+    """Find the numbers in a refusal that may be the largest allowed one, the likeliest first.
+
+    Args:
+        lines: Lines of text from `api.judge.read_lines`.
+        asked: The number that was refused; only smaller numbers are returned.
+
+    Example:
+        >>> find_bounds(["101 companies, but a request may have at most 100"], 101)
+        [100]
+    """
+    numbers = {int(text) for line in lines for text in _NUMBER.findall(line)}
+    return sorted((number for number in numbers if 0 < number < asked), reverse=True)
+
+
 def _halves(size: int) -> Iterator[int]:
     while size > 1:
         size //= 2
@@ -190,7 +204,6 @@ def _cut_to(answer: Answer) -> int:
 def _capped(talk: Talk, row: str, seen: str, **found: int) -> Finding:
     if 0 < (records := found.get("records_per_request", 0)) < talk.api.companies_per_request:
         found["companies_per_request"] = records  # else no page would fit
-    talk.api = msgspec.structs.replace(talk.api, **found)
     return Finding(row, seen, "covered", {f"api.{key}": value for key, value in found.items()})
 
 
@@ -202,15 +215,18 @@ _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Langu
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
     """Find the header that selects the language, which changes names and places: ours, or one of others."""
-    ours = language_header(talk.api)
+    row, ours = "language header", language_header(talk.api)
     others = [header for header in _LANGUAGE_HEADERS if header != ours]
-    found = _tell_language(talk, dataset, companies, ours) if ours else ""
+    found, tried = _tell_language(talk, dataset, companies, ours) if ours else "", talk.api.requests
     for header in others if not found and _tell_language(talk, dataset, companies, *others) else ():
         if found := _tell_language(talk, dataset, companies, header):
-            talk.api = msgspec.structs.replace(talk.api, requests=with_language_header(talk.api, header))
+            ours, tried = header, with_language_header(talk.api, header)
             break
-    same = "names are the same in every language, whichever header asks for it"
-    return _language(talk, found or same, "as_assumed" if found else "not_observed")
+    seen = found or "names are the same in every language, whichever header asks for it"
+    if ours == language_header(talk.given):
+        return Finding(row, seen, "as_assumed" if found else "not_observed")
+    settings = {f"api.requests.{dataset}": getattr(tried, dataset) for dataset in DATASETS}
+    return Finding(row, seen if ours in seen else f"{ours}; {seen}", "covered", settings)
 
 
 def _tell_language(talk: Talk, dataset: str, companies: list[Company], *headers: str) -> str:
@@ -220,15 +236,6 @@ def _tell_language(talk: Talk, dataset: str, companies: list[Company], *headers:
     dutch, french = told
     other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
     return f"{headers[0]}: {dutch[other]!r}, {french[other]!r}" if other else ""
-
-
-def _language(talk: Talk, seen: str, usual: Verdict) -> Finding:
-    """Describe the header for the language, which may have been taken over before."""
-    row, header = "language header", language_header(talk.api)
-    if header == language_header(talk.given):
-        return Finding(row, seen, usual)
-    settings = {f"api.requests.{dataset}": getattr(talk.api.requests, dataset) for dataset in DATASETS}
-    return Finding(row, seen if header in seen else f"{header}; {seen}", "covered", settings)
 
 
 def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company | None) -> Finding:
@@ -264,8 +271,6 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
             "api.names.not_found_message to them",
         )  # fmt: skip
     message = wording(stranger, message)  # so that it stands for other companies too
-    names = msgspec.structs.replace(talk.api.names, not_found_message=message)
-    talk.api = msgspec.structs.replace(talk.api, names=names)
     return Finding(row, f"{message!r}{also}", "covered", {"api.names.not_found_message": message})
 
 
@@ -295,8 +300,6 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
     if len(said) > 1 or any(map(_is_passing, said)):
         step = "A company without records fails if its message is not api.names.success_message: report this service"
         return Finding(row, "; ".join(seen), "needs_you", next_step=step)
-    names = msgspec.structs.replace(talk.api.names, success_message=min(said))
-    talk.api = msgspec.structs.replace(talk.api, names=names)
     return Finding(row, "; ".join(seen), "covered", {"api.names.success_message": min(said)})
 
 
@@ -308,8 +311,6 @@ def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
     if answer.status in NOT_FOUND and answer.request.method == "GET" and (message := read_message(answer)):
         message = wording(stranger, message)
-        names = msgspec.structs.replace(talk.api.names, not_found_message=message)
-        talk.api = msgspec.structs.replace(talk.api, names=names)
         return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
     step = "Runs give such companies up, and ask for them again each time"
     if not answer.is_success:

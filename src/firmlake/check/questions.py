@@ -91,21 +91,21 @@ def ask_questions(
     named = find_bulk_example(talk, body, known)
     if named.verdict == "needs_you" and all(knows(firsts[dataset], known) for dataset in allowed):
         named = use_get(talk, allowed, named)
-    yield named
+    yield talk.adopt(named)
     if named.verdict == "needs_you":
         yield from _describe_endpoints(talk, firsts, {}, {})
         return
     yield find_spelling(talk, body, known, [*companies, *spare], usual)
     if "financials" in allowed:
-        yield find_paging(talk, known)
-        yield find_page_cap(talk, known)
+        yield talk.adopt(find_paging(talk, known))
+        yield talk.adopt(find_page_cap(talk, known))
     repeated, most = choose_repeated(talk, body, known, stranger), MANY
     if not repeated and spare:
         repeated = list(dict.fromkeys([known, *companies, *spare]))
         most = len(repeated)
-    yield find_companies_cap(talk, body, repeated, most)
+    yield talk.adopt(find_companies_cap(talk, body, repeated, most))
     if "financials" in allowed:
-        yield find_records_cap(talk, known, repeated, most)
+        yield talk.adopt(find_records_cap(talk, known, repeated, most))
     others = [company for company in companies if company != known]
     asked = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in firsts}
     answers = {dataset: answer for dataset, (answer, _) in asked.items()}
@@ -113,12 +113,13 @@ def ask_questions(
     yield from _describe_endpoints(talk, firsts, answers, closed)
     others = [company for company in others if company.country not in chain.from_iterable(closed.values())]
     if "financials" in allowed:
-        yield find_totals(talk, talk.bulk("financials", [known, *others], 1, 0), *talk.answers)
-    yield find_messages(talk, answers)
-    yield find_language(talk, body, [known, *others])
-    yield find_not_found(talk, body, known, stranger)
+        yield talk.adopt(find_totals(talk.bulk("financials", [known, *others], 1, 0), *talk.answers))
+    yield talk.adopt(find_messages(talk, answers))
+    yield talk.adopt(find_language(talk, body, [known, *others]))
+    yield talk.adopt(find_not_found(talk, body, known, stranger))
     yield find_rate_limit(talk)
-    yield from find_credits(talk, [known, *others], stranger)
+    yield talk.adopt(find_credit_headers(talk, len(companies) + (stranger is not None)))
+    yield find_price(talk, [known, *others], stranger)
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
 
@@ -157,7 +158,7 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
     if belgian and belgian.isdisjoint(element.company for element in known):
         return False
     if is_paged:
-        find_totals(talk, first)
+        talk.adopt(find_totals(first))
     return not is_paged or _knows_pages(talk, known)
 
 
@@ -284,7 +285,7 @@ def _ask_many(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
     chosen = companies[: talk.api.companies_per_request]
     if not DATASETS[dataset].is_paged:
         return talk.bulk(dataset, chosen)
-    most = talk.api.records_per_request // len(chosen) if talk.api.records_per_request else talk.api.page_limit_max
+    most = requests.fitting(talk.api, dataset).records_per_request // len(chosen)
     return talk.bulk(dataset, chosen, max(1, min(talk.api.page_limit_max, most)), 0)
 
 
@@ -335,13 +336,17 @@ def find_rate_limit(talk: Talk) -> Finding:
     return Finding(row, f"{limit} a minute; {known}", "covered", {"api.requests_per_minute": limit})
 
 
-def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
-    """Find the headers that report credits, and check that a company costs one credit.
+def find_credit_headers(talk: Talk, bought_max: int) -> Finding:
+    """Find the headers that report credits.
 
     A header for the rest of a quota counts as credits if the quota fell once per company, but not if it fell with each
     request.
+
+    Args:
+        talk: The conversation.
+        bought_max: How many credits it may have cost.
     """
-    names, bought_max = talk.api.names, len(companies) + (stranger is not None)
+    names = talk.api.names
     told = sorted({name for answer in talk.answers for name in answer.headers})
     likes: dict[str, Callable[[str], bool]] = {
         "credits_charged_header": is_charge,
@@ -351,12 +356,10 @@ def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | N
     like = {key: next(filter(is_like, told), "") for key, is_like in likes.items()}
     found = {key: usual[key] if usual[key] in told else like[key] for key in likes}
     others = {key: name for key, name in found.items() if name and name != usual[key]}
-    talk.api = msgspec.structs.replace(talk.api, names=msgspec.structs.replace(names, **others))
     seen = ", ".join(filter(None, found.values())) or "none"
     seen += "" if found["credits_charged_header"] else "; firmlake counts the credits of a run itself"
     verdict: Verdict = "as_assumed" if all(found.values()) and not others else "covered"
-    yield Finding("credit headers", seen, verdict, {f"api.names.{key}": name for key, name in others.items()})
-    yield _find_price(talk, companies, stranger)
+    return Finding("credit headers", seen, verdict, {f"api.names.{key}": name for key, name in others.items()})
 
 
 def _is_left(talk: Talk, header: str, bought_max: int) -> bool:
@@ -367,7 +370,8 @@ def _is_left(talk: Talk, header: str, bought_max: int) -> bool:
     return bool(left) and 0 < max(left) - left[-1] <= bought_max
 
 
-def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:
+def find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:
+    """Check that a company costs one credit."""
     row, total, most = "credits", talk.charged, len(companies)
     if total == 0 and not talk.credits_in(talk.api.names.credits_charged_header):
         return Finding(row, "not reported by the service", "not_observed")  # the balance may have fallen before

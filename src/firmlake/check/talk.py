@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
-from itertools import product
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,10 +19,11 @@ from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.judge import REFUSALS
 from firmlake.api.requests import Request
 from firmlake.api.timing import Timing
+from firmlake.check.finding import Finding
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, Stopped, UnavailableError, UnusableAnswerError
 from firmlake.core.example import Example, read_example
-from firmlake.core.settings import ApiSettings
+from firmlake.core.settings import ApiSettings, Settings, change_settings
 from firmlake.core.text import count_of
 
 FORBIDDEN = 403
@@ -133,6 +133,11 @@ class Talk:
 
     def _connect(self) -> Client:
         return Client(self._access, stop=self._stop, timing=self._timing)
+
+    def adopt(self, finding: Finding) -> Finding:
+        """Use the settings of a finding from now on, and return it."""
+        self.api = change_settings(Settings(api=self.api), finding.settings).api
+        return finding
 
     def ask(self, request: Request, tries: int = _TRIES) -> Answer:
         """Send a request and return the answer, which may be a refusal.
@@ -247,30 +252,6 @@ def _accept(body: bytes) -> None:
     """Accept any body; the findings judge it."""
 
 
-_FLAT = {"country": "{country}", "companyNumber": "{number}"}
-_ELEMENTS: tuple[Any, ...] = (
-    {"countryCode": "{country}", "companyNumber": "{number}"},
-    _FLAT,
-    {"companyId": _FLAT},
-    {"identifier": _FLAT},
-    {"country": "{country}", "company_number": "{number}"},
-    {"country_code": "{country}", "company_number": "{number}"},
-    "{country}{number}",
-    {"country": "{country}", "number": "{number}"},
-    {"country": "{country}", "id": "{number}"},
-    {"countryCode": "{country}", "companyNumber": "\0number"},
-    {"country": "{country}", "companyNumber": "\0number"},
-)
-_ARRAYS = ("companies", "", "identifiers", "companyIds", "items")
-"""Names of the array of companies; "" for an array that is the whole body."""
-_PAGES = (
-    ("limit", "offset"), ("pageSize", "skip"), ("size", "offset"), ("take", "skip"), ("limit", "skip"),
-    ("page_size", "offset"), ("page_size", "page_offset"), ("perPage", "offset"), ("per_page", "offset"),
-    ("size", "from"), ("rows", "start"), ("maxResults", "startIndex"), ("maxResults", "firstResult"), ("max", "first"),
-    ("max", "start"), ("count", "offset"), ("top", "skip"), ("$top", "$skip"),
-)  # fmt: skip
-
-
 def example_of(api: ApiSettings, dataset: str) -> Example:
     """Return the example of a request for a dataset."""
     return read_example(dataset, getattr(api.requests, dataset))
@@ -287,106 +268,23 @@ def get_example(api: ApiSettings, dataset: str) -> Example:
 
 
 def roles_of(example: Example) -> dict[str, str]:
-    """Return the names in an example by what they stand for."""
-    return {role: keys[-1] for role, keys in places_of(example).items()}
+    """Return the keys and parameters of an example by what they stand for."""
+    found: dict[str, str] = {}
 
-
-def places_of(example: Example) -> dict[str, tuple[str, ...]]:
-    """Return the keys that lead to what an example stands for; those in the array of companies from its elements on."""
-    found: dict[str, tuple[str, ...]] = {}
-
-    def look(part: Any, above: tuple[str, ...]) -> None:
+    def look(part: Any) -> None:
         for key, value in part.items() if isinstance(part, dict) else ():
-            if role := _role_of(value):
-                found.setdefault(role, (*above, key))
-            look(value, (*above, key))
+            if role := role_of(value):
+                found.setdefault(role, key)
+            look(value)
         for each in part if isinstance(part, list) else ():
-            look(each, ())
+            look(each)
 
-    look(dict(example.query), ())
-    look(example.body, ())
+    look(dict(example.query))
+    look(example.body)
     return found
 
 
-def renamed(example: Example, names: dict[str, str]) -> Example:
-    """Give the keys of the body and the parameters of the query other names."""
-
-    def rename(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {names.get(key, key): rename(value) for key, value in part.items()}
-        return [rename(each) for each in part] if isinstance(part, list) else part
-
-    query = tuple((names.get(name, name), value) for name, value in example.query)
-    return example._replace(query=query, body=rename(example.body))
-
-
-def with_page(example: Example, limit: str, offset: str) -> Example:
-    """Add the paging parameters to the object that holds the array of companies, or to the query if none does."""
-    if not isinstance(example.body, dict):
-        return example._replace(query=(*example.query, (limit, "{limit}"), (offset, "{offset}")))
-    return example._replace(body=_beside_companies(example.body, {limit: "\0limit", offset: "\0offset"}))
-
-
-def forms(ours: Example, wrappers: tuple[str, ...] = ("", "request")) -> Iterator[Example]:
-    """Yield bulk requests for the same dataset as other services write them, the likeliest first.
-
-    Args:
-        ours: A request for the dataset.
-        wrappers: Names of an object around the body; "" for none.
-    """
-    unlikeliness = _unlikeliness(wrappers)
-    page = {name: f"\0{role}" for role, name in roles_of(ours).items() if role in ("limit", "offset")}
-    for wrapper, array, element in sorted(product(wrappers, _ARRAYS, _ELEMENTS), key=unlikeliness):
-        body: Any = {array: [element], **page} if array else [element]
-        query = ours.query if array else tuple((name, f"{{{value[1:]}}}") for name, value in page.items())
-        yield ours._replace(method="POST", query=query, body={wrapper: body} if wrapper else body)
-
-
-def pagings(
-    ours: Example, places: tuple[str, ...] = ("body", "query", "pagination", "paging", "page")
-) -> Iterator[Example]:
-    """Yield the same request with its paging parameters in other places and under other names.
-
-    Args:
-        ours: A request for pages.
-        places: `body`, `query`, or names of an object of the body.
-    """
-    names = roles_of(ours)
-    usual = (names.get("limit", "limit"), names.get("offset", "offset"))
-    pairs = list(dict.fromkeys([usual, *_PAGES]))
-    for place, pair in sorted(product(places, pairs), key=lambda each: places.index(each[0]) + pairs.index(each[1])):
-        bare = ours._replace(body=_without_paging(ours.body), query=tuple(_other_parameters(ours)))
-        if place == "query" or not isinstance(bare.body, dict):
-            query = ((pair[0], "{limit}"), (pair[1], "{offset}"))
-            yield bare._replace(query=(*bare.query, *query))
-        else:
-            page = {pair[0]: "\0limit", pair[1]: "\0offset"}
-            yield bare._replace(body=_beside_companies(bare.body, page if place == "body" else {place: page}))
-
-
-def _unlikeliness(wrappers: tuple[str, ...]) -> Callable[[tuple[str, str, Any]], int]:
-    return lambda form: 3 * wrappers.index(form[0]) + 2 * _ARRAYS.index(form[1]) + _ELEMENTS.index(form[2])
-
-
-def _beside_companies(body: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Add keys to the object that holds the array of companies, which may be the only one in the body."""
-    (key, inner), *others = body.items()
-    is_wrapper = not others and isinstance(inner, dict)
-    return {key: {**inner, **more}} if is_wrapper else {**body, **more}
-
-
-def _without_paging(body: Any) -> Any:
-    if not isinstance(body, dict):
-        return body
-    kept = {key: _without_paging(value) for key, value in body.items() if _role_of(value) not in ("limit", "offset")}
-    return {key: value for key, value in kept.items() if value != {}}
-
-
-def _other_parameters(example: Example) -> Iterator[tuple[str, str]]:
-    return ((name, value) for name, value in example.query if _role_of(value) not in ("limit", "offset"))
-
-
-def _role_of(value: Any) -> str | None:
+def role_of(value: Any) -> str | None:
     """Return what a value in an example stands for."""
     if isinstance(value, list):
         return "companies"
