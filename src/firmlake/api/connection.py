@@ -13,8 +13,7 @@ import socket
 import ssl
 import threading
 import time
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import lru_cache
 from typing import Any
@@ -32,7 +31,6 @@ from firmlake.api.timing import Timing
 from firmlake.core.errors import SettingsError
 from firmlake.core.redaction import redact_whole
 from firmlake.core.settings import ApiSettings
-from firmlake.core.text import one_line
 
 GRACE_SECONDS = 8.0
 """Time left for a request in flight after an interrupt; the run must end within 10 s."""
@@ -116,13 +114,16 @@ class Connection:
         status, headers, charset = None, {}, None
         failure: Failure = ""
         problem = ""
-        body = Body("", 0, 0)
+        parts: list[bytes] = []
+        wire_bytes = 0
         try:
             with closing(self._send(request)) as response:
                 status, headers = response.status_code, choose_headers(response.headers, self._api.names)
-                encoding, charset = response.headers.get("content-encoding", ""), response.charset_encoding
-                body = Body(encoding, self._api.wire_bytes_max, self._api.body_bytes_max)
-                body.receive(response.iter_raw(), response.headers.get("content-length"))
+                charset = response.charset_encoding
+                try:
+                    receive(response, parts, self._api.wire_bytes_max, self._api.body_bytes_max)
+                finally:
+                    wire_bytes = response.num_bytes_downloaded
         except BodyError as error:
             failure, problem = "body", str(error)
         except httpx.TransportError as error:
@@ -136,10 +137,10 @@ class Connection:
             status,
             f"{failure}: {problem}" if failure else "",
             headers,
-            redact_whole(in_utf8(body.content(), charset).removeprefix(_BYTE_ORDER_MARK)),
+            redact_whole(in_utf8(b"".join(parts), charset).removeprefix(_BYTE_ORDER_MARK)),
             self._timing.utc_now(),
             self._timing.clock() - began,
-            body.wire_bytes,
+            wire_bytes,
             failure,
         )
 
@@ -185,97 +186,66 @@ def _describe(error: BaseException) -> tuple[Failure, str]:
 INFLATE_RATIO_MAX = 100
 """Highest compression ratio, enforced above 1 MiB. The service's JSON compresses 8 to 25 times, a bomb 1,000 times."""
 _RATIO_FROM_BYTES = 1_048_576
-_STEP_BYTES = 1_048_576
-"""Most bytes inflated at once, so that one piece of a bomb cannot fill the memory before the check."""
-_EITHER_HEADER = zlib.MAX_WBITS | 32
-"""Makes zlib detect gzip and zlib (which HTTP calls deflate)."""
-
-_INFLATED = ("gzip", "x-gzip", "deflate")
+_SLICE_BYTES = 4096
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHARSETS = ("iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be")
 """Charsets in which some services write JSON, although RFC 8259 (8.1) allows only UTF-8."""
-_NAME_MAX = 30
 
 
 class BodyError(Exception):
     """The body cannot be used; the message is the reason, as the end of a sentence."""
 
 
-class Body:
-    """The body of one answer while it arrives.
+def receive(response: httpx.Response, parts: list[bytes], wire_bytes_max: int, body_bytes_max: int) -> None:
+    """Receive the body of an answer, which httpx inflates as it arrives.
 
     Args:
-        encoding: The Content-Encoding header.
-        wire_bytes_max: Most bytes as sent.
+        response: The answer, of which only the head has been read.
+        parts: Gets the body piece by piece, so that a caller has what arrived before an exception.
+        wire_bytes_max: Most bytes as sent; a body that declares more is not read.
         body_bytes_max: Most bytes after inflating.
 
-    Attributes:
-        wire_bytes: Bytes received so far, before inflating.
+    Raises:
+        BodyError: The body is too long, a bomb, or damaged. What is too long is not kept in memory.
+        httpx.TransportError: The connection failed.
     """
+    declared = response.headers.get("content-length", "")
+    if _LENGTH.fullmatch(declared) and int(declared) > wire_bytes_max:
+        raise BodyError(f"declares {declared} bytes, more than {wire_bytes_max}")
+    assert isinstance(response.stream, httpx.SyncByteStream)
+    response.stream = _Slices(response.stream)
+    size = 0
+    try:
+        for part in response.iter_bytes():
+            size += len(part)
+            received = response.num_bytes_downloaded
+            if received > wire_bytes_max:
+                raise BodyError(f"has more than {wire_bytes_max} bytes")
+            if size > body_bytes_max:
+                raise BodyError(f"inflates to more than {body_bytes_max} bytes")
+            if size > max(_RATIO_FROM_BYTES, INFLATE_RATIO_MAX * received):
+                raise BodyError(f"inflates to more than {INFLATE_RATIO_MAX} times its size")
+            parts.append(part)
+    except httpx.DecodingError:
+        raise BodyError("compressed body is damaged") from None
+    except BodyError:
+        parts.clear()
+        raise
 
-    def __init__(self, encoding: str, wire_bytes_max: int, body_bytes_max: int) -> None:
-        self.wire_bytes = 0
-        self._size = 0
-        self._parts: list[bytes] = []
-        self._wire_bytes_max = wire_bytes_max
-        self._body_bytes_max = body_bytes_max
-        self._encoding = encoding.strip().lower()
-        self._inflate = zlib.decompressobj(_EITHER_HEADER) if self._encoding in _INFLATED else None
 
-    def receive(self, chunks: Iterable[bytes], declared: str | None = None) -> None:
-        """Receive the whole body.
+class _Slices(httpx.SyncByteStream):
+    """A body in pieces so small that none of them inflates to more than four megabytes."""
 
-        Args:
-            chunks: Bytes as they arrive. An exception raised by the iterator passes through; earlier bytes are kept.
-            declared: The Content-Length header; a body that declares too many bytes is not read.
+    def __init__(self, stream: httpx.SyncByteStream) -> None:
+        self._stream = stream
 
-        Raises:
-            BodyError: The body is too long, a bomb, damaged, truncated, or in an encoding we did not ask for.
-        """
-        if _LENGTH.fullmatch(declared or "") and int(declared or 0) > self._wire_bytes_max:
-            raise BodyError(f"declares {declared} bytes, more than {self._wire_bytes_max}")
-        for chunk in chunks:
-            self.wire_bytes += len(chunk)
-            if self.wire_bytes > self._wire_bytes_max:
-                self._give_up(f"has more than {self._wire_bytes_max} bytes")
-            self._take(chunk)
-        if self._inflate and self.wire_bytes and not self._inflate.eof:
-            raise BodyError("compressed body is cut")
-        if not (self._inflate or self._encoding in ("", "identity") or _is_charset(self._encoding)):
-            raise BodyError(f"is in the encoding {one_line(self._encoding, _NAME_MAX)}, which was not asked for")
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._stream:
+            for start in range(0, len(chunk), _SLICE_BYTES):
+                yield chunk[start : start + _SLICE_BYTES]
 
-    def content(self) -> bytes:
-        """Return the inflated bytes and release them; call this once."""
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
-
-    def _take(self, chunk: bytes) -> None:
-        if self._inflate is None:
-            return self._keep(chunk)
-        while True:
-            if chunk and self._inflate.eof:  # gzip may hold several members in a row
-                self._inflate = zlib.decompressobj(_EITHER_HEADER)
-            try:
-                part = self._inflate.decompress(chunk, _STEP_BYTES)
-            except zlib.error:
-                raise BodyError("compressed body is damaged") from None
-            chunk = self._inflate.unconsumed_tail or self._inflate.unused_data
-            self._keep(part, unread=len(chunk))
-            if not chunk and (self._inflate.eof or len(part) < _STEP_BYTES):
-                return None
-
-    def _keep(self, part: bytes, unread: int = 0) -> None:
-        self._size += len(part)
-        if self._size > self._body_bytes_max:
-            self._give_up(f"inflates to more than {self._body_bytes_max} bytes")
-        if self._size > max(_RATIO_FROM_BYTES, INFLATE_RATIO_MAX * (self.wire_bytes - unread)):
-            self._give_up(f"inflates to more than {INFLATE_RATIO_MAX} times its size")
-        self._parts.append(part)
-
-    def _give_up(self, reason: str) -> None:
-        # A hostile body is not worth keeping in memory beyond its first piece.
-        self._parts = self._parts[:1]
-        raise BodyError(reason)
+    def close(self) -> None:
+        self._stream.close()
 
 
 def in_utf8(content: bytes, charset: str | None) -> bytes:
@@ -289,13 +259,6 @@ def in_utf8(content: bytes, charset: str | None) -> bytes:
         if charset and (name := codecs.lookup(charset).name) in _CHARSETS and not _is_utf8(content):
             return content.decode(name).encode()
     return content
-
-
-def _is_charset(encoding: str) -> bool:
-    """Tell whether a service names its charset in the wrong header: Content-Encoding: utf-8."""
-    with contextlib.suppress(LookupError, ValueError):
-        return codecs.lookup(encoding).name in {*_CHARSETS, "utf-8", "ascii"}
-    return False
 
 
 def _is_utf8(content: bytes) -> bool:
@@ -353,8 +316,6 @@ def environment_proxy(url: str) -> str | None:
 
 _SLICE_SECONDS = 0.5
 """How often a waiting read checks for an interrupt."""
-_READ_BYTES = 1_048_576
-"""Bytes read at once, usually a whole answer; httpcore asks for 64 KiB."""
 
 
 class Deadline(threading.local):
@@ -416,7 +377,7 @@ class _Stream(httpcore.NetworkStream):
         patience = time.monotonic() + (float("inf") if timeout is None else timeout)
         while (seconds := min(self._deadline.left(), patience - time.monotonic())) > 0:
             with contextlib.suppress(httpcore.ReadTimeout):
-                return self._inner.read(max(max_bytes, _READ_BYTES), min(seconds, _SLICE_SECONDS))
+                return self._inner.read(max_bytes, min(seconds, _SLICE_SECONDS))
         raise httpcore.ReadTimeout("silence" if self._deadline.left() else "deadline")
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
