@@ -4,110 +4,28 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import urllib.request
 from collections import Counter, defaultdict
 
-import msgspec
 import pytest
 from polars.testing import assert_frame_equal
 
 import firmlake_sandbox
-from firmlake.api.authorization import Token
-from firmlake.api.client import Access, Client
-from firmlake.api.throttle.throttle import Throttle
-from firmlake.api.timing import Timing
 from firmlake.core.company import normal_form
 from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, ServiceError, Stopped
-from firmlake.core.settings import Settings
-from firmlake.landing.fetch import Fetcher
 from firmlake.landing.progress import load_progress, read_landed
 from firmlake.tables.flatten import flatten_shard
 from other_service import start_other_service
-from support import DATASETS, NOON, make_run, slow
+from support import DATASETS, make_run, slow
+
+from .conftest import failed, held, name_of, requests, statuses
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
 POISON = COMPANIES[137]
 FEW = 2 * math.log2(100) + 2
 """Requests it may take to name one company in a hundred."""
-
-
-class Clock:
-    """Time passes only while somebody sleeps, and for all sleepers at once."""
-
-    def __init__(self):
-        self.now = 0.0
-        self._lock = threading.Lock()
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        until = self.now + seconds
-        with self._lock:
-            self.now = max(self.now, until)
-
-
-@pytest.fixture
-def fetch(sandbox, folders):
-    """Fetch the shards of a run; every request goes through a client whose waits take no time."""
-
-    def nothing():
-        pass
-
-    def fetch(run, of_runs=None, *, token="secret", before_each=nothing, on_works=nothing, looks_closer=False, **api):
-        api = {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}
-        settings = msgspec.convert({"api": api, "run": of_runs or {}}, Settings)
-        clock = Clock()
-        access, timing = Access(settings.api, Token(token), _Gate(before_each)), Timing(clock, clock.sleep, lambda: 0.5)
-        with Client(access, timing=timing) as client:
-            fetcher = Fetcher(client, settings, run, on_works=on_works, now=lambda: NOON, looks_closer=looks_closer)
-            try:
-                return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]
-            finally:
-                fetcher.close()
-
-    return fetch
-
-
-class _Gate(Throttle):
-    """Calls something before each request leaves."""
-
-    def __init__(self, before_each):
-        super().__init__()
-        self._before_each = before_each
-
-    def acquire(self, sleep, tell):
-        self._before_each()
-        return super().acquire(sleep, tell)
-
-
-def name_of(company):
-    return company.country + company.company_number
-
-
-def requests(sandbox):
-    return sandbox.ledger(summary=True)["summary"]["requests"]
-
-
-def held(run):
-    """What came of each company and dataset, with its records as received."""
-    return {
-        (company, dataset): (
-            track.status,
-            [bytes(raw) for part in track.parts for raws in part.records.values() for raw in raws],
-        )
-        for shard in run.shards()
-        for company, dataset, track in load_progress(run, shard, keep_records=True).tracks()
-    }
-
-
-def statuses(run, dataset=None):
-    return Counter(status for (_, name), (status, _) in held(run).items() if dataset in (None, name))
-
-
-def failed(run):
-    return {key for key, (status, _) in held(run).items() if status == "failed"}
+AGAIN = "20260105T120000Z-0002"
+"""The second run of a test."""
 
 
 @pytest.fixture(scope="session")
@@ -173,21 +91,17 @@ def test_every_record_is_there_by_settings_alone(sandbox, folders, fetch, undist
     assert max(len(records) for _, records in found.values()) > 5, "somebody has more than a first page"
 
 
-def test_several_shards_are_fetched_each_into_its_own_folder(folders, fetch):
+def test_each_shard_has_a_folder_and_what_has_landed_there_is_not_asked_for_again(sandbox, folders, fetch):
+    sandbox.set_faults([POISONS["refused"] | {"companies": [name_of(COMPANIES[7])]}])
     run = make_run(folders, COMPANIES[:30], ["lookalikes"], shard_companies=10)
     results = fetch(run)
-    assert [result.counts["answered"] + result.counts["not_found"] for result in results] == [10, 10, 10]
+    assert [result.counts.total() for result in results] == [10, 10, 10]
+    assert failed(run) == {(COMPANIES[7], "lookalikes")}
     for shard in (1, 2, 3):
         assert {landed.header.shard for landed in read_landed(run, shard)} == {shard}
-
-
-def test_what_has_landed_is_not_asked_for_again(sandbox, folders, fetch):
-    run = make_run(folders, COMPANIES[:120])
-    fetch(run)
     before, files = requests(sandbox), sorted(folders.data.rglob("shard=*/*.zst"))
-    assert fetch(run)[0].counts["pending"] == 0
-    assert requests(sandbox) == before
-    assert sorted(folders.data.rglob("shard=*/*.zst")) == files
+    assert sum(result.counts["pending"] for result in fetch(run)) == 0
+    assert (requests(sandbox), sorted(folders.data.rglob("shard=*/*.zst"))) == (before, files)
 
 
 @pytest.mark.parametrize("stop_after", [2, *slow(0, 1, 5, 9)])
@@ -333,7 +247,7 @@ def test_settings_that_do_not_fit_cost_few_requests(sandbox, folders, fetch):
     run = make_run(folders, COMPANIES)
     with pytest.raises(RequestRefusedError, match="400"):
         fetch(run, threads=8)
-    assert requests(sandbox) == 10
+    assert requests(sandbox) == 11
     assert failed(run) == set(), "nobody is blamed"
 
 
@@ -348,51 +262,37 @@ POISONS = {
 }
 
 
-@pytest.mark.parametrize("poison", POISONS)
-def test_a_company_that_spoils_every_request_is_named_in_few_and_harms_nobody(sandbox, folders, fetch, poison):
-    run = make_run(folders, COMPANIES[:200], ["lookalikes"])
+@pytest.mark.parametrize(
+    ("poison", "places"),
+    [
+        *((kind, (137,)) for kind in POISONS),
+        *(("refused", places) for places in [(0,), (99,), (0, 50), (0, 1, 50, 75), (20, 40, 60, 80)]),
+        *(("breaks", places) for places in [(101, 102), (100, 199), (137, 163, 164), tuple(range(185, 199))]),
+    ],
+)
+def test_companies_that_spoil_every_request_are_named_in_few_and_harm_nobody(sandbox, folders, fetch, poison, places):
+    """In the very first request too, and where so many break the service one after the other that it seems down."""
+    names = {COMPANIES[place] for place in places}
+    plain = make_run(folders, COMPANIES[:200], ["lookalikes"])
+    fetch(plain)
+    undisturbed, expected = requests(sandbox), held(plain)
+    sandbox.set_faults([POISONS[poison] | {"companies": list(map(name_of, names))}])
+    run = make_run(folders, COMPANIES[:200], ["lookalikes"], run_id=AGAIN)
     fetch(run)
-    undisturbed, expected = requests(sandbox), held(run)
+    keys = {(company, "lookalikes") for company in names}
+    assert failed(run) == keys
+    assert held(run) | dict.fromkeys(keys) == expected | dict.fromkeys(keys)
+    assert all(track.reason for _, _, track in load_progress(run, 1).tracks() if track.status == "failed")
+    assert requests(sandbox) - 2 * undisturbed <= 5 + len(places) * (FEW + 2)
+
+
+@pytest.mark.parametrize("poison", ["breaks", "html", "reset"])
+def test_a_company_that_is_alone_and_spoils_its_request_is_given_up(sandbox, folders, fetch, poison):
+    """Nothing shows whether it is the company or the service; the run ends all the same."""
     sandbox.set_faults([POISONS[poison] | {"companies": [name_of(POISON)]}])
-    again = make_run(folders, COMPANIES[:200], ["lookalikes"], run_id="20260105T120000Z-0002")
-    fetch(again)
-    assert requests(sandbox) - 2 * undisturbed <= FEW
-    key = (POISON, "lookalikes")
-    assert failed(again) == {key}
-    assert held(again) | {key: None} == expected | {key: None}
-    [letter] = [track for _, _, track in load_progress(again, 1).tracks() if track.status == "failed"]
-    assert letter.reason
-
-
-@pytest.mark.parametrize("places", [(0,), (99,), (0, 50), (0, 1, 50, 75), (20, 40, 60, 80)])
-def test_companies_that_are_refused_in_the_very_first_request_are_named_like_any_other(sandbox, folders, fetch, places):
-    names = {COMPANIES[place] for place in places}
-    sandbox.set_faults([POISONS["refused"] | {"companies": list(map(name_of, names))}])
-    run = make_run(folders, COMPANIES[:200], ["lookalikes"])
+    run = make_run(folders, [POISON], ["lookalikes"])
     fetch(run)
-    assert failed(run) == {(company, "lookalikes") for company in names}
-    assert statuses(run)["pending"] == 0
-    assert requests(sandbox) <= 2 + 10 + len(places) * FEW
-
-
-@pytest.mark.parametrize("places", [(101, 102), (100, 199), (137, 163, 164)])
-def test_several_are_all_named(sandbox, folders, fetch, places):
-    names = {COMPANIES[place] for place in places}
-    sandbox.set_faults([{"kind": "status", "status": 500, "companies": list(map(name_of, names))}])
-    run = make_run(folders, COMPANIES[:200], ["financials"])
-    fetch(run)
-    assert failed(run) == {(company, "financials") for company in names}
-    assert requests(sandbox) <= 2 + 5 + len(places) * (FEW + 2)
-
-
-def test_who_was_named_is_not_asked_again_in_the_same_run(sandbox, folders, fetch):
-    sandbox.set_faults([POISONS["refused"] | {"companies": [name_of(POISON)]}])
-    run = make_run(folders, COMPANIES[:200], ["lookalikes"])
-    fetch(run)
-    before = requests(sandbox)
-    fetch(run)
-    assert requests(sandbox) == before
-    assert failed(run) == {(POISON, "lookalikes")}
+    assert (failed(run), requests(sandbox)) == ({(POISON, "lookalikes")}, 3)
 
 
 @pytest.mark.parametrize("poison", ["refused", "breaks"])
@@ -431,57 +331,31 @@ def test_who_failed_in_an_earlier_run_does_not_trip_the_next(sandbox, folders, f
         assert max(map(len, asked_together)) <= 2
 
 
-def test_a_service_that_is_down_for_a_while_names_nobody(sandbox, folders, fetch):
-    sandbox.set_faults([{"kind": "status", "status": 503, "times": 9}])
-    run = make_run(folders, COMPANIES)
-    fetch(run, threads=1)
-    assert failed(run) == set()
-    assert statuses(run)["pending"] == 0
-
-
 # --- answers that are wrong for a while ------------------------------------------------------------------------------
 
-PASSING = [
-    {"kind": "elements", "anomaly": "missing", "count": 5},
-    {"kind": "elements", "anomaly": "doubled", "count": 5},
-    {"kind": "elements", "anomaly": "contradictory", "count": 5},
-    {"kind": "elements", "anomaly": "message", "count": 5},
-    {"kind": "elements", "anomaly": "foreign"},
-    {"kind": "elements", "anomaly": "reordered"},
+WRONG = [
+    *({"kind": "elements", "anomaly": one, "count": 5} for one in ("missing", "doubled", "contradictory", "message")),
+    *({"kind": "elements", "anomaly": one} for one in ("foreign", "reordered")),
     {"kind": "wrong_body", "body": "empty_list"},
     {"kind": "truncate"},
     {"kind": "lose"},
+    {"kind": "status", "status": 503, "times": 9},
+    {"kind": "small_pages", "limit": 2, "is_silent": True, "times": 999},
+    {"kind": "totals", "times": 999},
 ]
 
 
-@pytest.mark.parametrize("rule", PASSING, ids=lambda rule: rule.get("anomaly", rule.get("body", rule["kind"])))
-def test_what_is_wrong_once_changes_nothing(sandbox, folders, fetch, rule):
+@pytest.mark.parametrize("rule", WRONG, ids=lambda rule: rule.get("anomaly", rule.get("body", rule["kind"])))
+def test_what_is_wrong_for_a_while_changes_nothing(sandbox, folders, fetch, rule):
+    """Where totals never agree between pages, one page holds all."""
     whole = make_run(folders, COMPANIES[:60])
     fetch(whole)
-    sandbox.set_faults([rule | {"times": 3}])
-    run = make_run(folders, COMPANIES[:60], run_id="20260105T120000Z-0002")
-    fetch(run)
-    assert held(run) == held(whole)
-
-
-def test_small_pages_lose_nothing(sandbox, folders, fetch):
-    whole = make_run(folders, COMPANIES[:30], ["financials"])
-    fetch(whole)
-    sandbox.set_faults([{"kind": "small_pages", "limit": 2, "is_silent": True}])
-    run = make_run(folders, COMPANIES[:30], ["financials"], run_id="20260105T120000Z-0002")
-    fetch(run)
-    assert held(run) == held(whole)
-
-
-def test_where_totals_never_agree_between_pages_one_page_holds_all(sandbox, folders, fetch):
-    whole = make_run(folders, COMPANIES[:30], ["financials"])
-    fetch(whole)
     undisturbed = requests(sandbox)
-    sandbox.set_faults([{"kind": "totals"}])
-    run = make_run(folders, COMPANIES[:30], ["financials"], run_id="20260105T120000Z-0002")
-    fetch(run)
+    sandbox.set_faults([{"times": 3} | rule])
+    run = make_run(folders, COMPANIES[:60], run_id=AGAIN)
+    fetch(run, threads=1 if rule["kind"] == "status" else 8)
     assert held(run) == held(whole)
-    assert requests(sandbox) <= 4 * undisturbed
+    assert requests(sandbox) <= 6 * undisturbed
 
 
 # --- credits ---------------------------------------------------------------------------------------------------------
@@ -517,3 +391,31 @@ def test_credits_that_end_are_spent_to_the_last_in_a_dozen_requests_that_are_ref
     headers = load_progress(run, 1, targets=run.targets(1)).headers
     assert 1 <= sum(header.status == 402 for header in headers) <= 12
     assert len(sandbox.ledger()["charges"]) == credits
+
+
+@pytest.mark.parametrize(("told", "is_stopped"), [(("Charged", "Remaining"), False), (("Remaining",), True)])
+def test_what_others_spend_from_the_balance_counts_only_if_no_header_tells_charges(folders, fetch, told, is_stopped):
+    with start_other_service() as service:
+        answer = service.answer
+
+        def answer_while_others_spend(dataset, asked):
+            values = {"Charged": len(asked), "Remaining": 10_000 - 1_000 * service.requests[dataset]}
+            service.headers = {f"X-Credits-{name}": str(values[name]) for name in told}
+            return answer(dataset, asked)
+
+        service.answer = answer_while_others_spend
+        run = make_run(folders, COMPANIES, ["lookalikes"])
+        if is_stopped:
+            with pytest.raises(Stopped, match="more than the 300"):
+                fetch(run, {"max_credits": 300}, base_url=service.base_url, threads=1)
+        else:
+            assert fetch(run, {"max_credits": 300}, base_url=service.base_url)[0].counts["answered"] == 300
+
+
+def test_a_run_with_a_budget_that_is_charged_too_much_exceeds_it_by_one_request_at_most(folders, fetch):
+    with start_other_service() as service:
+        service.headers = {"X-Credits-Charged": "200"}
+        run = make_run(folders, COMPANIES, ["lookalikes"])
+        with pytest.raises(Stopped, match="charged 400 credits, more than the 250"):
+            fetch(run, {"max_credits": 250}, base_url=service.base_url, companies_per_request=10)
+    assert service.requests.total() == 2

@@ -12,7 +12,7 @@ from firmlake.core.company import Company, normal_form
 from other_service import start_other_service
 from support import found, make_run, period
 
-from .test_fetch import fetch, statuses  # noqa: F401 - a fixture
+from .conftest import statuses
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(200)]
 BELGIAN, DUTCH, FRENCH = ([one for one in COMPANIES if one.country == country] for country in ("BE", "NL", "FR"))
@@ -47,7 +47,7 @@ def leave_out(service, company, *, after=lambda: None):
     service.answer = answer_others
 
 
-def test_companies_that_are_forbidden_when_a_longer_page_is_asked_for_are_given_up(service, folders, fetch):  # noqa: F811
+def test_companies_that_are_forbidden_when_a_longer_page_is_asked_for_are_given_up(service, folders, fetch):
     """A full page whose total may count the page only is asked for again from the first record on."""
     answer = service.answer
 
@@ -67,7 +67,7 @@ def test_companies_that_are_forbidden_when_a_longer_page_is_asked_for_are_given_
     assert statuses(run) == {"answered": 2, "forbidden": 2}
 
 
-def test_a_company_that_is_refused_as_a_probe_is_not_asked_for_again(service, folders, fetch):  # noqa: F811
+def test_a_company_that_is_refused_as_a_probe_is_not_asked_for_again(service, folders, fetch):
     """Refused twice, it alone would close its country."""
     service.broken = {"financials": 500}  # so that the next dataset is probed
     run = make_run(folders, DUTCH[:4], ["financials", "lookalikes"])
@@ -78,7 +78,7 @@ def test_a_company_that_is_refused_as_a_probe_is_not_asked_for_again(service, fo
     assert [companies for _, companies in service.named] == [[probed], [one for one in DUTCH[:4] if one != probed]]
 
 
-def test_no_company_of_a_closed_country_vouches_for_one_that_is_left_out(service, folders, fetch):  # noqa: F811
+def test_no_company_of_a_closed_country_vouches_for_one_that_is_left_out(service, folders, fetch):
     service.forbidden = {"".join(one) for one in FRENCH[1:13]}
     leave_out(service, BELGIAN[0])
     run = make_run(folders, [FRENCH[0], BELGIAN[0], *FRENCH[1:13]], ["lookalikes"])
@@ -87,7 +87,7 @@ def test_no_company_of_a_closed_country_vouches_for_one_that_is_left_out(service
     assert [companies for _, companies in service.named].count([BELGIAN[0]]) < 10
 
 
-def test_companies_beside_one_that_the_token_lost_are_given_up_in_the_end(service, folders, fetch):  # noqa: F811
+def test_companies_beside_one_that_the_token_lost_are_given_up_in_the_end(service, folders, fetch):
     """It was answered, so nothing of it is pending; but pages that name it are refused, and others empty."""
     leave_out(service, BELGIAN[0], after=lambda: service.forbidden.add("FR"))
     run = make_run(folders, [*FRENCH[:3], *BELGIAN[:2]], ["lookalikes"])

@@ -92,18 +92,6 @@ def test_elements_are_matched_by_company_whatever_their_order_and_spelling():
     assert [held(progress, company)[0][14:18] for company in EVERYBODY] == [b"2001", b"2002", b"2003"]
 
 
-def test_an_element_said_twice_counts_once():
-    progress = absorb(ask([ACME], *2 * [found(ACME, "financials", period())]))
-    assert len(held(progress)) == 1
-
-
-@pytest.mark.parametrize("other", [found(ACME, "financials", period(2001)), found(ACME, "financials"), not_found(ACME)])
-def test_of_two_elements_that_contradict_each_other_none_is_believed(other):
-    progress = absorb(ask([ACME], found(ACME, "financials", period()), other))
-    assert track(progress).status == "pending"
-    assert "contradicts" in track(progress).reason.text
-
-
 def test_a_company_nobody_asked_for_is_told_and_not_taken():
     progress = absorb(ask([ACME], found(ACME, "financials", period()), found(BOLT, "financials", period())))
     assert track(progress, BOLT).status == "pending"
@@ -158,50 +146,69 @@ def test_an_answer_with_one_usable_element_is_an_answer():
     assert len(check_elements(read_answer("financials", body(None, not_found(ACME))))) == 2
 
 
-@pytest.mark.parametrize("values", [{"status": 500}, {"status": 429}, {"kind": "no_answer", "status": None}])
-def test_an_error_is_no_answer_though_its_body_looks_like_one(values):
-    _, content = page(ACME, 0, 1)
-    progress = absorb((header(companies=[ACME], **{"offset": 0, **values}), content))
-    assert track(progress).status == "pending"
-    assert track(progress).reason.text
-    assert track(progress).misses == 0
-
-
 def test_attempts_count_what_named_the_company():
     error = (header(companies=[ACME, BOLT], status=503), b"")
     progress = absorb(error, error, page(ACME, 0, 1))
     assert (track(progress).attempts, track(progress, BOLT).attempts, track(progress, CIRC).attempts) == (3, 2, 0)
 
 
-def test_a_company_given_up_has_failed_with_the_reason():
-    ended = (header(companies=[ACME], kind="given_up", status=None, error="refused: 422", at=NOON + MINUTE), b"")
-    progress = absorb(ended)
-    assert (track(progress).status, track(progress).reason.text) == ("failed", "refused: 422")
-    assert track(progress).ended_at == NOON + MINUTE
+PERIOD = found(ACME, "financials", period())
+GIVEN_UP = (header(companies=[ACME], kind="given_up", status=None, error="refused: 422", at=NOON + MINUTE), b"")
+AS_PAGE = page(ACME, 0, 1)[1]
+CALLED = NameSettings(not_found_message="No company {country}/{number} could be found")
 
 
-@pytest.mark.parametrize("message", ["OK", "ok", ""])
-def test_a_message_that_is_no_error_leaves_an_empty_array_empty(message):
-    progress = absorb(ask([ACME], {**found(ACME, "financials"), "message": message}))
-    assert (track(progress).status, track(progress).next_offset) == ("answered", 0)
+def message(said):
+    return [ask([ACME], {**found(ACME, "financials"), "message": said})]
 
 
-def test_an_empty_array_beside_the_message_for_unknown_companies_is_none_of_a_company():
-    progress = absorb(ask([ACME], {**found(ACME, "financials"), "message": "company not found"}))
-    assert track(progress).status == "not_found"
+LANDED = {
+    # what landed; status, records and a part of the reason; the names of the service
+    "an element twice": ([ask([ACME], PERIOD, PERIOD)], "answered", 1, ""),
+    **{
+        f"contradicting elements {number}": ([ask([ACME], PERIOD, other)], "pending", 0, "contradicts")
+        for number, other in enumerate(
+            [found(ACME, "financials", period(2001)), found(ACME, "financials"), not_found(ACME)]
+        )
+    },
+    "an error with such a body": ([(header(companies=[ACME], offset=0, status=500), AS_PAGE)], "pending", 0, "500"),
+    "a 429 with such a body": ([(header(companies=[ACME], offset=0, status=429), AS_PAGE)], "pending", 0, "429"),
+    "no answer with such a body": (
+        [(header(companies=[ACME], offset=0, kind="no_answer", status=None), AS_PAGE)], "pending", 0, "status",
+    ),
+    "another success status": ([(header(companies=[ACME], offset=0, status=207), AS_PAGE)], "answered", 1, ""),
+    "given up": ([GIVEN_UP], "failed", 0, "refused: 422"),
+    "no error beside an empty array": (message("OK"), "answered", 0, ""),
+    "no error in small letters": (message("ok"), "answered", 0, ""),
+    "no message beside an empty array": (message(""), "answered", 0, ""),
+    "the message for unknown companies beside an empty array": (message("company not found"), "not_found", 0, ""),
+    "answered stays answered": (
+        [page(ACME, 0, 1), GIVEN_UP, ask([ACME], not_found(ACME)), ask([ACME]), page(ACME, 0, 2)], "answered", 1, "",
+    ),
+    "pages smaller than asked": ([page(ACME, offset, 3, limit=1) for offset in range(3)], "answered", 3, ""),
+    "each page twice": ([page(ACME, offset, 7) for offset in (0, 0, 5, 5)], "answered", 7, ""),
+    **{
+        said: ([ask([ACME], not_found(ACME, message=said))], status, 0, "", CALLED)
+        for said, status in {
+            "No company BE/403227515 could be found": "not_found",
+            "no company BE/0403227515 could be found": "not_found",
+            "No company BE/0770493071 could be found": "pending",
+            "No company NL/0403227515 could be found": "pending",
+            "Internal error about company BE/0403227515": "pending",
+        }.items()
+    },
+}  # fmt: skip
 
 
-def test_an_answer_of_another_success_status_counts():
-    _, content = page(ACME, 0, 1)
-    progress = absorb((header(companies=[ACME], offset=0, status=207), content))
-    assert track(progress).status == "answered"
-
-
-def test_what_was_answered_stays_answered():
-    ended = (header(companies=[ACME], kind="given_up", status=None, error="x"), b"")
-    progress = absorb(page(ACME, 0, 1), ended, ask([ACME], not_found(ACME)), ask([ACME]), page(ACME, 0, 2))
-    assert track(progress).status == "answered"
-    assert len(held(progress)) == 1
+@pytest.mark.parametrize(
+    ("landed", "status", "count", "reason", "names"), [(*row, NAMES)[:5] for row in LANDED.values()], ids=LANDED
+)
+def test_what_landed_adds_up(landed, status, count, reason, names):
+    one = track(absorb(*landed, names=names))
+    assert (one.status, one.misses if "status" in reason else 0) == (status, 0)
+    assert sum(len(part.records["period"]) for part in one.parts) == one.next_offset == count
+    assert reason in one.reason.text
+    assert one.ended_at == (NOON + MINUTE if status == "failed" else None)
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
@@ -213,12 +220,6 @@ def test_pages_follow_each_other_until_the_total_is_reached():
     progress = absorb(page(ACME, 0, 12), page(ACME, 5, 12), page(ACME, 10, 12))
     assert track(progress).status == "answered"
     assert [raw[14:18] for raw in held(progress)] == [b"%d" % (2000 + n) for n in range(12)]
-
-
-def test_pages_smaller_than_asked_lose_nothing():
-    progress = absorb(*(page(ACME, offset, 3, limit=1) for offset in range(3)))
-    assert track(progress).status == "answered"
-    assert len(held(progress)) == 3
 
 
 def test_a_company_is_paid_for_with_its_first_page():
@@ -294,12 +295,6 @@ def test_a_company_that_disappears_between_pages_is_read_anew():
     progress = absorb(page(ACME, 0, 12), gone, ask([ACME], not_found(ACME)))
     assert (track(progress).status, held(progress)) == ("not_found", [])
     assert absorb(*10 * [page(ACME, 0, 12), gone]).datasets["financials"][ACME].is_given_up
-
-
-def test_a_page_that_comes_twice_is_held_once():
-    progress = absorb(page(ACME, 0, 7), page(ACME, 0, 7), page(ACME, 5, 7), page(ACME, 5, 7))
-    assert track(progress).status == "answered"
-    assert len(held(progress)) == 7
 
 
 def test_fetching_keeps_no_records():
@@ -378,18 +373,3 @@ def test_what_is_answered_is_complete(own, seed):
         assert len(years) == one.next_offset
         if one.status == "answered":
             assert len(years) == one.total
-
-
-@pytest.mark.parametrize(
-    ("message", "status"),
-    [
-        ("No company BE/403227515 could be found", "not_found"),
-        ("no company BE/0403227515 could be found", "not_found"),
-        ("No company BE/0770493071 could be found", "pending"),
-        ("No company NL/0403227515 could be found", "pending"),
-        ("Internal error about company BE/0403227515", "pending"),
-    ],
-)
-def test_words_for_unknown_companies_may_name_each(message, status):
-    names = NameSettings(not_found_message="No company {country}/{number} could be found")
-    assert track(absorb(ask([ACME], not_found(ACME, message=message)), names=names)).status == status

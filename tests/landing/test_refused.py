@@ -9,7 +9,7 @@ from firmlake.core.company import normal_form
 from other_service import start_other_service
 from support import make_run
 
-from .test_fetch import fetch, statuses  # noqa: F401 - fetch is a fixture
+from .conftest import statuses
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(500)]
 BELGIAN = [company for company in COMPANIES if company.country == "BE"]
@@ -34,7 +34,7 @@ def reasons(shards):
     return [track.reason for shard in shards for _, _, track in shard.tracks() if track.status == "failed"]
 
 
-def test_after_fifty_refusals_and_no_answer_no_other_company_of_the_country_is_asked_for(service, folders, fetch):  # noqa: F811
+def test_after_fifty_refusals_and_no_answer_no_other_company_of_the_country_is_asked_for(service, folders, fetch):
     assert len(BELGIAN) > 150
     run = make_run(folders, [*OTHERS, *BELGIAN], ["lookalikes"])
     progress = fetch(run, base_url=service.base_url)
@@ -45,7 +45,7 @@ def test_after_fifty_refusals_and_no_answer_no_other_company_of_the_country_is_a
     assert all("not ten digits" in reason.text for reason in told)
 
 
-def test_an_answer_shows_that_the_others_are_refused_for_themselves(service, folders, fetch):  # noqa: F811
+def test_an_answer_shows_that_the_others_are_refused_for_themselves(service, folders, fetch):
     service.known = {company.company_number.removeprefix("0") for company in BELGIAN[:150:3]}
     run = make_run(folders, [*OTHERS[:50], *BELGIAN[:150]], ["lookalikes"])
     progress = fetch(run, base_url=service.base_url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,156 +14,116 @@ from firmlake.core.errors import RequestRefusedError, ServiceError
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.tables.flatten import flatten_shard
 from other_service import start_other_service
-from support import DATASETS, found, make_run, period
+from support import DATASETS, found, make_run, period, slow
 
-from .test_fetch import fetch, held, name_of, requests, statuses  # noqa: F401 - fetch is a fixture
+from .conftest import held, name_of, requests, statuses
 
-KNOWN = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(60)]
+KNOWN = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
 STRANGERS = [Company("BE", number) for number in ("0999002109", "0999003988", "0999004978")]
-
-
-def make_mixed(folders, **values):
-    return make_run(folders, [*KNOWN[:30], *STRANGERS, *KNOWN[30:]], **values)
+MIXED = [*KNOWN[:30], *STRANGERS, *KNOWN[30:60]]
 
 
 @pytest.mark.parametrize("dialect", ["not-found-omitted", "not-found-refused"])
-def test_unknown_companies_are_told_from_failed_ones_and_others_lose_nothing(sandbox, folders, fetch, dialect):  # noqa: F811
+def test_unknown_companies_are_told_from_failed_ones_and_others_lose_nothing(sandbox, folders, fetch, dialect):
     sandbox.set_options(dialect=[])
-    plain = make_mixed(folders)
+    plain = make_run(folders, MIXED)
     fetch(plain)
-    expected = held(plain)
+    expected, asked = held(plain), requests(sandbox)
     sandbox.set_options(dialect=[dialect])
-    run = make_mixed(folders, run_id="20260105T120000Z-0002")
+    run = make_run(folders, MIXED, run_id="20260105T120000Z-0002")
     fetch(run)
     assert held(run) == expected
+    unknown = [dataset for (_, dataset), (status, *_) in held(run).items() if status == "not_found"]
     assert {expected[company, dataset][0] for company in STRANGERS for dataset in DATASETS} == {"not_found"}
     tables = dict(flatten_shard(run, 1))
     assert tables["dead_letters"].is_empty()
     assert tables["company_state"].filter(status="not_found")["fetched_at"].null_count() == 0, "it is fresh"
+    if dialect == "not-found-omitted":
+        assert requests(sandbox) - 2 * asked == 2 * len(DATASETS)
+        drift = tables["drift"].filter(kind="left_out")
+        assert dict(drift.select("dataset", "record_count").rows()) == Counter(unknown)
 
 
-def test_left_out_companies_cost_two_more_requests_of_each_dataset(sandbox, folders, fetch):  # noqa: F811
-    sandbox.set_options(dialect=[])
-    fetch(make_mixed(folders))
-    plain = requests(sandbox)
-    sandbox.set_options(dialect=["not-found-omitted"])
-    fetch(make_mixed(folders, run_id="20260105T120000Z-0002"))
-    assert requests(sandbox) - 2 * plain == 2 * len(DATASETS)
+class Scene(NamedTuple):
+    """What a service leaves out, and what a run makes of that.
+
+    Attributes:
+        companies: The companies of the run.
+        dialect: How the service treats unknown companies.
+        lost: Companies that a fault leaves out of its answers.
+        expected: Companies with periods in an earlier run.
+        is_known: Whether earlier runs were answered.
+        status: What becomes of the lost companies, or of those of the run if none is lost; an error ends the run.
+        most: The most requests.
+    """
+
+    companies: list[Company]
+    dialect: str
+    lost: list[Company]
+    expected: list[Company]
+    is_known: bool
+    status: Any
+    most: int = 999
 
 
-def test_companies_left_out_by_a_fault_fail_if_the_service_knew_them(sandbox, folders, fetch):  # noqa: F811
-    """An earlier run found them, or another dataset of this one does."""
-    sandbox.set_options(dialect=[])
-    lost, other = KNOWN[3], KNOWN[5]
-    names = [company.country + company.company_number for company in (lost, other)]
-    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "endpoint": "financials.bulk", "companies": names}])
-    run = make_run(folders, KNOWN, ["lookalikes", "financials"], expected={(lost, "financials"): 4})
+SCENES = {
+    "known by an earlier run or by another dataset": Scene(
+        KNOWN[:60], "", [KNOWN[3], KNOWN[5]], [KNOWN[3]], False, "failed"
+    ),
+    "alone, and named in a refusal": Scene(STRANGERS, "not-found-refused", [], [], False, "not_found"),
+    "alone, left out by a service that nobody knows": Scene(
+        STRANGERS, "not-found-omitted", [], [], False, ServiceError
+    ),
+    "alone, left out by a service that answered earlier": Scene(
+        STRANGERS, "not-found-omitted", [], [], True, "failed", 40
+    ),
+    "alone, left out by a fault": Scene(KNOWN[:3], "", KNOWN[:3], [], True, "failed", 40),
+    "all, though an earlier run knew one": Scene(KNOWN[:60], "", KNOWN[:60], KNOWN[:1], True, ServiceError),
+    "where elements tell of unknown ones": Scene(MIXED, "", KNOWN[:9], [], False, "failed"),
+    "together with known ones": Scene(KNOWN[:60], "not-found-omitted", KNOWN[10:30], KNOWN[:20], False, "failed"),
+    "so many that they fill requests": Scene(KNOWN, "not-found-omitted", KNOWN[50:280], [], False, "not_found", 25),
+}
+
+
+MANY = "so many that they fill requests"
+
+
+@pytest.mark.parametrize("scene", [*(one for one in SCENES if one != MANY), *slow(MANY)])
+def test_companies_that_answers_leave_out_are_unknown_only_with_proof(sandbox, folders, fetch, scene):
+    """An hour of trouble at the service must not make companies unknown for a month."""
+    one = SCENES[scene]
+    sandbox.set_options(dialect=[one.dialect] if one.dialect else [])
+    fault = {"kind": "elements", "anomaly": "missing", "companies": list(map(name_of, one.lost))}
+    fault |= {"endpoint": "financials.bulk"} if scene.startswith("known by") else {}
+    sandbox.set_faults([fault] if one.lost else [])
+    if one.is_known:
+        stamp_service(Settings(api=ApiSettings(base_url=sandbox.base_url)), folders)
+    datasets = ["lookalikes", "financials"] if scene.startswith("known by") else ["financials"]
+    expected = {(company, "financials"): 4 for company in one.expected}
+    run = make_run(folders, one.companies, datasets, expected=expected)
+    if not isinstance(one.status, str):
+        with pytest.raises(one.status):
+            fetch(run)
+        assert "not_found" not in statuses(run)
+        return
     fetch(run)
-    found = {company: held(run)[company, "financials"][0] for company in (lost, other)}
-    assert found == {lost: "failed", other: "failed"}
-
-
-def test_unknown_companies_alone_are_remembered_if_the_refusal_names_them(sandbox, folders, fetch):  # noqa: F811
-    sandbox.set_options(dialect=["not-found-refused"])
-    run = make_run(folders, STRANGERS)
-    fetch(run)
-    assert statuses(run) == {"not_found": 9}
+    assert {held(run)[company, "financials"][0] for company in one.lost or one.companies} == {one.status}
+    assert requests(sandbox) <= one.most
+    if "answered earlier" in scene:
+        assert set(dict(flatten_shard(run, 1))["dead_letters"]["reason"]) == {"the answer is an empty array"}
 
 
 @pytest.mark.parametrize("message", ["Not Found", "No handler for POST /v1/companies/lookalikes", ""])
-def test_a_404_of_a_wrong_address_makes_no_company_unknown(sandbox, folders, fetch, message):  # noqa: F811
+def test_a_404_of_a_wrong_address_makes_no_company_unknown(sandbox, folders, fetch, message):
     sandbox.set_options(dialect=[])
     sandbox.set_faults([{"kind": "status", "status": 404, "message": message}])
-    run = make_run(folders, KNOWN)
+    run = make_run(folders, KNOWN[:60])
     with pytest.raises((RequestRefusedError, ServiceError)):
         fetch(run)
     assert "not_found" not in statuses(run)
 
 
-def test_an_empty_array_makes_no_company_unknown(sandbox, folders, fetch):  # noqa: F811
-    """Nothing shows that the service works: no other company is in the answers."""
-    sandbox.set_options(dialect=["not-found-omitted"])
-    run = make_run(folders, STRANGERS, ["lookalikes"])
-    with pytest.raises(ServiceError):
-        fetch(run)
-    assert "not_found" not in statuses(run)
-
-
-@pytest.mark.parametrize("dialect", ["not-found-omitted", ""])
-def test_new_companies_alone_that_are_left_out_fail_where_the_service_answered_earlier_runs(
-    sandbox,
-    folders,
-    fetch,  # noqa: F811
-    dialect,
-):
-    """Nothing says that the service is in trouble, so the run publishes that they failed."""
-    sandbox.set_options(dialect=[dialect] if dialect else [])
-    names = [company.country + company.company_number for company in KNOWN[:3]]
-    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
-    stamp_service(Settings(api=ApiSettings(base_url=sandbox.base_url)), folders)
-    new = make_run(folders, KNOWN[:3] if not dialect else STRANGERS)
-    fetch(new)
-    assert statuses(new) == {"failed": 9}
-    assert requests(sandbox) < 40
-    tables = dict(flatten_shard(new, 1))["dead_letters"]
-    assert set(tables["reason"]) == {"the answer is an empty array"}
-
-
-def test_a_service_that_leaves_out_only_companies_it_knew_is_in_trouble(sandbox, folders, fetch):  # noqa: F811
-    sandbox.set_options(dialect=[])
-    names = [company.country + company.company_number for company in KNOWN]
-    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
-    stamp_service(Settings(api=ApiSettings(base_url=sandbox.base_url)), folders)
-    run = make_run(folders, KNOWN, ["lookalikes"], expected={(KNOWN[0], "lookalikes"): 4})
-    with pytest.raises(ServiceError):
-        fetch(run)
-
-
-@pytest.mark.slow
-def test_left_out_companies_that_fill_requests_have_a_company_beside_them_that_is_answered(sandbox, folders, fetch):  # noqa: F811
-    """Alone they would get an empty array, for which all of them would fail in hundreds of requests."""
-    sandbox.set_options(dialect=["not-found-omitted"])
-    companies = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
-    names = [company.country + company.company_number for company in companies[50:280]]
-    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
-    run = make_run(folders, companies, ["financials"])
-    fetch(run)
-    assert {held(run)[company, "financials"][0] for company in companies[50:280]} == {"not_found"}
-    assert requests(sandbox) < 25
-
-
-def test_where_elements_tell_of_unknown_companies_one_that_is_left_out_has_failed(sandbox, folders, fetch):  # noqa: F811
-    """A service that leaves out companies for an hour must not make them unknown for a month."""
-    sandbox.set_options(dialect=[])
-    lost = [company.country + company.company_number for company in KNOWN[:9]]
-    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": lost}])
-    run = make_mixed(folders)
-    fetch(run)
-    assert {held(run)[company, dataset][0] for company in KNOWN[:9] for dataset in DATASETS} == {"failed"}
-    assert {held(run)[company, dataset][0] for company in STRANGERS for dataset in DATASETS} == {"not_found"}
-
-
-def test_companies_that_count_as_unknown_because_they_were_left_out_are_counted(sandbox, folders, fetch):  # noqa: F811
-    sandbox.set_options(dialect=["not-found-omitted"])
-    run = make_mixed(folders)
-    fetch(run)
-    unknown = [dataset for (_, dataset), (status, *_) in held(run).items() if status == "not_found"]
-    drift = dict(flatten_shard(run, 1))["drift"].filter(kind="left_out")
-    assert dict(drift.select("dataset", "record_count").rows()) == Counter(unknown)
-
-
-def test_new_companies_that_are_left_out_together_with_known_ones_have_failed(sandbox, folders, fetch):  # noqa: F811
-    """A fault leaves out both; that the new ones are unknown is not proven."""
-    sandbox.set_options(dialect=["not-found-omitted"])
-    lost = KNOWN[10:30]
-    names = [company.country + company.company_number for company in lost]
-    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
-    run = make_run(folders, KNOWN, ["lookalikes"], expected={(company, "lookalikes"): 4 for company in KNOWN[:20]})
-    fetch(run)
-    assert {held(run)[company, "lookalikes"][0] for company in lost} == {"failed"}
-
-
-def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_given_up(folders, fetch):  # noqa: F811
+def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_given_up(folders, fetch):
     """Such requests were halved and joined by turns, without an end."""
     with start_other_service() as service:
         silent = [name_of(company).replace("BE0", "BE") for company in KNOWN[3:5]]
@@ -180,7 +141,7 @@ def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_g
         assert statuses(run) == {"answered": 10, "failed": 2}
 
 
-def test_a_company_left_out_of_the_first_answers_is_asked_for_beside_one_that_answered_after_it(folders, fetch):  # noqa: F811
+def test_a_company_left_out_of_the_first_answers_is_asked_for_beside_one_that_answered_after_it(folders, fetch):
     """Which of the two halves of a failed first request is answered makes no difference."""
     with start_other_service() as service:
         answer, unknown = service.answer, name_of(STRANGERS[0]).replace("BE0", "BE")
@@ -196,7 +157,7 @@ def test_a_company_left_out_of_the_first_answers_is_asked_for_beside_one_that_an
         assert statuses(run) == {"answered": 1, "not_found": 1}
 
 
-def test_a_left_out_company_beside_a_forbidden_one_waits_for_all_records_of_another(folders, fetch):  # noqa: F811
+def test_a_left_out_company_beside_a_forbidden_one_waits_for_all_records_of_another(folders, fetch):
     """After the 403 it is asked for alone, and the only known company has had its first page: it failed in each run."""
     with start_other_service() as service:
         service.forbidden = {"FR"}
@@ -216,7 +177,7 @@ def test_a_left_out_company_beside_a_forbidden_one_waits_for_all_records_of_anot
         assert statuses(run) == {"answered": 1, "forbidden": 1, "not_found": 1}
 
 
-def test_whether_left_out_companies_are_unknown_is_decided_when_all_answers_are_there(folders, fetch):  # noqa: F811
+def test_whether_left_out_companies_are_unknown_is_decided_when_all_answers_are_there(folders, fetch):
     """A company that the service knows is left out after the third answer that leaves out the new one."""
     with start_other_service() as service:
         numbers, pages = {one.company_number: one for one in KNOWN[:3]}, Counter()
@@ -268,7 +229,7 @@ def read_in_vain(name):
 
 
 @pytest.mark.parametrize("count", [45, 7, 2], ids=["one is unknown", "none is known", "two"])
-def test_a_run_ends_early_if_answers_tell_only_of_others(folders, fetch, misread, count):  # noqa: F811
+def test_a_run_ends_early_if_answers_tell_only_of_others(folders, fetch, misread, count):
     """Every further request would be paid, and all companies fail."""
     misread.name = read_in_vain
     run = make_run(folders, KNOWN[:count])
@@ -284,7 +245,7 @@ def test_a_run_ends_early_if_answers_tell_only_of_others(folders, fetch, misread
     assert not works, "the data folder is tied to no service yet"
 
 
-def test_a_single_odd_company_only_fails_itself(folders, fetch, misread):  # noqa: F811
+def test_a_single_odd_company_only_fails_itself(folders, fetch, misread):
     odd = KNOWN[0].company_number.lstrip("0")
     misread.name = lambda name: read_in_vain(name) if name[1].lstrip("0") == odd else name
     run = make_run(folders, KNOWN[:45])
@@ -292,7 +253,7 @@ def test_a_single_odd_company_only_fails_itself(folders, fetch, misread):  # noq
     assert statuses(run) == {"answered": 129, "failed": 3, "not_found": 3}
 
 
-def test_odd_companies_that_failed_before_only_fail_themselves(folders, fetch, misread):  # noqa: F811
+def test_odd_companies_that_failed_before_only_fail_themselves(folders, fetch, misread):
     """They are all that `firmlake redrive` asks for."""
     misread.name = read_in_vain
     failed_before = [(company, "lookalikes") for company in KNOWN[:2]]
@@ -301,7 +262,7 @@ def test_odd_companies_that_failed_before_only_fail_themselves(folders, fetch, m
     assert statuses(run) == {"failed": 2}
 
 
-def test_answers_that_tell_only_of_others_stop_a_run_of_a_known_service_too(folders, fetch, misread):  # noqa: F811
+def test_answers_that_tell_only_of_others_stop_a_run_of_a_known_service_too(folders, fetch, misread):
     """No company counts as unknown, and no credit is spent on more such answers."""
     misread.name = lambda name: ("NL", "99999999")
     stamp_service(Settings(api=ApiSettings(base_url=misread.base_url)), folders)

@@ -9,7 +9,6 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.keys import names_of
-from firmlake.rebuild.verify import verify
 from firmlake.tables import index as indexing
 from firmlake.warehouse.generations import LINK
 from support import (
@@ -190,16 +189,3 @@ def test_an_answer_inside_a_window_begins_none(folders):
         land(late, answer("financials", found(ACME, "financials", period()), offset=0, at=at))
         held = held_at(folders, NOON + 31 * DAY)
         assert held.paid.select(ACME._fields).rows() == [tuple(ACME)] * is_paid
-
-
-def test_verify_finds_a_changed_row_of_the_index_and_leaves_the_file_alone(folders):
-    publish_landed(two_runs(folders), at=NOON + DAY + MINUTE)
-    folders.state.mkdir(exist_ok=True)
-    told(folders)
-    assert all(check.agrees for check in verify(folders, lambda: NOON + 2 * DAY))
-    with closing(sqlite3.connect(file_of(folders))) as index:
-        index.execute("UPDATE purchase SET at = at + 1")
-        index.commit()
-    content = file_of(folders).read_bytes()
-    differing = [check.table for check in verify(folders, lambda: NOON + 2 * DAY) if not check.agrees]
-    assert (differing, file_of(folders).read_bytes()) == (["index purchase"], content)

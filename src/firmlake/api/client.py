@@ -14,7 +14,7 @@ from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
-from firmlake.api.retry import CircuitBreaker, Policy, Probe, TryAgainError, give_up
+from firmlake.api.retry import CircuitBreaker, Policy, TryAgainError, give_up
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
@@ -93,7 +93,6 @@ class Client:
         self._on_wait = on_wait
         self._has_connected = False
         self._has_answered = False
-        self._answered: dict[str, tuple[Request, Check | None]] = {}
         self._end: FirmlakeError | None = None
         self._ends: dict[str, FirmlakeError] = {}
         self._connection = Connection(self._api, self._token, self._stop, timing, transport)
@@ -126,8 +125,7 @@ class Client:
             tries: How often to try before the request counts as failed; None takes `api.tries`.
             is_patient: Whether to wait while the endpoint fails on every request or the service cannot be reached;
                 False fails the request instead.
-            on_answer: Replaces the client's `on_answer` for this request. It also receives the answers to probes,
-                which repeat an earlier request to test the service; their `request` is not this one.
+            on_answer: Replaces the client's `on_answer` for this request.
 
         Returns:
             The answer, with a successful status.
@@ -147,19 +145,15 @@ class Client:
         """
         attempts = itertools.count(1)
         on_answer = on_answer or self._on_answer
-        breaker, wait = self._breaker_of(request), partial(self._wait, request.endpoint)
-        failed_probe_count = breaker.failed_probe_count
-        policy = self._policy(tries or self._api.tries, wait, is_patient)
+        policy = self._policy(tries or self._api.tries, partial(self._wait, request.endpoint), is_patient)
         try:
             return policy.carry_out(lambda: self._try(request, check, attempts, is_patient, on_answer))
         except TryAgainError as error:
-            if probe := self._probe(request, attempts, on_answer):
-                breaker.enter(wait, probe)  # decides whether the service or this request is at fault
             self._stop_if_interrupted()
             has = {"has_connected": self._has_connected, "has_answered": self._has_answered}
             failed = give_up(error, self._connection.host, **has)
             if isinstance(failed, RequestFailedError):
-                failed.is_outage |= breaker.is_open or breaker.failed_probe_count > failed_probe_count
+                failed.is_outage |= self._breaker_of(request).is_open
             self._note_end(request, failed)
             raise failed from None
         except FirmlakeError as error:
@@ -201,12 +195,11 @@ class Client:
         on_answer: OnAnswer | None,
     ) -> Answer:
         breaker = self._breaker_of(request)
-        probe = self._probe(request, attempts, on_answer)
-        if not (is_patient or probe) and breaker.is_open:
+        if breaker.is_open and not is_patient:
             failed = RequestFailedError(f"{request.path} was not sent: it fails on every request")
             failed.is_outage = True
             raise failed
-        breaker.enter(partial(self._pause, breaker, request), probe)
+        breaker.enter(partial(self._pause, breaker, request))
         version = self._token.version
         answer = self._ask(request, next(attempts), on_answer)
         may_have_expired = answer.status in (401, 403) and not answer.is_throttled
@@ -223,25 +216,7 @@ class Client:
             raise
         breaker.succeeded()
         self._on_wait("")
-        self._answered[request.endpoint] = request, check
         return answer
-
-    def _probe(self, request: Request, attempts: Iterator[int], on_answer: OnAnswer | None) -> Probe | None:
-        """Make a probe from the last request that the endpoint answered. It is free, because its companies are paid."""
-        if request.endpoint not in self._answered:
-            return None
-        known, check = self._answered[request.endpoint]
-
-        def probe() -> str:
-            try:
-                judge(self._ask(known, next(attempts), on_answer), check, self._api)
-            except TryAgainError as error:
-                return "" if error.kind == "throttled" else error.reason
-            except ForbiddenError:  # the token may no longer ask for that, but the service works
-                return ""
-            return ""
-
-        return probe
 
     def _ask(self, request: Request, attempt: int, on_answer: OnAnswer | None) -> Answer:
         """Wait for the throttle, send once, and pass the answer to `on_answer` before anything acts on it."""

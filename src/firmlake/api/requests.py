@@ -73,8 +73,10 @@ def bulk(
 
 
 def fitting(api: ApiSettings, dataset: str) -> ApiSettings:
-    """Return the limits of requests for a dataset: one company if its example names no array of them."""
-    return api if _example(api, dataset).is_bulk else msgspec.structs.replace(api, companies_per_request=1)
+    """Return the limits of requests for a dataset: one company if its example names no array, and never 0 records."""
+    companies = api.companies_per_request if _example(api, dataset).is_bulk else 1
+    records = api.records_per_request or api.page_limit_max * companies
+    return msgspec.structs.replace(api, companies_per_request=companies, records_per_request=records)
 
 
 def service_lists(api: ApiSettings, kind: ListKind, limit: int | None = None, offset: int | None = None) -> Request:

@@ -185,16 +185,13 @@ def _error(state: tenacity.RetryCallState) -> TryAgainError:
 
 
 Sleep = Callable[[float], None]
-Probe = Callable[[], str]
 
 
 class CircuitBreaker:
     """Slows down and finally stops requests to an endpoint that fails on every request.
 
     While the breaker is closed, all requests go out. After `failures_max` failures in a row, from any thread, it opens:
-    all threads wait, and after each pause one request goes out as a probe. Any answer other than a failure closes it.
-    The best probe repeats a request that was answered before. If it fails too, the service is at fault; if it is
-    answered, the failed requests are at fault.
+    all threads wait, and after each pause one request goes out. Any answer other than a failure closes the breaker.
 
     Args:
         clock: Monotonic seconds.
@@ -230,36 +227,22 @@ class CircuitBreaker:
         self._failures = 0
         self._pause = pause_seconds
         self._opened_at: float | None = None
-        self._probe_at = 0.0
+        self._next_at = 0.0
         self.last_failure = ""
-        self.failed_probe_count = 0
 
     @property
     def is_open(self) -> bool:
         """Whether the breaker is open: the endpoint currently fails on every request."""
         return self._opened_at is not None
 
-    def enter(self, sleep: Sleep, probe: Probe | None = None) -> None:
-        """Wait until a request may go out.
-
-        Args:
-            sleep: Waits for a number of seconds.
-            probe: Repeats a request that was answered before. Returns the failure, or an empty text if the request is
-                answered again; may raise. None makes the request itself the probe.
+    def enter(self, sleep: Sleep) -> None:
+        """Wait, by a function that takes seconds, until a request may go out.
 
         Raises:
             UnavailableError: The endpoint has failed for `patience_seconds`. Run again later.
         """
-        while (seconds := self._claim()) is not None:
-            if seconds > 0:
-                sleep(seconds)
-            elif probe is None:
-                return
-            elif wrong := probe():
-                self.failed_probe_count += 1
-                self.failed(wrong)
-            else:
-                self.succeeded()
+        while seconds := self._seconds_to_wait():
+            sleep(seconds)
 
     def succeeded(self) -> None:
         """Record an answer, including a refusal; this closes the breaker."""
@@ -273,13 +256,13 @@ class CircuitBreaker:
             self.last_failure = what
             if self._failures >= self._failures_max and self._opened_at is None:
                 self._opened_at = self._clock()
-                self._set_next_probe(self._opened_at)
+                self._pause_from(self._opened_at)
 
-    def _claim(self) -> float | None:
-        """Return None if closed, 0 for the right to probe, or the seconds to wait before asking again."""
+    def _seconds_to_wait(self) -> float:
+        """Return the seconds after which to ask again; 0 for the right to send a request."""
         with self._lock:
             if self._opened_at is None:
-                return None
+                return 0.0
             now = self._clock()
             if now - self._opened_at >= self._patience:
                 minutes = f"{self._patience / 60:g} minutes"
@@ -287,11 +270,11 @@ class CircuitBreaker:
                     f"{self.subject} has failed on every request for {minutes}: {self.last_failure}",
                     "Landed answers are kept; run again when the service works",
                 )
-            if now < self._probe_at:
-                return self._probe_at - now
-            self._set_next_probe(now)
+            if now < self._next_at:
+                return self._next_at - now
+            self._pause_from(now)
             return 0.0
 
-    def _set_next_probe(self, now: float) -> None:
-        self._probe_at = now + self._pause * (0.5 + self._random() / 2)
+    def _pause_from(self, now: float) -> None:
+        self._next_at = now + self._pause * (0.5 + self._random() / 2)
         self._pause = min(2 * self._pause, self._pause_max)

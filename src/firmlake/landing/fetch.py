@@ -1,10 +1,16 @@
 """Fetch a shard: send requests and land answers until every company is answered or given up.
 
-The first request of a dataset also finds out why it fails: a company, the settings, or the service. A failed
-page is sent again in parts, so companies that make it fail cost no others their answer. A 403 refuses a whole request
-even if the token may not ask about just one of its companies. Usually the token is limited by country, so one or two
-companies of each country in the request are requested alone first. Any other failure, and a 403 for which none of these
-is the reason, halves the page.
+What follows from an answer about a page:
+
+    answered       nothing; the next plan asks for records that are missing
+    402            a smaller page, as large as the credits that are left
+    403            one or two companies of each country alone, then the page without those that are forbidden; its
+                   halves if none is, as after a failure
+    other failure  its halves; a company that fails alone is given up
+
+So companies that make a page fail cost no others their answer. A token is usually limited by country, so a 403 is first
+put down to that. As long as a dataset has never been answered, its requests go one by one, and it is given up after
+three of its companies have failed alone: then the settings or the service are the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +31,6 @@ from firmlake.core.errors import (
     ForbiddenError,
     OutOfCreditsError,
     RequestFailedError,
-    RequestRefusedError,
     ServiceError,
 )
 from firmlake.core.memory import collecting_rarely
@@ -36,8 +41,8 @@ from firmlake.landing.pages import Page, Wanted, accompany, plan_pages
 from firmlake.landing.progress import Progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import SegmentWriter
-from firmlake.landing.shard import TRIES_ALONE, Ask, Sender, Sent, Shard, halve
-from firmlake.landing.standing import LOOK_AGAIN, Scope, Standing
+from firmlake.landing.shard import Ask, Sender, Sent, Shard, halve
+from firmlake.landing.standing import Scope, Standing
 from firmlake.privacy.persons import answer_filter
 
 
@@ -173,159 +178,104 @@ class Fetcher:
             shard.absorb(sent)
             return sent
 
-        def follow_up(sent: Sent) -> None:
-            asks.extendleft(ask_again(sent, shard, send))
-
         try:
             while asks or flying:
-                while asks and flying < (1 if shard.account.out else 2 * self._api.threads):
-                    page = asks[0].page
-                    if self._standing.must_wait(shard.scope(page.dataset, page.companies[0])):
-                        for sent in send_first(asks, shard, send):
-                            follow_up(sent)
-                        break  # the result decides how to continue
+                while asks and flying < self._most_at_once(asks[0].page, shard):
                     self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
                     flying += 1
-                if flying:
-                    ended, flying = done.get(), flying - 1
-                    follow_up(absorb(ended.result()))
+                ended, flying = done.get(), flying - 1
+                follow_up(absorb(ended.result()), asks, shard, send)
         finally:
             for _ in range(flying):
                 done.get()
 
+    def _most_at_once(self, page: Page, shard: Shard) -> int:
+        is_careful = shard.account.out or shard.account.is_tight
+        goes_alone = self._standing.must_wait(shard.scope(page.dataset, page.companies[0]))
+        return 1 if is_careful or goes_alone else 2 * self._api.threads
+
 
 Send = Callable[[Ask], Sent]
+"""Sends a request whose answer decides how to continue, and absorbs it."""
 
 
-def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
-    """Send the next page of a dataset that has not been answered yet, or of companies that were given up before.
-
-    If the page fails, smaller and smaller parts of it are sent to find the reason:
-
-    - Some companies make it fail: only these are given up.
-    - Every part fails: the dataset is given up. If the service refuses every request of the run, the run ends;
-      after a 404, only once the other datasets have failed too.
-    - Every answer is empty and the companies are new: these companies fail.
-
-    Returns:
-        The results for `ask_again`: the page, or the last parts of it.
-    """
-    standing, page = shard.standing, asks[0].page
-    first = send(asks.popleft())
-    if not first.ask.is_patient:
-        return _end_or_open(first, shard)
-    if not first.is_spoilt or shard.is_apart(page):
-        return [first]
-    parts = _find_reason(first, send)
-    if any(part.names_unknown(standing.api) for part in parts):
-        standing.answered(page.dataset)  # the endpoint exists, because its message is about a company
-    elif all(part.is_spoilt for part in parts) and (len(parts) > 1 or parts[0].is_refused):
-        is_earlier = not standing.is_new and not standing.has_worked  # only earlier runs were answered
-        if is_earlier and all(part.is_empty for part in parts) and shard.give_up_new(page):
-            return []
-        went_down = first.is_refused and not any(part.is_refused for part in parts)
-        cause = parts[-1] if went_down else first
-        assert cause.error
-        if cause.is_refused and not standing.has_worked:
-            standing.misfit = _misfit(cause)
-            if not cause.is_no_such_place:
-                raise standing.misfit
-        standing.end(page.dataset, cause.error)
-    return parts
-
-
-def _end_or_open(sent: Sent, shard: Shard) -> list[Sent]:
-    """Learn from one company whether its dataset or country is available again; see `Fetcher._plan`."""
-    dataset, standing = sent.ask.page.dataset, shard.standing
-    scope = shard.scope(dataset, sent.ask.page.companies[0])
-    is_brief = scope.was_barred or not standing.has_worked
-    is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
-    if sent.error and is_down and not standing.works(dataset):
-        standing.end(dataset, sent.error)
-        return []
-    if isinstance(sent.error, ForbiddenError):
-        return [sent]
-    standing.open([scope])
-    return []
-
-
-def _find_reason(first: Sent, send: Send) -> list[Sent]:
-    """Send smaller and smaller parts of a dataset's first request, which failed, to find the reason.
-
-    If companies are the reason, one part is answered and another of the same size is not. If the settings or the
-    service are the reason, all parts fail, even single companies. If the page was too large, all parts are answered.
-
-    Returns:
-        The last parts, which show the reason.
-    """
-    rest: list[Ask] = []
-    sent = first
-    while sent.is_spoilt and len(sent.ask.page.companies) > 1:
-        half, *rest = halve(sent)
-        sent = send(half)
-    parts = [sent, *(send(other) for other in rest)]
-    companies = first.ask.page.companies
-    if all(part.is_spoilt for part in parts) and len(companies) > len(parts):  # two neighbours may both be the reason
-        parts.append(send(Ask(sent.ask.page._replace(companies=companies[-1:]), TRIES_ALONE)))
-    return parts
-
-
-def _misfit(refused: Sent) -> RequestRefusedError:
-    """Return the error for a refusal that no company causes, with the settings to check."""
-    assert isinstance(refused.error, ServiceError)
-    keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.requests"]
-    keys += ["api.base_url"] * refused.is_no_such_place
-    return RequestRefusedError(
-        refused.error.message,
-        f"{LOOK_AGAIN}. Or correct "
-        f"{', '.join(keys[:-1])} or {keys[-1]} by hand; if only some companies are the reason, a lower "
-        "api.companies_per_request shows which",
-    )
-
-
-def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask]:
-    """Return the requests to send after a page: none if it was answered or nothing can be done.
+def follow_up(sent: Sent, asks: deque[Ask], shard: Shard, send: Send) -> None:
+    """Plan the requests that follow from an answer, before or after those that are planned.
 
     A failed page is halved again and again, so one company that makes it fail is found in at most 2 log2(companies)
     requests. A page that failed by chance costs only two requests, because both halves are answered.
 
     Args:
         sent: The page, whose answers the shard has absorbed.
+        asks: The requests that are planned, the next one first.
         shard: The shard of the page.
-        send: Sends a request for a single company, whose answer the shard absorbs.
+        send: Sends a request for a single company.
     """
     page, error, standing = sent.ask.page, sent.error, shard.standing
+    if not sent.ask.is_patient and _ends_or_opens(sent, shard):
+        return
     if isinstance(error, OutOfCreditsError):
-        return _afford(sent, shard)
-    if isinstance(error, ForbiddenError):
-        return _leave_out_forbidden(sent, error, shard, send)
-    if isinstance(error, CountryRefusedError):  # so the page was not sent
+        asks.extendleft(_afford(sent, shard))
+    elif isinstance(error, ForbiddenError):
+        asks.extendleft(_leave_out_forbidden(sent, error, shard, send))
+    elif isinstance(error, CountryRefusedError):  # so the page was not sent
         others = tuple(one for one in shard.unanswered(page) if not shard.refusal(page.dataset, one))
-        return [sent.ask._replace(page=page._replace(companies=others))] if others else []
-    if not sent.is_spoilt or page.dataset in standing.ended:
-        return []
+        asks.extendleft([sent.ask._replace(page=page._replace(companies=others))] if others else [])
+    elif sent.is_spoilt and page.dataset not in standing.ended:
+        _find_reason(sent, asks, shard, send)
+
+
+def _find_reason(sent: Sent, asks: deque[Ask], shard: Shard, send: Send) -> None:
+    """Plan the parts of a page that failed, or give up its only company."""
+    page, error, standing = sent.ask.page, sent.error, shard.standing
     assert isinstance(error, ServiceError)
     is_outage = getattr(error, "is_outage", False)
-    if is_outage and shard.is_apart(page):
-        # These companies failed before, and the service is down now: another run asks for them.
-        shard.give_up(page.dataset, page.companies, reason_of(error))
-        return []
+    if is_outage and (shard.is_apart(page) or len(page.companies) == 1) and standing.works(page.dataset):
+        if not _is_up(page, shard, send):
+            if shard.is_apart(page):  # these companies failed before: another run asks for them
+                shard.give_up(page.dataset, page.companies, reason_of(error))
+            elif page.dataset not in standing.ended:
+                asks.append(sent.ask)  # the circuit breaker waits, and finally ends the dataset
+            return
+        if not sent.landed:  # it was not sent, because the service seemed to be down
+            asks.appendleft(sent.ask)
+            return
     wanted = page._replace(companies=shard.unanswered(page))
     if sent.is_empty and wanted == page:  # the service may leave out all these companies
         beside = list(accompany(standing.api, [page], shard.witness(page.dataset)))
         if beside != [page]:
-            return [Ask(each, sent.ask.tries) for each in beside]
-        if shard.awaits_witness(page.dataset):
-            return []  # planned again once the witness is there
+            asks.extendleft(Ask(each, sent.ask.tries) for each in beside)
+            return
+        if shard.awaits_witness(page):
+            return  # planned again once the witness is there
     if len(wanted.companies) > 1:
-        return halve(sent._replace(ask=sent.ask._replace(page=wanted)))
-    if is_outage:
-        return [sent.ask]  # no company is to blame; the circuit breaker waits, and finally ends the dataset
-    kind = "unknown" if sent.names_unknown(standing.api) else "given_up"
-    shard.give_up(page.dataset, wanted.companies, reason_of(error), kind)
-    if kind == "given_up" and sent.is_refused and not shard.is_apart(page):
-        standing.spoil(shard.scope(page.dataset, wanted.companies[0]), error)
-    return []
+        asks.extendleft(reversed(halve(sent._replace(ask=sent.ask._replace(page=wanted)))))
+        return
+    shard.blame(sent._replace(ask=sent.ask._replace(page=wanted)))
+
+
+def _is_up(page: Page, shard: Shard, send: Send) -> bool:
+    """Return whether the service answers again for a company that it has answered, which is free."""
+    witness = shard.witness(page.dataset)
+    if witness is None:
+        return False
+    error = send(Ask(page._replace(companies=(witness,), offset=page.offset and 0), 1)).error
+    return error is None or isinstance(error, ForbiddenError)
+
+
+def _ends_or_opens(sent: Sent, shard: Shard) -> bool:
+    """Learn from one company whether its dataset or country is available again (see `Fetcher._plan`); False if not."""
+    dataset, standing = sent.ask.page.dataset, shard.standing
+    scope = shard.scope(dataset, sent.ask.page.companies[0])
+    is_brief = scope.was_barred or not standing.has_worked
+    is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
+    if sent.error and is_down and not standing.works(dataset):
+        standing.end(dataset, sent.error)
+    elif isinstance(sent.error, ForbiddenError):
+        return False
+    else:
+        standing.open([scope])
+    return True
 
 
 def _afford(sent: Sent, shard: Shard) -> list[Ask]:

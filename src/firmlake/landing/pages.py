@@ -141,8 +141,6 @@ def count_pages(api: ApiSettings, dataset: str, expected: pl.Series, totals: Ite
 
 def _first_limit(api: ApiSettings) -> int:
     """Return the records to request for each company while its total is unknown."""
-    if not api.records_per_request:
-        return api.page_limit_max
     return min(api.page_limit_max, max(1, api.records_per_request // api.companies_per_request))
 
 
@@ -166,12 +164,10 @@ def _pack(api: ApiSettings, remaining: Sequence[int]) -> Iterator[tuple[int, sli
 
 
 def _limit(api: ApiSettings, remaining: int) -> int:
-    return max(1, min(remaining, api.page_limit_max, api.records_per_request or api.page_limit_max))
+    return max(1, min(remaining, api.page_limit_max, api.records_per_request))
 
 
 def _size(api: ApiSettings, limit: int) -> int:
-    if not api.records_per_request:
-        return api.companies_per_request
     return min(api.companies_per_request, api.records_per_request // limit)
 
 

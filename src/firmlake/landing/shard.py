@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -39,7 +37,7 @@ from firmlake.landing.pages import Page, request_id
 from firmlake.landing.progress import MISSES_MAX, Track, check_elements, load_progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import Header, SegmentWriter, answered
-from firmlake.landing.standing import Scope, Standing
+from firmlake.landing.standing import LOOK_AGAIN, Scope, Standing
 
 TRIES_ALONE = 2
 """Tries for a single company before it is given up: one failure may be the fault of the service."""
@@ -120,6 +118,8 @@ def halve(sent: Sent) -> list[Ask]:
     return [Ask(page._replace(companies=half), 1 if len(half) > 1 else TRIES_ALONE, whole=whole) for half in halves]
 
 
+_SUSPECTS_MAX = 3
+"""Give up a dataset that was never answered after this many of its companies have failed alone."""
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
 _FEW = 0.05
@@ -164,6 +164,7 @@ class Shard:
         self.apart = _of_datasets(targets, "has_failed")
         self.barred = _of_datasets(targets, "is_barred")
         self.unpaid: set[Company] = set()
+        self._suspects: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
 
     def absorb(self, sent: Sent) -> None:
         """Take in the landed answers to a request, and what its outcome tells about the service."""
@@ -173,6 +174,10 @@ class Shard:
         if error is None:
             self.standing.answered(page.dataset, self.scopes(page))
             self.standing.compare(page, sent.ask.whole)
+            suspects = self._suspects[page.dataset]
+            for company in [one for one, suspect in suspects.items() if suspect.is_empty]:
+                del suspects[company]  # it is asked for again beside a witness
+            self._convict(page.dataset)
         elif sent.is_misfit and self.standing.looks_closer and not self.is_apart(page):
             raise error
         elif isinstance(error, EndpointPausedError | UnavailableError):
@@ -193,8 +198,8 @@ class Shard:
         return self.standing.refusal(self.scope(dataset, company), company)
 
     def may_ask(self, dataset: str, company: Company) -> bool:
-        """Return whether a company may be requested for a dataset: it is not refused, and paid if credits ran out."""
-        if self.account.end or self.refusal(dataset, company):
+        """Return whether a company may be requested: it is no suspect, not refused, and paid if credits ran out."""
+        if self.account.end or company in self._suspects[dataset] or self.refusal(dataset, company):
             return False
         return not self.account.out or (company not in self.unpaid and self.progress.is_paid(company, self.now()))
 
@@ -232,10 +237,11 @@ class Shard:
         answered = (company for company, track in tracks if track.status == "answered")
         return next((company for company in answered if not self.refusal(dataset, company)), None)
 
-    def awaits_witness(self, dataset: str) -> bool:
-        """Return whether a company has records of a dataset, but not all of them yet, and can become the witness."""
-        pending = self.progress.pending(dataset).items()
-        return any(track.next_offset and not track.is_given_up and self.may_ask(dataset, one) for one, track in pending)
+    def awaits_witness(self, page: Page) -> bool:
+        """Return whether another company has some records of the dataset, not all yet, and can become the witness."""
+        pending = self.progress.pending(page.dataset).items()
+        begun = (one for one, track in pending if track.next_offset and not track.is_given_up)
+        return any(one not in page.companies and self.may_ask(page.dataset, one) for one in begun)
 
     def unanswered(self, page: Page) -> tuple[Company, ...]:
         """Return the companies of a page that are not answered yet; a witness is."""
@@ -262,19 +268,62 @@ class Shard:
         """Record that companies get no further request for a dataset in this run."""
         self._note(dataset, companies, kind=kind, error=reason.text, code=reason.code)
 
-    def give_up_new(self, page: Page) -> bool:
-        """Give up a page of new companies that holds the whole dataset of the shard; return whether it was given up."""
-        tracks = self.progress.datasets[page.dataset]
+    def blame(self, sent: Sent) -> None:
+        """Give up a company that failed alone. While its dataset has never been answered, it is only suspected.
+
+        Raises:
+            RequestRefusedError: The third suspect of the first dataset is refused: the settings do not fit.
+        """
+        dataset, standing = sent.ask.page.dataset, self.standing
+        if sent.names_unknown(standing.api):
+            standing.answered(dataset)  # the endpoint exists, because its message is about a company
+        suspects = self._suspects[dataset]
+        suspects[sent.ask.page.companies[0]] = sent
+        if standing.works(dataset) or self.is_apart(sent.ask.page):
+            self._convict(dataset)
+            return
+        most = min(_SUSPECTS_MAX, len(self.progress.pending(dataset)))
+        if len(suspects) < most or (most == 1 and not sent.is_refused):
+            return
+        is_earlier = not standing.is_new and not standing.has_worked  # only earlier runs were answered
+        if is_earlier and all(one.is_empty for one in suspects.values()) and self._give_up_new(dataset):
+            suspects.clear()
+        else:
+            self._despair(dataset, next((one for one in suspects.values() if one.is_refused), sent))
+
+    def _despair(self, dataset: str, sent: Sent) -> None:
+        """Give up a dataset that was never answered, because of a company that failed like all others."""
+        assert isinstance(sent.error, ServiceError)
+        if sent.is_refused and not self.standing.has_worked:
+            self.standing.misfit = _misfit(sent.error, sent)
+            if not sent.is_no_such_place:  # other datasets may still be offered
+                raise self.standing.misfit
+        self.standing.end(dataset, sent.error)
+
+    def _convict(self, dataset: str) -> None:
+        """Give up the companies that failed alone, because others are answered or were asked for."""
+        for sent in self._suspects.pop(dataset, {}).values():
+            page, error = sent.ask.page, sent.error
+            assert error
+            kind = "unknown" if sent.names_unknown(self.standing.api) else "given_up"
+            self.give_up(dataset, page.companies, reason_of(error), kind)
+            if kind == "given_up" and sent.is_refused and not self.is_apart(page):
+                self.standing.refuse(self.scope(dataset, page.companies[0]), page.companies[0], error)
+
+    def _give_up_new(self, dataset: str) -> bool:
+        """Give up all companies of a dataset if they fill one request and no answer was ever about one of them."""
+        tracks = self.progress.datasets[dataset]
         is_new = self.progress.free.keys().isdisjoint(tracks) and not any(track.expected for track in tracks.values())
-        if not is_new or not tracks.keys() <= set(page.companies):
-            return False
-        for track in tracks.values():
+        is_new &= len(tracks) <= self.standing.api.companies_per_request
+        for track in tracks.values() if is_new else ():
             track.misses = MISSES_MAX
-        return True
+        return is_new
 
     def give_up_pending(self) -> None:
         """Give up the companies that are still pending, because they are refused or another request is pointless."""
         for dataset in self.run.plan.datasets:
+            if dataset not in self.standing.ended:
+                self._convict(dataset)
             found: defaultdict[tuple[str, Reason], list[Company]] = defaultdict(list)
             for company, track in self.progress.pending(dataset).items():
                 if error := self.refusal(dataset, company):
@@ -304,6 +353,18 @@ class Shard:
             return True
         known = [track for company, track in self.progress.datasets[dataset].items() if self.is_known(company)]
         return sum(track.left_out > 0 for track in known) > _FEW * len(known)
+
+
+def _misfit(error: ServiceError, refused: Sent) -> RequestRefusedError:
+    """Return the error for a refusal that no company causes, with the settings to check."""
+    keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.requests"]
+    keys += ["api.base_url"] * refused.is_no_such_place
+    return RequestRefusedError(
+        error.message,
+        f"{LOOK_AGAIN}. Or correct "
+        f"{', '.join(keys[:-1])} or {keys[-1]} by hand; if only some companies are the reason, a lower "
+        "api.companies_per_request shows which",
+    )
 
 
 def _of_datasets(targets: pl.DataFrame, mark: str) -> defaultdict[str, set[Company]]:
@@ -345,15 +406,10 @@ class Sender:
         self._api = api
         self._on_answer = on_answer
         self._clean = clean
-        self._in_turn = threading.Lock()
         self._is_misread = False
 
     def send(self, ask: Ask, shard: Shard) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
-        with self._in_turn if shard.account.is_tight else nullcontext():
-            return self._send(ask, shard)
-
-    def _send(self, ask: Ask, shard: Shard) -> Sent:
         page, standing, account = ask.page, shard.standing, shard.account
         base = shard.header(page)
         due, lapsed = shard.due(page, base.fetched_at), shard.lapsed(page, base.fetched_at)
@@ -363,15 +419,11 @@ class Sender:
             return Sent(ask, [], ended)
         request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
         is_apart = shard.is_apart(page)
-        account.expect(due)
         landed: list[Record] = []
 
         def land(answer: Answer) -> None:
-            header = answered(base, answer)
-            if answer.request is not request:
-                header = msgspec.structs.replace(header, kind="probe", companies=())
             content = self._clean(answer.body)
-            header = shard.writer.append(header, content)
+            header = shard.writer.append(answered(base, answer), content)
             landed.append((header, content, None))
             account.note(header, due, is_free=shard.is_free_refresh(page, header.fetched_at))
             _log_answer(header)
@@ -382,7 +434,7 @@ class Sender:
             if not is_apart:
                 self._recognise(page, elements, shard)
             check_elements(elements)
-            if landed[-1][1] is body:  # false if the body was cleaned, or if the last answer was to a probe
+            if landed[-1][1] is body:  # false if the body was cleaned
                 landed[-1] = (landed[-1][0], body, elements)
 
         is_patient = ask.is_patient and not is_apart

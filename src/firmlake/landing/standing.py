@@ -98,8 +98,7 @@ class Standing:
         self._open: set[Scope] = set()
         self._closed: dict[Scope, ForbiddenError | CountryRefusedError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
-        self._in_a_row: Counter[Scope] = Counter()
-        self._spoilt: Counter[Scope] = Counter()
+        self._in_a_row: Counter[tuple[Scope, bool]] = Counter()
         self._halves: Counter[Page] = Counter()
         self._too_large: Page | None = None
         self.api = api
@@ -167,21 +166,20 @@ class Standing:
         for scope in scopes:
             self._doubted.discard(scope.dataset)
             self._open.add(scope)
-            self._in_a_row[scope] = 0
+            self._in_a_row[scope, True] = 0
 
-    def refuse(self, scope: Scope, company: Company, error: ForbiddenError) -> None:
-        """Record that the token may not ask about a company, which was requested alone."""
-        self._doubted.discard(scope.dataset)
-        self._refused[scope.dataset, company] = _about("company_forbidden", error)
-        self._in_a_row[scope] += 1
-        most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
-        if self._in_a_row[scope] >= min(most, self._asked[scope]):
-            self.close(scope, error)
-
-    def spoil(self, scope: Scope, error: FirmlakeError) -> None:
-        """Record that a company, requested alone, was refused for a reason other than the token."""
-        self._spoilt[scope] += 1
-        if self._spoilt[scope] >= _SPOILT_MAX and not self.is_known(scope):
+    def refuse(self, scope: Scope, company: Company, error: FirmlakeError) -> None:
+        """Record that a company, requested alone, was refused: because of the token, or for another reason."""
+        is_forbidden = isinstance(error, ForbiddenError)
+        self._in_a_row[scope, is_forbidden] += 1
+        count, asked = self._in_a_row[scope, is_forbidden], self._asked[scope]
+        if isinstance(error, ForbiddenError):
+            self._doubted.discard(scope.dataset)
+            self._refused[scope.dataset, company] = _about("company_forbidden", error)
+            most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
+            if count >= min(most, asked):
+                self.close(scope, error)
+        elif count >= _SPOILT_MAX and not self.is_known(scope):
             reason = make_reason("country_refused", count=_SPOILT_MAX, country=scope.country, message=error.message)
             self._closed[scope] = CountryRefusedError(reason.text)
 

@@ -18,15 +18,14 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable, read_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
-from firmlake.landing.run import Run, list_runs
+from firmlake.landing.run import Run
 from firmlake.landing.segments import read_segment
 from firmlake.rebuild.replay import NEVER, Content, find_overviews, finished_runs, publish_content, read_pruned, restage
 from firmlake.service_lists.load import lists_loaded_at
-from firmlake.tables.index import compare_index
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, required_manifest
 from firmlake.warehouse.generations import newest_of_all, open_warehouse
-from firmlake.warehouse.loads import all_loads, loaded_runs, read_loads, run_loads
+from firmlake.warehouse.loads import loaded_runs, read_loads
 from firmlake.warehouse.versions import as_of_columns
 
 _DEFAULTS = RunSettings()
@@ -69,8 +68,8 @@ def verify(
         on_run: Called with each run before it is replayed.
 
     Returns:
-        One check per table of the newest generation, one per `_as_of` macro, which must return the rows of its table as
-        of the last run, and one per table of the index.
+        One check per table of the newest generation, and one per `_as_of` macro, which must return the rows of its
+        table as of the last run.
 
     Raises:
         DamagedError: A landed or staged file was changed, or staged rows differ from the landed answers.
@@ -83,8 +82,6 @@ def verify(
             loaded, loads, until = loaded_runs(warehouse), read_loads(warehouse), lists_loaded_at(warehouse)
             # Read first, so that a damaged generation is reported as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
-            runs = list_runs(folders, loaded)
-            counted = all_loads(run_loads(warehouse), runs)
         staged = []
         for run, outcome in finished_runs(folders, loaded):
             if run.run_id in loaded:
@@ -94,10 +91,8 @@ def verify(
         publish_content(aside, content, now, settings, until or NEVER)
         with open_warehouse(aside, memory_limit=settings.duckdb_memory) as replayed:
             found = content_hashes(replayed)
-        compared = compare_index(folders, runs, counted, Path(name))
-        indexed = [TableCheck(f"index {table}", *kept, *made) for table, kept, made in compared]
     tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
-    return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts, *indexed]
+    return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts]
 
 
 def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, str]]:

@@ -14,8 +14,6 @@ Times are microseconds since 1970 in UTC, companies are integers (`core.keys`), 
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -112,52 +110,6 @@ def open_index(
 def drop_index(folders: Folders) -> None:
     """Remove the index, because what it was made from was rewritten; the next command makes it again."""
     _remove(_path(folders))
-
-
-def compare_index(
-    folders: Folders, runs: Sequence[Run], loads: Loads, aside: Path
-) -> Iterator[tuple[str, tuple[int, str], tuple[int, str]]]:
-    """Compare a copy of the index that is brought up to date with one made from nothing: SQLite notices no flipped bit.
-
-    Args:
-        folders: The data folder.
-        runs: The runs of the folder that can be read.
-        loads: The runs in the warehouse, as in `open_index`.
-        aside: A folder for both, which is empty.
-
-    Yields:
-        For each table its name, its number of rows and hash, and the same of the new one; nothing without an index.
-    """
-    if not _path(folders).exists():
-        return
-    shutil.copyfile(_path(folders), aside / "kept.sqlite")
-    with closing(_connect(aside / "kept.sqlite")) as kept, closing(_connect(aside / "made.sqlite")) as made:
-        try:
-            for index in (kept, made):
-                _bring_up_to_date(index, folders, runs, loads, lambda _run, _error: None)
-            for table, columns in _CONTENT.items():
-                yield table, _content(kept, table, columns), _content(made, table, columns)
-        except sqlite3.DatabaseError as error:
-            yield "file", (0, str(error)), (0, "")
-
-
-_CONTENT = {
-    "said": "company, dataset, status, record_count, reject_count, at, is_left_out",
-    "answered": "dataset, company",
-    "purchase": "company, at",
-    "charge": "at, credits",
-}
-"""The columns of each table but the number of the run, which means nothing."""
-
-
-def _content(index: sqlite3.Connection, table: str, columns: str) -> tuple[int, str]:
-    order = ", ".join(map(str, range(1, columns.count(",") + 3)))
-    rows = index.execute(f"SELECT {columns}, name FROM {table} JOIN run ON number = run ORDER BY {order}")  # noqa: S608
-    count, content = 0, hashlib.sha256()
-    for row in rows:
-        count += 1
-        content.update(repr(row).encode())
-    return count, content.hexdigest()[:32]
 
 
 def _path(folders: Folders) -> Path:

@@ -5,14 +5,13 @@ import os
 import random
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime
 
 import pytest
 
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
-from firmlake.api.throttle.stores import FileStore, boot_clock
+from firmlake.api.throttle.stores import FileStore
 from firmlake.api.throttle.throttle import Throttle, open_throttle
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ApiSettings
@@ -89,15 +88,6 @@ def test_ten_minutes_use_the_allowance_and_are_hardly_ever_refused(tmp_path, ser
     assert simulation.busiest_minute <= LIMIT
     assert simulation.refused_share <= share_max
     assert sum(is_allowed for _, is_allowed in simulation.arrivals) >= 0.98 * LIMIT * 10
-
-
-@pytest.mark.parametrize("back", [(0.01, 0.02), (0.5, 0.9), (2.0, 2.4)], ids=["fast", "usual", "slow"])
-def test_in_steady_state_at_least_98_percent_are_used(tmp_path, back):
-    """From the start of a full window to the start of another, five windows later."""
-    simulation = Simulation(tmp_path / "key", SlidingWindow(), way=(0.001, 0.05), back=back)
-    simulation.run(minutes=5.5, threads=16)
-    times = sorted(at for at, _ in simulation.arrivals)
-    assert 5 * 60 / (times[5 * LIMIT] - times[0]) >= 0.98
 
 
 def test_a_restart_goes_on_where_the_last_run_was_killed(tmp_path):
@@ -196,17 +186,6 @@ def test_files_of_keys_that_are_not_used_any_more_go_after_a_day(tmp_path):
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["key", "young"]
 
 
-def test_threads_of_one_process_share_the_allowance(tmp_path):
-    throttle = Throttle(FileStore(tmp_path / "key", boot_clock), 100)
-    counts: list[int] = []
-    threads = [threading.Thread(target=lambda: counts.append(_take_all(throttle))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(counts) == 100
-
-
 TAKE_ALL = """
 import sys
 from pathlib import Path
@@ -233,16 +212,6 @@ class _MustWaitError(Exception):
 
 def _refuse_to_wait(seconds):
     raise _MustWaitError
-
-
-def _take_all(throttle):
-    taken = 0
-    while True:
-        try:
-            throttle.acquire(_refuse_to_wait)
-        except _MustWaitError:
-            return taken
-        taken += 1
 
 
 def test_no_limit_means_no_file_and_no_waiting(tmp_path):
