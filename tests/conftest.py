@@ -158,6 +158,34 @@ def folders(tmp_path: Path) -> Folders:
 
 
 @pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Data folders, each built once in this process: nobody writes to them."""
+    folders: dict[str, Path] = {}
+
+    def build_once(build: Callable[..., Any], *arguments: Any) -> Path:
+        name = f"{build.__module__}.{build.__qualname__}{arguments}"
+        if name not in folders:
+            made = tmp_path_factory.mktemp("built") / "data"
+            made.mkdir()
+            build(Folders(made), *arguments)
+            folders[name] = made
+        return folders[name]
+
+    return build_once
+
+
+@pytest.fixture
+def copy_of(built: Callable[..., Path], tmp_path: Path) -> Callable[..., Folders]:
+    """Give a copy of the data folder that `build(folders, *arguments)` makes."""
+
+    def copy(build: Callable[..., Any], *arguments: Any, into: str = "data") -> Folders:
+        shutil.copytree(built(build, *arguments), tmp_path / into, symlinks=True)
+        return Folders(tmp_path / into)
+
+    return copy
+
+
+@pytest.fixture(scope="session")
 def sandbox_process() -> Iterator[tuple[Sandbox, dict[str, Any]]]:
     with firmlake_sandbox.start("secret", requests_per_minute=0) as sandbox:
         yield sandbox, sandbox.control("GET", "options")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 
 from firmlake.delivery.list_file import FileBack, write_list
 from support import ACME, BOLT, publish_list, slow, with_views
+
+from .test_list_file import read_csv
 
 
 def round_trip(folders, path, cells, columns=(), **more):
@@ -15,8 +15,7 @@ def round_trip(folders, path, cells, columns=(), **more):
     publish_list(folders, [ACME, None, BOLT], cells=cells, **more)
     with_views(folders)
     written = write_list(folders, "customers", FileBack(path, columns), "256MB")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file)), written
+    return read_csv(path), written
 
 
 @pytest.mark.parametrize("own", [*slow({"name": "x"}), {"status": "gold", "revenue": "12", "line": "4"}, *slow({})])
@@ -40,16 +39,17 @@ def test_a_guarded_cell_does_not_gain_an_apostrophe_each_time(folders, tmp_path)
     assert second == first
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
+def test_columns_that_are_only_called_like_ours_are_the_lists_own(folders, tmp_path):
+    called_like_ours = [
         {"status": "refused", "reason": "late", "company": "Acme", "line": "1"},
         {"status": "gold", "company": "BE 0403227515", "revenue": "12"},
         {"status": "", "company": "", "revenue": "12"},
         {"status": "enriched", "revenue": "12"},
-    ],
-)
-def test_columns_that_are_only_called_like_ours_are_the_lists_own(folders, tmp_path, own):
-    rows, written = round_trip(folders, tmp_path / "out.csv", [own] * 3)
-    assert written.replaced == ()
-    assert [{name: row[name] for name in own} for row in rows] == [own] * 3
+    ]
+    for day, own in enumerate(called_like_ours):
+        publish_list(folders, [ACME, None, BOLT], cells=[own] * 3, day=day, name=f"list {day}")
+    with_views(folders)
+    for day, own in enumerate(called_like_ours):
+        written = write_list(folders, f"list {day}", FileBack(tmp_path / f"{day}.csv"), "256MB")
+        assert written.replaced == ()
+        assert [{name: row[name] for name in own} for row in read_csv(tmp_path / f"{day}.csv")] == [own] * 3

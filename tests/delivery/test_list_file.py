@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
+from typing import Any, NamedTuple
 
 import fastexcel
 import polars as pl
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xlsxwriter import Workbook
 
+from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import guard
@@ -29,16 +31,66 @@ from firmlake.delivery.list_file import FileBack, check_file_back, choose_added,
 from firmlake.enrich.run import enrich
 from firmlake.intake.entries import read_entries
 from firmlake.intake.lines import read_company_list
-from support import ACME, BOLT, UNASKED, publish_list, slow, with_views
+from support import ACME, BOLT, UNASKED, publish_list, with_views
 
 
-def publish_lines(folders, companies, cells, **more):
-    publish_list(folders, companies, cells=cells, **more)
+class Kept(NamedTuple):
+    """A list of which nothing has landed: a company for each line (None: refused), and the cells of each."""
+
+    companies: list[Company | None]
+    cells: list[dict[str, str]]
+    more: dict[str, Any] | None = None
+
+
+KINDS = [
+    ("n", "5", 5.0),
+    ("n", "-0.30000000000000004", -0.3),
+    ("n", "1.23456789012346E+18", 1.23456789012346e18),
+    ("n", "1234567890123456789", "1234567890123456789"),
+    ("n", "NaN", "NaN"),
+    ("n", "damaged", "damaged"),
+    ("b", "true", True),
+    ("b", "damaged", "damaged"),
+    ("d", "2026-09-01 12:30:00.000000000", datetime(2026, 9, 1, 12, 30)),
+    ("d", "1850-01-01", "1850-01-01"),
+    ("e", "#N/A", None),
+    ("e", "=1+1", "=1+1"),
+    *(("s", text, text) for text in ("5", "true", "2026-09-01", "#N/A", "=1+1")),
+]
+"""Kind and text of cells, and the cell that comes back; None is an error, which our reader leaves empty."""
+KIND_CELLS = {f"column {n}": text for n, (_, text, _) in enumerate(KINDS)}
+DELIMITERS = {";": ";", "": ",", ",": ",", "\t": "\t", "|": "|"}
+OF_WORKBOOK = [{"crm_id": "00123", "turnover": "12.5", "note": "=1+1"}, {"crm_id": "7", "turnover": "-3", "note": "-2"}]
+LISTS = {
+    "lines": Kept([ACME, None, BOLT, ACME], [{"id": str(n)} for n in range(4)]),
+    "a column called line": Kept([ACME, None, BOLT], [{"line": text} for text in ("7", "10", "2")]),
+    "called like ours": Kept([ACME], [{"Name": "mine", "status": "gold", "firmlake_status": "x"}]),
+    "workbook": Kept([ACME, None], OF_WORKBOOK, {"kinds": ["sns", "sns"]}),
+    "unread": Kept([ACME, None], [{"a": "1"}, {"a": "2"}], {"kinds": [None, ""], "given": "2;3;4"}),
+    "kinds": Kept([None], [{"kbo": "x"} | KIND_CELLS], {"kinds": ["s" + "".join(kind for kind, *_ in KINDS)]}),
+    "error": Kept([None], [{"kbo": "#REF!"}], {"kinds": ["e"]}),
+    "lost": Kept([ACME], [{"kbo": "0403227515", "omzet": "5"}], {"kinds": ["sn"]}),
+    **{
+        f"delimiter {n}": Kept([ACME, BOLT], [{"id": "a;b", "omzet": "1.234,50"}] * 2, {"delimiter": delimiter})
+        for n, delimiter in enumerate(DELIMITERS)
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def given_back(tmp_path_factory):
+    """Write one of the lists back; nobody changes the data folder that holds them all."""
+    folders = Folders(tmp_path_factory.mktemp("lists") / "data")
+    for day, (name, kept) in enumerate(LISTS.items()):
+        run = publish_list(folders, kept.companies, cells=kept.cells, day=day, name=name, **(kept.more or {}))
+        if name == "lost":
+            run.path("list").unlink()
     with_views(folders)
+    return lambda name, path: write_list(folders, name, FileBack(path), "256MB")
 
 
-def give_back(folders, path, columns=()):
-    return write_list(folders, "customers", FileBack(path, columns), "256MB").path
+def give_back(folders, path, columns=(), name="customers"):
+    return write_list(folders, name, FileBack(path, columns), "256MB").path
 
 
 def settings_of(sandbox, tmp_path):
@@ -52,11 +104,11 @@ def read_csv(path):
 
 
 @pytest.mark.parametrize("companies_at_once", [1, 32_768])
-def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tmp_path, monkeypatch, companies_at_once):
+def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(
+    given_back, tmp_path, monkeypatch, companies_at_once
+):
     monkeypatch.setattr(list_file, "_PORTION", companies_at_once)
-    lines = [ACME, None, BOLT, ACME]
-    publish_lines(folders, lines, [{"id": str(n)} for n in range(4)])
-    rows = read_csv(give_back(folders, tmp_path / "out.csv"))
+    rows = read_csv(given_back("lines", tmp_path / "out.csv").path)
     assert [row["id"] for row in rows] == ["0", "1", "2", "3"]
     assert [row["status"] for row in rows] == ["waiting", "refused", "waiting", "repeated"]
     assert rows[3]["reason"] == "line 2 names the same company"
@@ -64,9 +116,9 @@ def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tm
     assert [row["line"] for row in rows] == ["2", "3", "4", "5"], "by which reasons name a line"
 
 
-def test_a_column_of_the_list_that_is_called_line_does_not_change_the_order(folders, tmp_path):
-    publish_lines(folders, [ACME, None, BOLT], [{"line": text} for text in ("7", "10", "2")])
-    assert [row["line"] for row in read_csv(give_back(folders, tmp_path / "out.csv"))] == ["7", "10", "2"]
+def test_a_column_of_the_list_that_is_called_line_does_not_change_the_order(given_back, tmp_path):
+    rows = read_csv(given_back("a column called line", tmp_path / "out.csv").path)
+    assert [row["line"] for row in rows] == ["7", "10", "2"]
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)
@@ -82,7 +134,8 @@ def test_whatever_columns_and_cells_hold_they_come_back_as_they_were(tmp_path_fa
     folder = tmp_path_factory.mktemp("list")
     cells = [{name: texts[(row + n) % 8] for n, name in enumerate(names)} for row in range(2)]
     folders = Folders(folder / "data")
-    publish_lines(folders, [ACME, None], cells)
+    publish_list(folders, [ACME, None], cells=cells)
+    with_views(folders)
     found = pl.read_parquet(give_back(folders, folder / "out.parquet", ("name",)))
     assert found.select(names).to_dicts() == cells
     with give_back(folders, folder / "out.csv", ("name",)).open(encoding="utf-8-sig", newline="") as file:
@@ -90,21 +143,18 @@ def test_whatever_columns_and_cells_hold_they_come_back_as_they_were(tmp_path_fa
     assert [row[: len(names)] for row in rows[1:]] == [[guard(line[name]) for name in names] for line in cells]
 
 
-def test_an_added_column_that_the_list_has_itself_is_renamed_and_said(folders, tmp_path):
-    publish_lines(folders, [ACME], [{"Name": "mine", "status": "gold", "firmlake_status": "x"}])
+def test_an_added_column_that_the_list_has_itself_is_renamed_and_said(given_back, tmp_path):
     out = tmp_path / "out.csv"
-    written = write_list(folders, "customers", FileBack(out), "256MB")
+    written = given_back("called like ours", out)
     assert written.renamed == {"status": "list_lines_status", "name": "firmlake_name"}
     (row,) = read_csv(out)
     assert (row["Name"], row["status"], row["list_lines_status"]) == ("mine", "gold", "waiting")
 
 
-def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_question(folders, tmp_path):
-    cells = [{"crm_id": "00123", "turnover": "12.5", "note": "=1+1"}, {"crm_id": "7", "turnover": "-3", "note": "-2"}]
-    publish_lines(folders, [ACME, None], cells, kinds=["sns", "sns"])
-    book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
-    assert book.sheet_names == ["customers", "Columns", "Refused lines", "Incomplete"]
-    rows = book.load_sheet("customers").to_polars()
+def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_question(given_back, tmp_path):
+    book = fastexcel.read_excel(given_back("workbook", tmp_path / "out.xlsx").path)
+    assert book.sheet_names == ["workbook", "Columns", "Refused lines", "Incomplete"]
+    rows = book.load_sheet("workbook").to_polars()
     assert rows.select("crm_id", "turnover", "note").rows() == [("00123", 12.5, "=1+1"), ("7", -3.0, "-2")]
     explained = book.load_sheet("Columns").to_polars()
     assert explained["column"].to_list() == rows.columns[3:]
@@ -113,12 +163,12 @@ def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_que
     assert book.load_sheet("Refused lines").to_polars().rows() == [(3.0, "x", "wrong form")]
 
 
-def test_a_line_whose_fields_cannot_be_told_comes_back_whole(folders, tmp_path):
+def test_a_line_whose_fields_cannot_be_told_comes_back_whole(given_back, tmp_path):
     (tmp_path / "list.csv").write_text("kbo;note\n0403227515;a\n2;3;4\n")
     [lines] = read_company_list(tmp_path / "list.csv").lines.batches()
     assert lines.select("given", "kinds").rows() == [("0403227515", None), ("2;3;4", "")]
-    publish_lines(folders, [ACME, None], [{"a": "1"}, {"a": "2"}], kinds=lines["kinds"].to_list(), given="2;3;4")
-    assert [row["unread_line"] for row in read_csv(give_back(folders, tmp_path / "out.csv"))] == ["", "2;3;4"]
+    rows = read_csv(given_back("unread", tmp_path / "out.csv").path)
+    assert [row["unread_line"] for row in rows] == ["", "2;3;4"]
 
 
 @pytest.mark.parametrize(
@@ -161,12 +211,10 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_fetched(tmp
         check_file_back(FileBack(tmp_path / name), tmp_path / "." / "list.csv", lines)
 
 
-@pytest.mark.parametrize(
-    ("delimiter", "expected"), [(";", ";"), *slow(("", ","), (",", ","), ("\t", "\t"), ("|", "|"))]
-)
-def test_a_csv_has_the_delimiter_of_the_list_and_with_semicolons_decimal_commas(folders, tmp_path, delimiter, expected):
-    publish_lines(folders, [ACME, BOLT], [{"id": "a;b", "omzet": "1.234,50"}] * 2, delimiter=delimiter)
-    path = give_back(folders, tmp_path / "out.csv")
+@pytest.mark.parametrize("n", range(len(DELIMITERS)))
+def test_a_csv_has_the_delimiter_of_the_list_and_with_semicolons_decimal_commas(given_back, tmp_path, n):
+    expected = list(DELIMITERS.values())[n]
+    path = given_back(f"delimiter {n}", tmp_path / "out.csv").path
     text = path.read_text("utf-8-sig")
     row = next(csv.DictReader(text.splitlines(), delimiter=expected))
     assert (row["id"], row["omzet"]) == ("a;b", "1.234,50")
@@ -199,43 +247,22 @@ def cell_types(path):
     }
 
 
-def test_a_cell_whose_kind_is_known_comes_back_as_that_if_a_spreadsheet_can_hold_it(folders, tmp_path):
-    """Each in a column of its own. None is an error cell, which the reader of this test leaves empty."""
-    cells = [
-        ("n", "5", 5.0),
-        ("n", "-0.30000000000000004", -0.3),
-        ("n", "1.23456789012346E+18", 1.23456789012346e18),
-        ("n", "1234567890123456789", "1234567890123456789"),
-        ("n", "NaN", "NaN"),
-        ("n", "damaged", "damaged"),
-        ("b", "true", True),
-        ("b", "damaged", "damaged"),
-        ("d", "2026-09-01 12:30:00.000000000", datetime(2026, 9, 1, 12, 30)),
-        ("d", "1850-01-01", "1850-01-01"),
-        ("e", "#N/A", None),
-        ("e", "=1+1", "=1+1"),
-        *(("s", text, text) for text in ("5", "true", "2026-09-01", "#N/A", "=1+1")),
-    ]
-    line = {f"column {n}": text for n, (_, text, _) in enumerate(cells)}
-    publish_lines(folders, [None], [{"kbo": "x"} | line], kinds=["s" + "".join(kind for kind, *_ in cells)])
-    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet(0)
-    found = [sheet.to_polars()[name][0] for name in line]
-    assert [(type(value), value) for value in found] == [(type(value), value) for *_, value in cells]
+def test_a_cell_whose_kind_is_known_comes_back_as_that_if_a_spreadsheet_can_hold_it(given_back, tmp_path):
+    """Each in a column of its own."""
+    sheet = fastexcel.read_excel(given_back("kinds", tmp_path / "out.xlsx").path).load_sheet(0)
+    found = [sheet.to_polars()[name][0] for name in KIND_CELLS]
+    assert [(type(value), value) for value in found] == [(type(value), value) for *_, value in KINDS]
 
 
-def test_an_error_cell_comes_back_as_one(folders, tmp_path):
-    publish_lines(folders, [None], [{"kbo": "#REF!"}], kinds=["e"])
-    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet(0, dtypes="string")
+def test_an_error_cell_comes_back_as_one(given_back, tmp_path):
+    sheet = fastexcel.read_excel(given_back("error", tmp_path / "out.xlsx").path).load_sheet(0, dtypes="string")
     failed = sheet.to_arrow_with_errors()[1]
     assert [each.detail for each in failed.errors] == ["Expected string but got 'Error(Ref)'"]
-    assert read_csv(give_back(folders, tmp_path / "out.csv"))[0]["kbo"] == "#REF!"
+    assert read_csv(given_back("error", tmp_path / "out.csv").path)[0]["kbo"] == "#REF!"
 
 
-def test_a_list_whose_stored_lines_are_lost_comes_back_as_texts(folders, tmp_path):
-    run = publish_list(folders, [ACME], cells=[{"kbo": "0403227515", "omzet": "5"}], kinds=["sn"])
-    run.path("list").unlink()
-    with_views(folders)
-    assert cell_types(give_back(folders, tmp_path / "out.xlsx"))["omzet"] == ["text"]
+def test_a_list_whose_stored_lines_are_lost_comes_back_as_texts(given_back, tmp_path):
+    assert cell_types(given_back("lost", tmp_path / "out.xlsx").path)["omzet"] == ["text"]
 
 
 def test_the_columns_of_a_parquet_list_come_back_with_their_types(sandbox, tmp_path, monkeypatch):

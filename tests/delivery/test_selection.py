@@ -16,10 +16,15 @@ from firmlake.core.settings import ContractSettings
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.rebuild.replay import replay
-from support import ACME, DAY, NOON, answer, export, found, land, make_run, period, publish_landed
+from support import ACME, DAY, NOON, export, land_run, period, publish_landed
 
 WIDE = ContractSettings(types={"financials.employee_count": "decimal"})
 TABLES = ("financials",)
+
+
+def publish_count(folders, day, count, contract=WIDE):
+    run = land_run(folders, day, {ACME: {"financials": [period(2024, people__employees=count)]}})
+    publish_landed(run.read_by(contract), at=NOON + day * DAY)
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +32,7 @@ def widened(tmp_path_factory):
     """Two runs over full-time equivalents, read as decimals by a replay: two generations of this shape."""
     folders = Folders(tmp_path_factory.mktemp("widened") / "data")
     for day, count in enumerate((12.5, 13.25)):
-        at = NOON + day * DAY
-        run = make_run(folders, [ACME], ["financials"], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
-        record = period(2024, people__employees=count)
-        land(run, answer("financials", found(ACME, "financials", record), offset=0, at=at))
-        publish_landed(run.read_by(WIDE), at=at)
+        publish_count(folders, day, count)
         if not day:
             replay(folders, lambda: NOON, contract=WIDE)
     return folders
@@ -65,11 +66,7 @@ def test_tables_as_of_a_run_and_delta_have_the_decimal(widened, tmp_path):
 def test_changes_since_a_generation_with_whole_numbers_have_the_decimal(tmp_path):
     folders = Folders(tmp_path / "data")
     for day, (count, contract) in enumerate(((12, ContractSettings()), (13.25, WIDE))):
-        at = NOON + day * DAY
-        run = make_run(folders, [ACME], ["financials"], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
-        record = period(2024, people__employees=count)
-        land(run, answer("financials", found(ACME, "financials", record), offset=0, at=at))
-        publish_landed(run.read_by(contract), at=at)
+        publish_count(folders, day, count, contract)
         request = Request(format="parquet", tables=TABLES, mode="changes" if day else "whole")
         done = export(folders, request, Folder(tmp_path / "out")).record
     assert done.tables[0].changes == {"update": 1}

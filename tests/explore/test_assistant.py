@@ -14,9 +14,13 @@ from firmlake.core.errors import UsageError
 from firmlake.explore.assistant import Assistant
 
 
-@pytest.fixture
-def desk(sandbox, tmp_path):
-    desk = Desk(tmp_path, sandbox)
+@pytest.fixture(scope="module")
+def desk(sandbox_process, tmp_path_factory):
+    """A run of thirty companies, which no test changes."""
+    sandbox, options = sandbox_process
+    sandbox.set_options(**options)
+    sandbox.reset()
+    desk = Desk(tmp_path_factory.mktemp("desk"), sandbox)
     desk.environment["FIRMLAKE_API_TOKEN"] = sandbox.token
     assert desk.run()[0] == 0
     return desk

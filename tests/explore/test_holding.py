@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from firmlake.core.company import Company
@@ -14,9 +16,9 @@ from .companies import HOSTILE, publish_companies
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
+def data(built, tmp_path_factory):
     folders = Folders(tmp_path_factory.mktemp("explore") / "data")
-    publish_companies(folders, 0)
+    shutil.copytree(built(publish_companies), folders.data, symlinks=True)
     publish_list(folders, [ACME, CIRC], day=1)
     return folders
 
@@ -91,10 +93,10 @@ def test_free_sql_reaches_nothing_but_the_warehouse_and_returns_so_much(holding,
     assert (len(rows), has_more) == (10_000, True)
 
 
-def test_a_newer_generation_is_opened_while_the_earlier_one_goes_on_answering(folders):
+def test_a_newer_generation_is_opened_while_the_earlier_one_goes_on_answering(folders, copy_of):
     with pytest.raises(UsageError, match="firmlake run LIST"):
         Newest(folders).holding()
-    publish_companies(folders, 0)
+    copy_of(publish_companies)
     shown = Newest(folders)
     first = shown.holding()
     assert shown.holding() is first

@@ -12,7 +12,6 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from firmlake.core.errors import UsageError
-from firmlake.core.folders import Folders
 from firmlake.explore.server import HOST, guarded, serve
 
 from .companies import publish_companies
@@ -55,8 +54,8 @@ def test_a_request_from_another_page_is_refused(origin):
     assert ask(host=f"{HOST}:8000", origin=origin).status_code == 421
 
 
-def test_a_port_that_is_taken_is_named(folders: Folders):
-    publish_companies(folders, 0)
+def test_a_port_that_is_taken_is_named(copy_of):
+    folders = copy_of(publish_companies)
     with socket.socket() as taken:
         taken.bind((HOST, 0))
         taken.listen()

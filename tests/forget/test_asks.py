@@ -17,18 +17,14 @@ from .everything import places_of
 JAN, PIET = "Jan Qwertzuiop", "Piet Jan Qwertzuiop"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Folders:
-    folders = Folders(tmp_path_factory.mktemp("names") / "data")
+def publish_names(folders):
     parties = [party(None, name=name) for name in (JAN, "QWERTZUIOP, Jan", PIET, "Somebody else")]
     run_of(folders, 0, {ACME: {"relationships": parties}})
-    return folders
 
 
 @pytest.fixture
-def folders(made, tmp_path) -> Folders:
-    shutil.copytree(made.data, tmp_path / "data", symlinks=True)
-    return Folders(tmp_path / "data")
+def folders(copy_of) -> Folders:
+    return copy_of(publish_names)
 
 
 def call(folders, *arguments, answer=None):
@@ -73,7 +69,7 @@ def test_yes_or_a_name_in_full_needs_no_question(folders, arguments):
     assert places_of(folders.data, arguments[0]) == set()
 
 
-def test_a_proof_that_fails_says_what_helps_for_each_file(folders, made):
+def test_a_proof_that_fails_says_what_helps_for_each_file(folders, built):
     call(folders, "forget", "person", JAN, "--yes")
     assert call(folders, "verify", "--forgotten")[0] == 0
     note = folders.data / "note.txt"
@@ -91,7 +87,7 @@ def test_a_proof_that_fails_says_what_helps_for_each_file(folders, made):
     assert call(folders, "replay")[0] == 0
     assert call(folders, "prune", "--generations", "1")[0] == 0
     assert call(folders, "verify", "--forgotten")[0] == 0
-    shutil.copytree(made.landed, folders.landed, dirs_exist_ok=True)  # restored from a backup
+    shutil.copytree(Folders(built(publish_names)).landed, folders.landed, dirs_exist_ok=True)  # restored from a backup
     _, _, said = call(folders, "verify", "--forgotten")
     assert "`firmlake forget" in said
     assert "cleans these files" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
@@ -35,15 +34,9 @@ from .everything import places_of
 from .support import NAME, SPELLED, WEEKS, make_weeks, now, settings_of
 
 
-@pytest.fixture(scope="module")
-def weeks(request, tmp_path_factory) -> Folders:
-    return make_weeks(Folders(tmp_path_factory.mktemp("weeks") / "data"), getattr(request, "param", WEEKS))
-
-
 @pytest.fixture
-def folders(weeks, tmp_path) -> Folders:
-    shutil.copytree(weeks.data, tmp_path / "data", symlinks=True)
-    return Folders(tmp_path / "data")
+def folders(request, copy_of) -> Folders:
+    return copy_of(make_weeks, getattr(request, "param", WEEKS))
 
 
 def agrees(folders) -> bool:
@@ -62,7 +55,7 @@ _LOADS = "SELECT run_id, loaded_at, row_counts FROM loads ORDER BY ALL"
 _PAST = "SELECT valid_from_run, valid_to_run, stake_fraction FROM relationships_history ORDER BY ALL"
 
 
-@pytest.mark.parametrize("weeks", [2, *slow(WEEKS)], indirect=True)
+@pytest.mark.parametrize("folders", [2, *slow(WEEKS)], indirect=True)
 def test_no_byte_of_the_data_folder_holds_the_name_afterwards(folders):
     assert len(places_of(folders.data, *SPELLED)) >= 20
     kept = [query(folders, sql) for sql in (_STRUCTURE, _PAST, _LOADS)]

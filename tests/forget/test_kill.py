@@ -48,9 +48,9 @@ def template(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_kill_between_the_published_and_the_held_generation_loses_neither(folders, monkeypatch):
+def test_a_kill_between_the_published_and_the_held_generation_loses_neither(copy_of, monkeypatch):
     """The runs of the one that a gate holds back are in no other generation."""
-    make_weeks(folders, 1)
+    folders = copy_of(make_weeks, 1)
     held = land_run(folders, 8, {ACME: {"relationships": [party(None, name=NAME)]}})
     load = Load(3, held.run_id, now(), now())
     manifest, ended = stage(held), held.finish("done", "", now())

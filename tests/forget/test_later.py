@@ -91,8 +91,8 @@ def test_who_was_forgotten_comes_back_by_no_way(made, now):
 
 
 @pytest.mark.slow
-def test_after_a_withdrawal_later_answers_keep_the_name_and_what_was_erased_stays_so(folders):
-    make_weeks(folders, 1)
+def test_after_a_withdrawal_later_answers_keep_the_name_and_what_was_erased_stays_so(copy_of):
+    folders = copy_of(make_weeks, 1)
 
     def call(*arguments):
         return CliRunner().invoke(firmlake, [*arguments, "--data", str(folders.data)], standalone_mode=False)
@@ -110,9 +110,9 @@ def test_after_a_withdrawal_later_answers_keep_the_name_and_what_was_erased_stay
 
 
 @pytest.mark.slow
-def test_who_was_forgotten_does_not_come_back_by_a_merged_archive(folders, tmp_path):
+def test_who_was_forgotten_does_not_come_back_by_a_merged_archive(copy_of, tmp_path):
     """The archive was made before, by another data folder, and still names the person."""
-    make_weeks(folders, 1)
+    folders = copy_of(make_weeks, 1)
     archive(folders, Folder(tmp_path / "archive"))
     union = Folders(tmp_path / "union")
     settings = settings_of(union)

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
-from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request, deliver
 from firmlake.forget.forget import forget
 from firmlake.privacy.tombstones import Subject
@@ -27,8 +26,8 @@ SUBJECTS = [Subject("person", NAME), Subject("company", "", BOLT)]
 
 
 @pytest.fixture
-def loaded(folders: Folders, tmp_path):
-    make_weeks(folders, 1)
+def loaded(copy_of, tmp_path):
+    folders = copy_of(make_weeks, 1)
     target = tmp_path / "target.duckdb"
     with duckdb.connect(target) as connection:  # so that a search of the bytes finds what is there
         connection.execute("CREATE SCHEMA ours; CREATE TABLE ours.t AS SELECT 1 AS a; COMMENT ON TABLE ours.t IS 'x'")
@@ -74,9 +73,9 @@ def test_a_database_out_of_reach_is_named_and_the_next_forget_cleans_it(loaded, 
 
 
 @pytest.mark.slow
-def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone(folders: Folders, tmp_path):
+def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone(copy_of, tmp_path):
     """It may only be elsewhere for now, so nothing but the operator ends the search for it."""
-    make_weeks(folders, 1)
+    folders = copy_of(make_weeks, 1)
     target = tmp_path / "the target.duckdb"
     deliver(folders, Request(target=f"duckdb:{target}"), now=lambda: now() - DAY)
     target.unlink()
@@ -99,11 +98,11 @@ def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone
 
 
 @pytest.mark.slow
-def test_a_loaded_server_follows(folders):
+def test_a_loaded_server_follows(copy_of):
     import psycopg
 
+    folders = copy_of(make_weeks, 1)
     with serve_postgres() as server:
-        make_weeks(folders, 1)
         deliver(folders, Request(target=server.url), now=now)
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute("ANALYZE")  # as autovacuum does: the statistics quote values

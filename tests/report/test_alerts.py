@@ -15,7 +15,7 @@ from firmlake.report.sections import find_section
 from firmlake.report.summary import summarise
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.schema import create_tables
-from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
+from support import ACME, BOLT, period, run_name, run_of
 
 RULES = (
     AlertRule(
@@ -24,22 +24,23 @@ RULES = (
     ),
     AlertRule(name="losses", says="Losses", severity="low", view="portfolio", when={"loss_period_count": ">= 1"}),
 )  # fmt: skip
-RUNS = "20260105T120000Z-0001", "20260112T120000Z-0002"
+RUNS = [run_name(0), run_name(7)]
+WEEKS = (
+    {ACME: (-1.5, 1.5), BOLT: (1, 2)},
+    {ACME: (1, 2), BOLT: (-1234567.5, 2)},
+)
+"""Equity of 2024 and 2023: one alert is closed in the second week, one is still open, one is opened."""
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Two weeks: one alert is closed, one is still open, one is opened."""
     folders = Folders(tmp_path_factory.mktemp("alerts") / "data")
-    weeks = ((-1.5, 1.5), (1, 2)), ((1, 2), (-1234567.5, 2))
-    for name, at, equities in zip(RUNS, (NOON, NOON + 7 * DAY), weeks, strict=True):
-        run = make_run(folders, [ACME, BOLT], ["financials"], run_id=name, at=at, alert_rules=RULES)
-        periods = [
-            found(one, "financials", period(2024, solvency__equity=equity[0]), period(2023, solvency__equity=equity[1]))
-            for one, equity in zip((ACME, BOLT), equities, strict=True)
-        ]
-        land(run, answer("financials", *periods, at=at))
-        publish_landed(run, at=at + MINUTE)
+    for week, equities in enumerate(WEEKS):
+        filed = {
+            company: {"financials": [period(2024 - back, solvency__equity=one) for back, one in enumerate(equity)]}
+            for company, equity in equities.items()
+        }
+        run_of(folders, 7 * week, filed, alert_rules=RULES)
     return folders
 
 

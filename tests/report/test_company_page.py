@@ -43,14 +43,8 @@ def world():
     made.add("dead_letters", FORBIDDEN, dataset="financials", failed_at="2026-01-05", attempt_count=1, request_id="x",
              reason_code="forbidden", reason="<b>may not</b>")  # fmt: skip
     made.add("company_state", WHOLE, dataset="financials", status="reported", **state | {"record_count": 12})
-    owner = {"direction": "parent", "function": "SHAREHOLDER"}
-    company = {"related_kind": "company", "related_country": "NL"}
-    for child, number, stake in ((WHOLE, "00000010", 0.6), (10, "00000011", 0.5)):
-        made.add(
-            "relationships", child, position=0, related_company_number=number, stake_fraction=stake, **owner, **company
-        )
-    person = {"related_kind": "named_party", "related_name": "person-5f2a9c", "stake_fraction": 0.4}
-    made.add("relationships", WHOLE, position=1, **person, **owner)
+    for child, owner, stake in ((WHOLE, 10, 0.6), (WHOLE, "person-5f2a9c", 0.4), (10, 11, 0.5)):
+        made.owner(child, owner, stake)
     made.add("lookalikes", WHOLE, rank=1, lookalike_country="NL", lookalike_company_number="00000012", score=0.9)
     made.add("lookalikes", WHOLE, rank=2, lookalike_country="FR", lookalike_company_number="552032534", score=0.8)
     period = {"start_date": "2024-01-01", "end_date": "2024-12-31"}

@@ -19,23 +19,19 @@ from firmlake.service_lists.load import LIST_KINDS
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.terminal.results import FORMATS, as_csv, as_json
 from firmlake.warehouse.generations import open_warehouse
-from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
+from support import ACME, BOLT, period, run_name, run_of
 from warehouse.figures import Figures
 
-RUNS = ("20260105T120000Z-0001", "20260112T120000Z-0002", "20260119T120000Z-0003")
+RUNS = [run_name(7 * week) for week in range(3)]
 HOSTILE = ["<script>alert(1)</script>", "\u202eevil", "=cmd|' /C calc'!A0", "a" * 5000, '"; DROP', "&amp;", "\r\n,x"]
 
 
 @pytest.fixture(scope="module")
 def three_runs(tmp_path_factory):
     folders = Folders(tmp_path_factory.mktemp("three_runs"))
-    for week, run_id in enumerate(RUNS):
-        at = NOON + 7 * week * DAY
-        run = make_run(folders, [ACME, BOLT], ["financials"], run_id=run_id, at=at)
-        periods = [period(2023 + year) for year in range(week + 1)]
-        elements = [found(ACME, "financials", *periods), found(BOLT, "financials", *periods)]
-        land(run, answer("financials", *elements, at=at, offset=0))
-        publish_landed(run, at=at + MINUTE)
+    for week in range(3):
+        periods = {"financials": [period(2023 + year) for year in range(week + 1)]}
+        run_of(folders, 7 * week, {ACME: periods, BOLT: periods})
     return folders
 
 
@@ -113,16 +109,19 @@ def test_an_event_is_described_by_what_it_is_about_and_what_changed():
     ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_csv_and_json_give_back_every_text_and_csv_starts_none_like_a_formula(text):
-    fields = [{"field": "revenue", "old": text, "new": None}]
-    columns, rows = feed({"related_name": text, "new_value": "0.25", "fields": json.dumps(fields)})
-    (row,) = csv.DictReader(io.StringIO("".join(as_csv(columns, rows)), newline=""))
-    assert unguard(row["related_name"]) == text
-    assert row["related_name"][0] not in "=+-@\t\r\n"
-    assert (row["new_value"], json.loads(row["fields"])) == ("0.25", fields)
-    (row,) = json.loads("".join(as_json(columns, rows)))
-    assert (row["related_name"], row["fields"]) == (text, fields)
+def test_csv_and_json_give_back_every_text_and_csv_starts_none_like_a_formula():
+    fields = [[{"field": "revenue", "old": text, "new": None}] for text in HOSTILE]
+    events = [
+        {"related_name": text, "new_value": "0.25", "fields": json.dumps(field)}
+        for text, field in zip(HOSTILE, fields, strict=True)
+    ]
+    columns, rows = feed(*events)
+    table = list(csv.DictReader(io.StringIO("".join(as_csv(columns, rows)), newline="")))
+    assert [unguard(row["related_name"]) for row in table] == HOSTILE
+    assert not [row for row in table if row["related_name"][0] in "=+-@\t\r\n"]
+    assert [(row["new_value"], json.loads(row["fields"])) for row in table] == [("0.25", field) for field in fields]
+    document = json.loads("".join(as_json(columns, rows)))
+    assert [(row["related_name"], row["fields"]) for row in document] == list(zip(HOSTILE, fields, strict=True))
 
 
 @pytest.mark.parametrize("count", [0, 1, 1000, 1001])

@@ -12,7 +12,7 @@ from firmlake.report import sections
 from firmlake.report.page import make_report, write_report
 from firmlake.report.sections import TOO_LARGE, read_sections
 from firmlake.warehouse.views import definitions
-from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
+from support import ACME, edit_warehouse, period, run_of
 from warehouse.figures import Figures
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -52,8 +52,8 @@ class Page(HTMLParser):
             self.texts.append(data)
 
 
-def warehouse():
-    made = Figures()
+def warehouse(**options):
+    made = Figures(**options)
     made.loads(3, "r")
     made.fill("runs", run_id="r", list_name="<b>list</b>.csv", datasets="financials", outcome="done", target_count=1)
     return made
@@ -70,10 +70,7 @@ def page():
                 date_received=f"{year + 1}-02-01",
             )  # fmt: skip
         if company > 1:
-            made.add(
-                "relationships", company, direction="parent", position=0, related_kind="company", related_country="NL",
-                related_company_number=f"{company - 1:08}", function="SHAREHOLDER", stake_fraction=0.8,
-            )  # fmt: skip
+            made.owner(company, company - 1, 0.8)
         made.add(
             "company_changes", company, position=0, kind="period_restated", start_date="2024-01-01",
             end_date="2024-12-31", dup_no=0,
@@ -147,7 +144,7 @@ def test_a_warehouse_that_nothing_was_loaded_into_says_so():
 
 def test_a_generation_without_views_says_what_to_do():
     with pytest.raises(FirmlakeError, match="replay"):
-        make_report(warehouse().connection, NOW)
+        make_report(warehouse(is_bare=True).connection, NOW)
 
 
 def test_numbers_are_read_easily_and_shares_are_percents(page):
@@ -170,21 +167,10 @@ def test_a_failure_says_what_to_do(page):
 
 def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
     made = warehouse()
-    owned = {"direction": "parent", "related_kind": "company", "related_country": "NL", "function": "SHAREHOLDER"}
-
-    def holds(parent, child):
-        if not made.ask(f"FROM companies WHERE company_number = '{child:08}'"):
-            made.add("companies", child)
-        made.add(
-            "relationships", child, position=parent, stake_fraction=0.6, related_company_number=f"{parent:08}", **owned
-        )
-
-    for step in range(1, 30):
-        holds(step, step + 1)
-    for child in range(200, 240):
-        holds(100, child)
-    for parent, child in ((301, 302), (302, 303), (303, 301)):
-        holds(parent, child)
+    ring, line = ((302, 301), (303, 302), (301, 303)), [(step + 1, step) for step in range(1, 30)]
+    for child, parent in (*line, *((child, 100) for child in range(200, 240)), *ring):
+        made.knows(child, None)
+        made.owner(child, parent, 0.6)
     page = make_report(made.made().connection, NOW).html
     first, *_ = page.split("</figure>")
     boxes = [attributes for tag, attributes in Page(first).elements if attributes.get("class", "").startswith("box")]
@@ -204,9 +190,7 @@ def test_no_figure_that_the_tables_hold_makes_it_fail():
 
 
 def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):
-    run = make_run(folders, [ACME], ["financials"])
-    land(run, answer("financials", found(ACME, "financials", period())))
-    publish_landed(run)
+    run_of(folders, 0, {ACME: {"financials": [period()]}})
     edit_warehouse(
         folders,
         "CREATE TABLE rows AS FROM portfolio; DROP TABLE portfolio; CREATE VIEW portfolio AS "

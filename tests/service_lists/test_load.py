@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,7 +10,6 @@ import msgspec
 import pytest
 
 from firmlake.core.files import write_json
-from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.rebuild.replay import replay as _replay
@@ -21,7 +19,7 @@ from firmlake.service_lists.contacts import Contact, ContactPlan, as_entries
 from firmlake.service_lists.load import publish_lists
 from firmlake.service_lists.overview import OverviewPlan, list_overviews
 from firmlake.warehouse.generations import open_warehouse
-from support import ACME, BOLT, DAY, NOON, answer, edit_warehouse, found, land, make_run, publish_landed, query
+from support import ACME, BOLT, DAY, NOON, edit_warehouse, query, run_of
 
 SETTINGS = RunSettings(duckdb_memory="100MB")
 SECOND = timedelta(seconds=1)
@@ -94,25 +92,19 @@ TABLES_COMPARED = (
 ADDED = {"success": True, "message": "1 contact added", "failed": []}
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def publish_lists_and_plans(folders):
     """A run, two overviews and two plans, published as they came."""
-    folders = Folders(tmp_path_factory.mktemp("lists"))
-    run = make_run(folders, [ACME], ["lookalikes"])
-    land(run, answer("lookalikes", found(ACME, "lookalikes")))
-    publish_landed(run, at=NOON)
+    run_of(folders, 0, {ACME: {"lookalikes": []}}, published=0)
     publish(folders, land_overview(folders, NOON + SECOND, entry(1), entry(2, extra=[1])), NOON + DAY)
     publish(folders, land_additions(folders, NOON + 2 * DAY, ADDED, Contact(*ACME, "7")), NOON + 3 * DAY)
     late = {"success": False, "message": "x", "failed": []}
     land_additions(folders, NOON + 4 * DAY, late, Contact(*ACME, "7"), Contact(*BOLT, "8"))
     publish(folders, land_overview(folders, NOON + 5 * DAY, entry(2, name="new"), entry(3)), NOON + 6 * DAY)
-    return folders
 
 
 @pytest.fixture
-def filled(made, tmp_path):
-    shutil.copytree(made.data, tmp_path / "data", symlinks=True)
-    return Folders(tmp_path / "data")
+def filled(copy_of):
+    return copy_of(publish_lists_and_plans)
 
 
 def test_lists_and_their_columns_are_those_of_the_newest_overview(filled):
@@ -162,22 +154,16 @@ def test_verify_leaves_out_what_landed_after_the_last_publish_and_replay_takes_i
 
 def test_what_an_overview_finds_changed_is_an_event_and_what_it_replaces_is_kept(folders):
     smart = entry(6, type="SMART", newResults=0)
-    names = [
-        land_overview(folders, NOON + n * DAY, *lists)
-        for n, lists in enumerate(
-            [
-                [*(entry(number) for number in range(1, 6)), smart],
-                [
-                    entry(1, name="other", shared=True),
-                    entry(2, amountOfCompanies=7),
-                    entry(3, amountOfCompanies=1),
-                    entry(5),
-                    {**smart, "newResults": 4},
-                ],
-                [entry(1, name="other"), entry(4), {**smart, "newResults": 4, "amountOfCompanies": 9}],
-            ]
-        )
-    ]
+    smart_later = {**smart, "newResults": 4}
+    weeks = [
+        [*(entry(number) for number in range(1, 6)), smart],
+        [
+            entry(1, name="other", shared=True), entry(2, amountOfCompanies=7), entry(3, amountOfCompanies=1), entry(5),
+            smart_later,
+        ],
+        [entry(1, name="other"), entry(4), {**smart_later, "amountOfCompanies": 9}],
+    ]  # fmt: skip
+    names = [land_overview(folders, NOON + n * DAY, *lists) for n, lists in enumerate(weeks)]
     for n, name in enumerate(names):
         publish(folders, name, NOON + n * DAY)
     events = (

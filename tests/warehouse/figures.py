@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import random
+import shutil
+import tempfile
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -21,48 +29,107 @@ _GREATEST = {
     "DECIMAL(12,4)": "99999999.9999",
     "DECIMAL(9,6)": "999.999999",
 }
+_NOT_FETCHED = ("companies", "company_changes", "dead_letters", "list_members", "company_lists", "runs")
+_EMPTY = {"VARCHAR": "", "BIGINT": 0, "INTEGER": 0, "TIMESTAMP": "2026-01-05", "DATE": "2026-01-05", "JSON": "[]"}
+
+
+def number(company: int) -> str:
+    return f"{company:08}"
+
+
+def key(company: int) -> str:
+    return "NL" + number(company)
+
+
+@cache
+def _empty_warehouse() -> Path:
+    """Make an empty warehouse with its views, once in this process: that takes longer than filling a copy."""
+    folder = Path(tempfile.mkdtemp(prefix="figures", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with duckdb.connect(folder / "empty.duckdb") as connection:
+        create_tables(connection, with_comments=False)
+        create_views(connection)
+    return folder / "empty.duckdb"
+
+
+_NUMBERS = count(1)
 
 
 class Figures:
-    """An empty warehouse with its views; companies are Dutch and named by a small number."""
+    """An empty warehouse; companies are Dutch and named by a small number. `made` makes its views."""
 
-    def __init__(self) -> None:
-        self.connection = duckdb.connect()
-        create_tables(self.connection)
+    def __init__(self, *, is_bare: bool = False) -> None:
+        """Begin with tables alone, or with a copy of a warehouse that has views."""
+        self.positions = 0
+        if is_bare:
+            self.connection = duckdb.connect()
+            create_tables(self.connection, with_comments=False)
+            return
+        copy = _empty_warehouse().with_name(f"{next(_NUMBERS)}.duckdb")
+        shutil.copyfile(_empty_warehouse(), copy)
+        self.connection = duckdb.connect(copy)
+        self.connection.execute("BEGIN")
 
     def files(self, company: int, end: str = "2024-12-31", start: str = "2024-01-01", dup_no: int = 0, **values: Any):
         """Add a period; what is not given is null."""
         period = {"start_date": start, "end_date": end, "dup_no": dup_no, "position": 0}
         self.add("financials", company, **(values | period))
-        if not self.ask(f"SELECT 1 FROM companies WHERE company_number = '{company:08}'"):
-            self.add("companies", company, name=f"company {company}")
+        self.knows(company)
+
+    def knows(self, company: int, name: str | None = "", country: str = "NL") -> None:
+        """Add the company, if it is not there, with a name made of its number unless one is given."""
+        if not self.ask(f"SELECT 1 FROM companies WHERE company_number = '{number(company)}'"):
+            self.add("companies", company, name=f"company {company}" if name == "" else name, country=country)
 
     def add(self, table: str, company: int, **values: Any) -> None:
-        row = {"country": "NL", "company_number": f"{company:08}", "run_id": "r", **values}
-        if TABLES[table].volatile is not None:
-            row["valid_from"] = 1
-        if table not in ("companies", "company_changes", "dead_letters", "list_members"):
+        row = {"country": "NL", "company_number": number(company), "run_id": "r", **values}
+        if table not in _NOT_FETCHED:
             row["fetched_at"] = "2026-01-05 12:00:00"
-        columns = ", ".join(f'? AS "{name}"' for name in row)
-        self.connection.execute(f"INSERT INTO {versions_of(table)} BY NAME SELECT {columns}", list(row.values()))
+        self._insert(table, row | ({} if TABLES[table].volatile is None else {"valid_from": 1}))
 
     def fill(self, table: str, **values: Any) -> None:
         """Add a row of any table; what is not given is empty, zero or, if it may be, null."""
-        empty = {
-            "VARCHAR": "",
-            "BIGINT": 0,
-            "INTEGER": 0,
-            "TIMESTAMP": "2026-01-05",
-            "DATE": "2026-01-05",
-            "JSON": "[]",
-        }
-        stored = versions_of(table)
         columns = self.ask(
-            f"SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = '{stored}' AND NOT is_nullable"
+            "SELECT column_name, data_type FROM duckdb_columns() "
+            f"WHERE table_name = '{versions_of(table)}' AND NOT is_nullable"
         )
-        row = {name: 1 if name == "valid_from" else empty[kind] for name, kind in columns} | values
-        named = ", ".join(f'? AS "{name}"' for name in row)
-        self.connection.execute(f"INSERT INTO {stored} BY NAME SELECT {named}", list(row.values()))
+        self._insert(table, {name: 1 if name == "valid_from" else _EMPTY[kind] for name, kind in columns} | values)
+
+    def _insert(self, table: str, row: dict[str, Any]) -> None:
+        columns = ", ".join(f'? AS "{name}"' for name in row)
+        self.connection.execute(f"INSERT INTO {versions_of(table)} BY NAME SELECT {columns}", list(row.values()))
+
+    def owner(self, child: int, owner: int | str | None, stake: Any = None, function: str = "SHAREHOLDER") -> None:
+        """State what a company says of its owner: a company, a person by name, or somebody unidentified."""
+        self.party(child, "parent", owner, stake, function)
+
+    def owned(self, child: int, owner: int, stake: Any = None) -> None:
+        """State what an owner says of the company that it owns."""
+        self.party(owner, "child", child, stake, "SHAREHOLDER")
+
+    def party(self, company: int, direction: str, other: int | str | None, stake: Any, function: str) -> None:
+        related: dict[str, Any] = {"related_kind": "named_party" if other else "anonymous", "related_name": other}
+        if isinstance(other, int):
+            related = {"related_kind": "company", "related_country": "NL", "related_company_number": number(other)}
+        self.positions += 1
+        self.add(
+            "relationships", company, direction=direction, position=self.positions, function=function,
+            stake_fraction=stake, **related,
+        )  # fmt: skip
+
+    def owners(self, *stakes: tuple[int, int | str | None, float]) -> Figures:
+        """State many owners: child, owner and stake."""
+        for stake in stakes:
+            self.owner(*stake)
+        return self
+
+    def list_of(self, name: str, *cells: tuple[int | None, str], column: str = "limit") -> None:
+        """Add a list with one company a line, and one own cell each."""
+        self.fill("company_lists", list_name=name, column_names=json.dumps([column]))
+        for line, (company, cell) in enumerate(cells, 1):
+            identifier = {"country": "NL", "company_number": number(company)} if company else {"country": None}
+            self.fill("list_members", list_name=name, line=line, columns=json.dumps({column: cell}), **identifier,
+                      status="accepted" if company else "refused")  # fmt: skip
 
     def loads(self, generation: int, run_id: str) -> None:
         """Mark a run as loaded on 5 January 2026."""
@@ -81,12 +148,13 @@ class Figures:
                     if kind in _GREATEST and name != "dup_no"
                 }
                 self.files(company, f"{year}-12-31", f"{year}-12-31", **figures)
-            self.add(
-                "relationships", company, direction="parent", position=0, related_kind="company", related_country="NL",
-                related_company_number=f"{company // 2:08}", function="SHAREHOLDER", stake_fraction="999.999999",
-            )  # fmt: skip
+            self.owner(company, company // 2, "999.999999")
 
     def made(self) -> Figures:
+        if not self.ask("FROM companies LIMIT 1"):  # else what is computed at load would be left as it is
+            self.add("company_state", 99_999_999, dataset="lookalikes", status="waiting")
+        with suppress(duckdb.TransactionException):  # when called again
+            self.connection.execute("COMMIT")
         create_views(self.connection)
         return self
 
@@ -94,25 +162,4 @@ class Figures:
         return self.connection.execute(sql).fetchall()
 
     def of(self, company: int, columns: str, view: str) -> list[tuple[Any, ...]]:
-        return self.ask(f"SELECT {columns} FROM {view} WHERE company_number = '{company:08}' ORDER BY ALL")
-
-
-def own(made, child, parent=None, stake=None, name=None):
-    """State that a company, or a person by name, holds a stake."""
-    party = {"related_country": "NL", "related_company_number": f"{parent:08}"} if parent else {"related_name": name}
-    kind = "company" if parent else "named_party"
-    position = made.ask("SELECT count(*) FROM relationships")[0][0]
-    made.add("relationships", child, direction="parent", position=position, related_kind=kind, function="SHAREHOLDER",
-             stake_fraction=stake, **party)  # fmt: skip
-    for company in (child, parent):
-        if company and not made.ask(f"SELECT 1 FROM companies WHERE company_number = '{company:08}'"):
-            made.add("companies", company, name=f"company {company}")
-
-
-def list_of(made, name, *cells, column="limit"):
-    """Add a list with one company a line, and one own cell each."""
-    made.fill("company_lists", list_name=name, column_names=json.dumps([column]))
-    for line, (company, cell) in enumerate(cells, 1):
-        key = {"country": "NL", "company_number": f"{company:08}"} if company else {"country": None}
-        made.fill("list_members", list_name=name, line=line, columns=json.dumps({column: cell}), **key,
-                  status="accepted" if company else "refused")  # fmt: skip
+        return self.ask(f"SELECT {columns} FROM {view} WHERE company_number = '{number(company)}' ORDER BY ALL")

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 
-import duckdb
 import pytest
 
 from firmlake.core.rule import AlertRule
-from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.loads import Load, add_load
-from firmlake.warehouse.versions import versions_of
-from support import (
-    ACME,
-    BOLT,
-    CIRC,
-    DAY,
-    NOON,
-)
+from support import ACME, BOLT, CIRC, DAY, NOON
+
+from .figures import Figures
 
 WEEK = timedelta(days=7)
-RUN_COUNTS = [column.name for column in TABLES["runs"].columns if column.name.endswith("_count")]
 RUNS = [f"2026010{day}T120000Z-000{day}" for day in range(1, 8)]
 
 
@@ -38,9 +29,9 @@ POOR = (rule(),)
 class Weeks:
     """A warehouse whose rows are those of one week after another."""
 
-    def __init__(self, connection):
-        self.connection, self.count = connection, 0
-        connection.execute("BEGIN")
+    def __init__(self):
+        self.figures, self.count = Figures().made(), 0
+        self.connection = self.figures.connection
 
     def run(self, *periods, rules=POOR, at=None, events=(), listed=()):
         """Replace the rows of companies, and raise the alerts of a run.
@@ -55,44 +46,31 @@ class Weeks:
         for table in ("companies", "financials", "list_members"):
             self.connection.execute(f"DELETE FROM {table}_versions")
         for company in dict.fromkeys(each[0] for each in (*periods, *events)):
-            self._insert("companies", **_key(company), name="A", run_id="r", valid_from=1)
+            self.figures.add("companies", 0, **company._asdict(), name="A")
         for company, year, equity, *others in periods:
             given = {"start_date": date(year, 1, 1), "end_date": date(year, 12, 31), "dup_no": 0, "position": 0}
             given |= {"date_received": date(year + 1, 6, 30), "equity": equity, **dict(*others)}
-            self._insert("financials", **_key(company), **given, fetched_at=at, run_id="r", valid_from=1)
+            self.figures.add("financials", 0, **company._asdict(), **given)
+            self.connection.execute("UPDATE financials_versions SET fetched_at = ?", [at.replace(tzinfo=None)])
         for place, (company, kind, old, new, function) in enumerate(events):
             row = {"position": place, "kind": kind, "direction": "parent", "old_value": old, "new_value": new}
-            self._insert("company_changes", **_key(company), **row, function=function, run_id=name)
+            self.figures.add("company_changes", 0, **company._asdict(), **row, function=function, run_id=name)
         for line, company in enumerate(listed):
-            row = {"list_name": "Customers", "line": line, "status": "accepted", "columns": "{}", "run_id": "r"}
-            self._insert("list_members", **_key(company), **row, valid_from=1)
-        numbers = dict.fromkeys(RUN_COUNTS, 0)
-        texts = dict.fromkeys(("list_name", "list_sha256", "service", "language", "datasets", "firmlake_version"), "x")
+            row = {"list_name": "Customers", "line": line, "status": "accepted", "columns": "{}"}
+            self.figures.fill("list_members", **company._asdict(), **row)
         ended = {"started_at": at.replace(tzinfo=None), "finished_at": at.replace(tzinfo=None), "outcome": "done"}
-        self._insert("runs", run_id=name, **ended, **numbers, **texts)
+        self.figures.fill("runs", run_id=name, **ended)
         if rules is not None:
             raise_alerts(self.connection, rules, name)
         add_load(self.connection, Load(self.count, name, at, at), {})
 
-    def _insert(self, table, **row):
-        names = ", ".join(f'"{name}"' for name in row)
-        values = [value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in row.values()]
-        marks = ", ".join("?" * len(row))
-        self.connection.execute(f"INSERT INTO {versions_of(table)} ({names}) VALUES ({marks})", values)
-
     def alerts(self, columns="rule, country, state, opened_run, seen_run, closed_run, closed_because"):
-        return self.connection.execute(f"SELECT {columns} FROM alerts ORDER BY opened_at, rule, country").fetchall()
-
-
-def _key(company):
-    return {"country": company.country, "company_number": company.company_number}
+        return self.figures.ask(f"SELECT {columns} FROM alerts ORDER BY opened_at, rule, country")
 
 
 @pytest.fixture
-def weeks(empty_warehouse, tmp_path):
-    shutil.copyfile(empty_warehouse("latest"), tmp_path / "some.duckdb")
-    with duckdb.connect(tmp_path / "some.duckdb") as connection:
-        yield Weeks(connection)
+def weeks():
+    return Weeks()
 
 
 def test_an_alert_opens_stays_open_closes_and_opens_again(weeks):

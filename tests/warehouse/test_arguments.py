@@ -17,7 +17,7 @@ from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.versions import MACROS
 from firmlake.warehouse.views import definitions
 
-from .figures import Figures, list_of
+from .figures import Figures
 
 CALLS = {
     "amounts_within": ["[{first_day: DATE '2024-01-01', last_day: DATE '2024-12-31'}]"],
@@ -65,26 +65,16 @@ COLUMNS = ("id", "country", "run_id", "company_number", "stake", "end_date", "ge
 def figures():
     made = Figures()
     for company in (1, 2, 3):
-        made.add("relationships", company, direction="parent", position=0, related_kind="company",
-                 related_country="NL", related_company_number=f"{company - 1:08}", function="SHAREHOLDER",
-                 stake_fraction=0.6)  # fmt: skip
+        made.owner(company, company - 1, 0.6)
         made.add("lookalikes", company, rank=1, score=0.5, lookalike_country="NL",
                  lookalike_company_number=f"{company + 50:08}")  # fmt: skip
         for year in (2023, 2024):
             made.files(company, f"{year}-12-31", f"{year}-01-01", revenue=year, date_received=f"{year + 1}-02-01")
     for generation, run in enumerate(("r", "s"), 1):
         made.loads(generation, run)
-        made.connection.execute(
-            "INSERT INTO runs BY NAME SELECT ? AS run_id, '' AS list_name, '' AS list_sha256, 'x' AS service, "
-            "'EN' AS language, 'financials' AS datasets, "
-            "make_timestamp(2025, ?, 1, 0, 0, 0) AS started_at, started_at AS finished_at, "
-            "'done' AS outcome, 1 AS line_count, 1 AS company_count, 0 AS refused_count, 0 AS repeated_count, "
-            "0 AS fresh_count, 1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, "
-            "0 AS free_refresh_count, '0' AS "
-            "firmlake_version",
-            [run, generation],
-        )
-    list_of(made, "customers", (1, "10"), (3, "20"))
+        at = f"2025-{generation:02}-01"
+        made.fill("runs", run_id=run, started_at=at, finished_at=at)
+    made.list_of("customers", (1, "10"), (3, "20"))
     made.connection.execute(
         "CREATE TABLE prices AS SELECT 'NL' AS country, DATE '2023-06-01' AS on_date, 100 AS price_index"
     )

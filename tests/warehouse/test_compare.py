@@ -171,38 +171,3 @@ def test_every_field_has_its_fill_rate_in_all_and_on_a_list(world):
         for year, of_year in part.groupby("year"):
             for field in ("revenue", "employee_count", "equity"):
                 assert told[name, year, field] == (of_year[field].count(), len(of_year))
-
-
-def test_accounts_in_thousands_are_nobodys_peers():
-    made = Figures()
-    for year, factor in ((2021, 1000), (2022, 1000), (2023, 1), (2024, 1000)):
-        made.files(1, f"{year}-12-31", f"{year}-01-01", total_assets=5000 * factor, equity=900 * factor,
-                   revenue=7000 * factor, debt=4100 * factor)  # fmt: skip
-    made.made()
-    assert made.ask("SELECT DISTINCT fiscal_year FROM measures ORDER BY ALL") == [(2021,), (2022,), (2024,)]
-
-
-def test_moves_between_zones_are_counted_by_the_accounts_that_ended_by_each_day():
-    """Z'' is 6.72 times EBIT by assets, plus 3.26 and 1.05 times equal parts that are the same for all."""
-    made = Figures()
-    safe, distress = {"ebit": 900}, {"ebit": -900}
-    parts = {"net_working_capital": 0, "retained_earnings": 0, "total_assets": 1000, "equity": 500, "debt": 500}
-    for company, years in enumerate(
-        (
-            {2022: safe, 2023: distress},
-            {2022: safe, 2023: safe},
-            {2022: distress, 2024: safe},  # the newest of 2023 is still that of 2022
-            {2023: safe},
-            {2022: safe, 2023: {"ebit": None}},
-            {2024: safe},
-        ),
-        1,
-    ):
-        for year, values in years.items():
-            made.files(company, f"{year}-12-31", f"{year}-01-01", **(parts | values))
-    rows = made.made().ask("FROM zone_migration(DATE '2022-12-31', DATE '2023-12-31') ORDER BY ALL")
-    assert rows == [
-        ("distress", 1, 0, 0, 1, 0),
-        ("no accounts", 1, 1, 0, 0, 0),
-        ("safe", 3, 1, 0, 1, 1),
-    ]

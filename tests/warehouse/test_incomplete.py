@@ -26,13 +26,21 @@ def desk(sandbox, tmp_path):
     return desk
 
 
-def test_a_sample_and_a_budget_leave_out_companies_and_the_whole_run_none(desk):
+def test_what_a_sample_and_a_budget_leave_out_is_told_wherever_the_data_goes_until_a_run_leaves_out_nothing(
+    desk, tmp_path
+):
     desk.run("--sample", "10")
     assert causes(desk) == {("not_asked", None, 20)}
     desk.run("--max-credits", "5")
     assert causes(desk) == {("budget", dataset, 15) for dataset in DATASETS}
-    assert desk.run()[0] == 0
+    assert_everything_says(desk, tmp_path, 15)
+    assert desk.run("--out", str(tmp_path / "back.csv"))[0] == 0
     assert causes(desk) == set()
+    assert json.loads((tmp_path / "back.csv.json").read_text()) == {
+        "is_complete": True, "incomplete": [], "service": desk.service.base_url,
+    }  # fmt: skip
+    [(comment,)] = query(desk.folders, "SELECT comment FROM duckdb_views() WHERE view_name = 'list'")
+    assert comment.endswith(". Complete")
 
 
 def test_credits_that_run_out_are_the_services(desk, sandbox: Sandbox):
@@ -52,13 +60,12 @@ def test_a_dataset_that_is_forbidden_or_down(tmp_path, monkeypatch, broken, caus
         assert causes(desk) == {(cause, "lookalikes", 30)}
 
 
-def test_everything_that_hands_data_on_says_so(desk, tmp_path):
-    desk.run("--max-credits", "5")
+def assert_everything_says(desk, tmp_path, count):
     for name in ("back.csv", "back.xlsx", "back.parquet"):
         assert desk.call("list", "export", "list", str(tmp_path / name))[0] in (0, None)
     assert desk.call("export", str(tmp_path / "exported"))[0] in (0, None)
     lacking = [
-        {"list": "list", "dataset": dataset, "cause": "budget", "company_count": 25} for dataset in sorted(DATASETS)
+        {"list": "list", "dataset": dataset, "cause": "budget", "company_count": count} for dataset in sorted(DATASETS)
     ]
     completeness = {"is_complete": False, "incomplete": lacking, "service": desk.service.base_url}
     assert json.loads((tmp_path / "back.csv.json").read_text()) == completeness
@@ -66,7 +73,7 @@ def test_everything_that_hands_data_on_says_so(desk, tmp_path):
     assert json.loads(metadata[b"firmlake.completeness"]) == completeness
     sheet = openpyxl.load_workbook(tmp_path / "back.xlsx").worksheets[-1]
     assert (sheet.title, [cell.value for cell in sheet[2]]) == (
-        "Incomplete", ["the budget of a run or month was used up", "financials", 25],
+        "Incomplete", ["the budget of a run or month was used up", "financials", count],
     )  # fmt: skip
     [manifest] = (tmp_path / "exported").glob("exports/*/manifest.json")
     in_manifest = json.loads(manifest.read_text())["incomplete"]
@@ -74,20 +81,11 @@ def test_everything_that_hands_data_on_says_so(desk, tmp_path):
     for file in manifest.parent.glob("companies/*/*.parquet"):
         assert json.loads(pq.read_schema(file).metadata[b"firmlake.completeness"])["incomplete"] == in_manifest
     [(comment,)] = query(desk.folders, "SELECT comment FROM duckdb_views() WHERE view_name = 'list'")
-    assert "Incomplete because of budget (financials: 25 companies)" in comment
+    assert f"Incomplete because of budget (financials: {count} companies)" in comment
     status = json.loads(desk.call("status", "--json")[1])["incomplete"]
-    assert [(each["cause"], each["company_count"]) for each in status if each["list_name"]] == [("budget", 25)] * 3
+    assert [(each["cause"], each["company_count"]) for each in status if each["list_name"]] == [("budget", count)] * 3
     assert "incomplete list" in desk.call("status")[1]
     metrics = tmp_path / "metrics.prom"
     desk.call("status", "--metrics", str(metrics))
-    line = 'firmlake_incomplete_companies{list="list",dataset="financials",cause="budget"} 25'
-    assert line in metrics.read_text()
-
-
-def test_a_complete_list_says_that_too(desk, tmp_path):
-    assert desk.run("--out", str(tmp_path / "back.csv"))[0] == 0
-    assert json.loads((tmp_path / "back.csv.json").read_text()) == {
-        "is_complete": True, "incomplete": [], "service": desk.service.base_url,
-    }  # fmt: skip
-    [(comment,)] = query(desk.folders, "SELECT comment FROM duckdb_views() WHERE view_name = 'list'")
-    assert comment.endswith(". Complete")
+    line = 'firmlake_incomplete_companies{list="list",dataset="financials",cause="budget"}'
+    assert f"{line} {count}" in metrics.read_text()

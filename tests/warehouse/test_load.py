@@ -60,20 +60,7 @@ def states(folders):
     return query(folders, "SELECT country, status, fetched_at, run_id FROM company_state ORDER BY ALL")
 
 
-@pytest.mark.parametrize("every", [3, *slow(2, 8)])
-def test_each_company_has_one_state_after_every_load_also_where_rows_are_compacted(folders, monkeypatch, every):
-    monkeypatch.setattr("firmlake.warehouse.generations._TIDIED_EVERY", every)
-    companies, latest = [ACME, BOLT, CIRC], {}
-    for day in range(9):
-        asked = companies if day % 3 == 2 else companies[day % 2 :][:2]
-        latest |= dict.fromkeys(asked, naive(day))
-        run_of(folders, day, {company: similar(0.1 + day / 100) for company in asked})
-        held = query(folders, "SELECT country, company_number, fetched_at FROM company_state ORDER BY ALL")
-        assert held == [(*company, fetched) for company, fetched in sorted(latest.items())]
-        assert query(folders, "SELECT country, company_number FROM companies ORDER BY ALL") == sorted(latest)
-
-
-def test_the_ledger_counts_companies_that_changed_and_rows_that_were_written(folders):
+def test_the_ledger_counts_what_a_load_wrote_and_a_failure_leaves_what_was_there(folders):
     run_of(folders, 0, {ACME: similar(0.9), BOLT: similar(0.5)})
     run_of(folders, 1, {ACME: similar(0.9), BOLT: similar(0.6)})
     assert scores(folders) == [("BE", 0.9, run_name(0)), ("NL", 0.6, run_name(1))]
@@ -81,62 +68,48 @@ def test_the_ledger_counts_companies_that_changed_and_rows_that_were_written(fol
         assert loaded_runs(connection) == [run_name(0), run_name(1)]
     ledger = "SELECT generation, run_id, published_at, schema_version, changed_company_count, row_counts FROM loads"
     rows = query(folders, f"{ledger} ORDER BY generation")
-    minute = MINUTE
     assert [row[:5] for row in rows] == [
-        (1, run_name(0), naive(0) + minute, SCHEMA_VERSION, 2),
-        (2, run_name(1), naive(1) + minute, SCHEMA_VERSION, 1),
+        (1, run_name(0), naive(0) + MINUTE, SCHEMA_VERSION, 2),
+        (2, run_name(1), naive(1) + MINUTE, SCHEMA_VERSION, 1),
     ]
     assert [json.loads(row[5])["lookalikes"] for row in rows] == [2, 1]
+    run_of(folders, 2, {ACME: FAILED}, ["lookalikes"], outcome="some_failed")
+    assert query(folders, "SELECT reason, run_id FROM dead_letters") == [("refused: 422", run_name(2))]
+    named = query(folders, "SELECT name, place, fetched_at, run_id FROM companies WHERE country = 'BE'")
+    assert named == [("BE name", "Gent", naive(1), run_name(2))]
 
 
-def test_a_failure_is_kept_with_its_reason_and_the_name_stays(folders):
-    run_of(folders, 0, {ACME: similar(0.9)})
-    run_of(folders, 1, {ACME: FAILED}, ["lookalikes"], outcome="some_failed")
-    assert query(folders, "SELECT reason, run_id FROM dead_letters") == [("refused: 422", run_name(1))]
-    named = query(folders, "SELECT name, place, fetched_at, run_id FROM companies")
-    assert named == [("BE name", "Gent", naive(0), run_name(1))]
+def accounts(year, revenue, *codes):
+    return period(year, profitability__revenue=revenue, jointCommitteeCodes=[*codes])
 
 
-def accounts(year, revenue):
-    return period(year, profitability__revenue=revenue)
-
-
-UNREAD = {
-    "financials": (
-        "SELECT year(end_date), revenue::INT FROM financials ORDER BY 1",
-        [accounts(2024, 4), accounts(2023, 3), accounts(2022, 2)],
-        [accounts(2025, 5), accounts(2024, 40), {**accounts(2023, 3), "endDate": "x"}],  # new, restated, cannot be read
-        [(2022, 2), (2023, 3), (2024, 40), (2025, 5)],
-    ),
-    "lookalikes": (
-        "SELECT lookalike_country, rank, score::DOUBLE FROM lookalikes ORDER BY rank",
-        [lookalike(BOLT, 0.9), lookalike(CIRC, 0.8)],
-        [lookalike(BOLT, 0.7), {**lookalike(CIRC), "companyId": "x"}],
-        [("NL", 1, 0.7), ("FR", 2, 0.8)],
-    ),
-}
-
-
-@pytest.mark.parametrize("dataset", ["financials", *slow("lookalikes")])
-def test_a_record_that_cannot_be_read_retires_nothing_that_it_may_have_been(folders, dataset):
-    sql, before, after, held = UNREAD[dataset]
-    run_of(folders, 0, {ACME: {dataset: before}})
-    run_of(folders, 1, {ACME: {dataset: after}})
-    assert query(folders, sql) == held
-    assert {"period_removed", "lookalike_out"}.isdisjoint(
-        kind for (kind,) in query(folders, "SELECT kind FROM changes")
-    )
-    keys = ", ".join(TABLES[dataset].key)
-    assert not query(folders, f"SELECT {keys} FROM {dataset} GROUP BY ALL HAVING count(*) > 1")
-
-
-def test_codes_stay_with_a_period_that_cannot_be_read_and_follow_one_that_can(folders):
-    both = [period(year, jointCommitteeCodes=["100", "200"]) for year in (2023, 2024)]
-    run_of(folders, 0, {ACME: {"financials": both}})
-    unread = period(2023, jointCommitteeCodes=["100"], endDate="x")
-    run_of(folders, 1, {ACME: {"financials": [unread, period(2024, jointCommitteeCodes=["300"])]}})
+def test_a_record_that_cannot_be_read_retires_nothing_that_it_may_have_been(folders):
+    """Accounts that are new or restated are taken; the codes of committees go with their period."""
+    lost = {**accounts(2023, 3), "endDate": "x"}
+    unlike = {**lookalike(CIRC), "companyId": "x"}
+    before = {
+        ACME: {"financials": [accounts(2024, 4), accounts(2023, 3), accounts(2022, 2)]},
+        BOLT: {"financials": [accounts(year, 1, "100", "200") for year in (2023, 2024)]},
+        CIRC: {"lookalikes": [lookalike(BOLT, 0.9), lookalike(CIRC, 0.8)]},
+    }
+    after = {
+        ACME: {"financials": [accounts(2025, 5), accounts(2024, 40), lost]},
+        BOLT: {"financials": [lost | {"jointCommitteeCodes": ["100"]}, accounts(2024, 1, "300")]},
+        CIRC: {"lookalikes": [lookalike(BOLT, 0.7), unlike]},
+    }
+    for day, answers in enumerate((before, after)):
+        run_of(folders, day, answers)
+    held = query(folders, "SELECT year(end_date), revenue::INT FROM financials WHERE country = 'BE' ORDER BY 1")
+    assert held == [(2022, 2), (2023, 3), (2024, 40), (2025, 5)]
     codes = query(folders, "SELECT year(end_date), code FROM financial_joint_committees ORDER BY ALL")
     assert codes == [(2023, "100"), (2023, "200"), (2024, "300")]
+    alike = query(folders, "SELECT lookalike_country, rank, score::DOUBLE FROM lookalikes ORDER BY rank")
+    assert alike == [("NL", 1, 0.7), ("FR", 2, 0.8)]
+    kinds = {kind for (kind,) in query(folders, "SELECT kind FROM changes")}
+    assert {"period_removed", "lookalike_out"}.isdisjoint(kinds)
+    for dataset in ("financials", "lookalikes"):
+        keys = ", ".join(TABLES[dataset].key)
+        assert not query(folders, f"SELECT {keys} FROM {dataset} GROUP BY ALL HAVING count(*) > 1")
 
 
 def test_an_answer_that_is_published_late_replaces_no_newer_one(folders):

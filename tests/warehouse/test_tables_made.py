@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import pytest
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
+from firmlake.warehouse.changes import KINDS
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.versions import VALIDITY, versions_of
 
@@ -60,3 +63,8 @@ def test_a_warehouse_of_another_version_is_refused_whole(empty, version, words):
     with pytest.raises(FirmlakeError, match=words) as caught:
         create_tables(empty)
     assert "replay" in caught.value.next_step
+
+
+def test_the_schema_names_every_kind_of_change():
+    comment = next(column.meaning for column in TABLES["company_changes"].columns if column.name == "kind")
+    assert re.sub(r" \([^)]*\)", "", comment).replace(" or ", ", ").split(", ") == list(KINDS)

@@ -91,10 +91,11 @@ class Model:
 def weeks(request, tmp_path_factory):
     """Publish the weeks: the data folder, the models after all weeks, and each model's rows after each week.
 
-    Rows are closed in several stretches, as a large load closes them.
+    Rows are closed in several stretches, as a large load closes them, and compacted after three weeks.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("firmlake.warehouse.versions._STRETCH", 20)
+        patch.setattr("firmlake.warehouse.generations._TIDIED_EVERY", 3)
         yield publish_weeks(request.param, Folders(tmp_path_factory.mktemp("versions")))
 
 
@@ -153,43 +154,43 @@ def _draw(dataset, chance):
     return drawn, [party(None, name=name, percentage=stake) for name, stake in drawn]
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_each_generation_holds_the_rows_and_states_of_its_week(weeks, dataset):
-    folders, _, shown = weeks
-    columns, order = VALUES[dataset]
-    rows = f"SELECT company_number, {columns}, valid_from_run FROM {dataset} ORDER BY company_number, {order}"
-    kept = "company_number, status, record_count, fetched_at, run_id"
-    states = f"SELECT {kept} FROM company_state WHERE dataset = '{dataset}' ORDER BY 1"
-    for path, now in zip(list_generations(folders), shown, strict=True):
-        with duckdb.connect(path, read_only=True) as connection:
-            held = (connection.execute(rows).fetchall(), connection.execute(states).fetchall())
-        assert held == now[dataset]
-
-
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_each_week_can_be_asked_for_and_history_has_every_closed_version_once(weeks, dataset):
+def test_each_week_is_in_its_generation_and_can_be_asked_for_later(weeks):
+    """The rows and states of each dataset are those of the model, and each company that was asked has one row."""
     folders, models, shown = weeks
-    columns = f"company_number, {VALUES[dataset][0]}, valid_from_run"
-    for week, now in enumerate(shown):
-        rows = query(folders, f"SELECT {columns} FROM {dataset}_as_of('{run_name(7 * week)}')")
-        assert sorted(rows, key=repr) == sorted(now[dataset][0], key=repr)
-    rows = query(folders, f"SELECT {columns}, valid_to_run FROM {dataset}_history")
-    expected = [(row.company, *row.values, row.opened, row.closed) for row in models[dataset].closed]
-    assert sorted(rows, key=repr) == sorted(expected, key=repr)
-    assert expected
+    for week, (path, now) in enumerate(zip(list_generations(folders), shown, strict=True)):
+        with duckdb.connect(path, read_only=True) as connection:
+            for dataset in DATASETS:
+                columns, order = VALUES[dataset]
+                rows = f"SELECT company_number, {columns}, valid_from_run FROM {dataset}"
+                kept = "company_number, status, record_count, fetched_at, run_id"
+                states = f"SELECT {kept} FROM company_state WHERE dataset = '{dataset}' ORDER BY 1"
+                held = [connection.execute(sql).fetchall() for sql in (f"{rows} ORDER BY 1, {order}", states)]
+                assert held == list(now[dataset])
+                later = query(folders, f"{rows}_as_of('{run_name(7 * week)}')")
+                assert sorted(later, key=repr) == sorted(held[0], key=repr)
+            companies = connection.execute("SELECT company_number FROM companies ORDER BY 1").fetchall()
+            assert companies == sorted({row[:1] for dataset in DATASETS for row in now[dataset][1]})
+    for dataset, model in models.items():
+        rows = query(
+            folders, f"SELECT company_number, {VALUES[dataset][0]}, valid_from_run, valid_to_run FROM {dataset}_history"
+        )
+        expected = [(row.company, *row.values, row.opened, row.closed) for row in model.closed]
+        assert sorted(rows, key=repr) == sorted(expected, key=repr)
+        assert expected
 
 
 def test_every_table_as_of_a_week_or_of_a_time_in_it_is_the_table_of_its_generation(weeks):
-    folders, _, _ = weeks
-    for week, path in enumerate(list_generations(folders)):
-        ended = (NOON + 7 * week * DAY + MINUTE).replace(tzinfo=None)
-        with duckdb.connect(path, read_only=True) as connection:
-            for table in (table for table in TABLES.values() if table.volatile is not None):
-                columns = ", ".join(column.name for column in table.columns if column.name not in table.volatile)
-                rows = f"SELECT {columns}, valid_from_run FROM {table.name}{{}} ORDER BY ALL"
-                then = connection.execute(rows.format("")).fetchall()
-                assert query(folders, rows.format(f"_as_of('{run_name(7 * week)}')")) == then
-                assert query(folders, rows.format(f"_as_of(TIMESTAMP '{ended + 6 * DAY}')")) == then
+    tables = [table for table in TABLES.values() if table.volatile is not None]
+    with open_warehouse(weeks[0]) as newest:
+        for week, path in enumerate(list_generations(weeks[0])):
+            ended = (NOON + 7 * week * DAY + MINUTE).replace(tzinfo=None)
+            with duckdb.connect(path, read_only=True) as connection:
+                for table in tables:
+                    columns = ", ".join(column.name for column in table.columns if column.name not in table.volatile)
+                    rows = f"SELECT {columns}, valid_from_run FROM {table.name}{{}} ORDER BY ALL"
+                    then = connection.execute(rows.format("")).fetchall()
+                    for moment in (f"'{run_name(7 * week)}'", f"TIMESTAMP '{ended + 6 * DAY}'"):
+                        assert newest.execute(rows.format(f"_as_of({moment})")).fetchall() == then
 
 
 def test_a_time_is_the_moment_that_it_names_in_any_spelling_and_zone(weeks):
@@ -266,82 +267,3 @@ def test_a_period_is_known_from_the_day_on_which_it_was_received(weeks):
         day = date(year + 1, 7, 1)
         rows = query(folders, f"SELECT company_number, start_date::VARCHAR FROM financials_known_on(DATE '{day}')")
         assert sorted(rows) == sorted(one for one in seen if int(one[1][:4]) <= year)
-
-
-def filed(revenue, end="2024-12-31", received="2025-06-30"):
-    return record(2024, endDate=end, dateReceived=received, profitability__revenue=revenue)
-
-
-# The accounts of three weeks, of which the last stays (None: not found), and by day the revenues known on it.
-KNOWN = {
-    "a period without a day counts from nothing": (
-        [[filed(1), record(2023, dateReceived=None)]],
-        {"2025-06-29": [], "2025-06-30": [1]},
-    ),
-    "of two filings the one received last by then": (
-        [[filed(8, received="2025-08-01"), filed(1, received="2025-06-01")]],
-        {"2025-07-31": [1], "2025-08-01": [8]},
-    ),
-    "of two filings of one day the later one, also after it was corrected": (
-        [[filed(8), filed(1)], [filed(9), filed(1)]],
-        {"2025-06-29": [], "2025-06-30": [8], "2026-01-11": [8], "2026-01-12": [9], "2030-01-01": [9]},
-    ),
-    "who had vanished on a day is not known then, though it came back": (
-        [[filed(1)], None, [filed(1)]],
-        {"2026-01-11": [1], "2026-01-12": [], "2026-01-18": [], "2026-01-19": [1]},
-    ),
-    "a restatement shows from when it was received": (
-        [[filed(1)], [filed(9, received="2026-01-10")]],
-        {"2025-07-01": [1], "2026-01-09": [1], "2026-01-10": [9], "2026-01-12": [9]},
-    ),
-    "figures corrected without a new day show from the run that saw them": (
-        [[filed(1)], [filed(2)], [filed(3)]],
-        {"2025-07-01": [1], "2026-01-11": [1], "2026-01-12": [2], "2026-01-19": [3], "2030-01-01": [3]},
-    ),
-    "what the service withdrew is known until it did": (
-        [[filed(2), record(2023, profitability__revenue=1)], [filed(2)]],
-        {"2026-01-11": [1, 2], "2026-01-12": [2]},
-    ),
-    "a period whose end was corrected counts once": (
-        [[filed(1)], [filed(2, end="2025-03-31")]],
-        {"2025-06-29": [], "2025-06-30": [1], "2026-01-11": [1], "2026-01-12": [2]},
-    ),
-    "a period whose end was corrected and received anew counts from that day": (
-        [[filed(1)], [filed(2, end="2025-03-31", received="2026-01-10")]],
-        {"2026-01-09": [1], "2026-01-11": [2], "2026-01-12": [2]},
-    ),
-    "a correction that was corrected counts once": (
-        [[filed(0)], [filed(1, end="2025-03-31")], [filed(2, end="2024-12-30")]],
-        {"2025-07-01": [0], "2026-01-05": [0], "2026-01-12": [1], "2026-01-19": [2]},
-    ),
-    "periods side by side both count though they overlap": (
-        [[filed(1), filed(3, end="2024-06-30")], [filed(3, end="2024-06-30"), filed(2)]],
-        {"2025-07-01": [1, 3], "2026-01-12": [2, 3]},
-    ),
-    "a newer filing leaves the older one as it was": (
-        [[filed(1)], [filed(2, received="2026-01-10"), filed(1)]],
-        {"2026-01-09": [1], "2026-01-10": [2]},
-    ),
-}
-FILERS = {name: Company("NL", f"{number:08}") for number, name in enumerate(KNOWN, 10_000_001)}
-
-
-@pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """Three weeks in which a company lives through each story."""
-    folders = Folders(tmp_path_factory.mktemp("known"))
-    for week in range(3):
-        answers = {}
-        for name, (accounts, _) in KNOWN.items():
-            now = accounts[min(week, len(accounts) - 1)]
-            answers[FILERS[name]] = None if now is None else {"financials": now}
-        run_of(folders, 7 * week, answers, ["financials"])
-    return folders
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_on_a_day_nothing_is_known_that_was_said_later(told, name):
-    of_company = f"WHERE company_number = '{FILERS[name].company_number}' ORDER BY 1"
-    for day, revenues in KNOWN[name][1].items():
-        rows = query(told, f"SELECT revenue::DOUBLE FROM financials_known_on(DATE '{day}') {of_company}")
-        assert [revenue for (revenue,) in rows] == revenues, day

@@ -14,7 +14,7 @@ from firmlake.warehouse import views
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import SEVERITIES, create_views, definitions, describe_columns, outdate_views
 
-from .figures import Figures, list_of
+from .figures import Figures
 
 CHECKS = [definition for definition in definitions() if definition.kind == "check"]
 MADE = [definition for definition in definitions() if definition.kind in ("table", "view", "macro")]
@@ -82,7 +82,7 @@ def test_money_stays_exact(empty):
 def extremes():
     made = Figures()
     made.files_extremes()
-    list_of(made, "customers", (1, "10"))
+    made.list_of("customers", (1, "10"))
     return made.made()
 
 
@@ -103,18 +103,14 @@ def sparse():
     made.files(5, revenue=1)
     made.add("companies", 6)
     stakes = [(1, 2, 0.6), (2, 3, 0.6), (3, 1, 0.6), (4, 5, 0.4), (4, 9, 0.6), (5, 4, 0.6)]
-    for position, (child, parent, stake) in enumerate(stakes):
-        made.add("relationships", child, direction="parent", position=position, related_kind="company",
-                 function="SHAREHOLDER", related_country="NL", related_company_number=f"{parent:08}",
-                 stake_fraction=stake)  # fmt: skip
+    made.owners(*stakes)
     for direction in ("parent", "child"):
-        for position, stake in enumerate((None, 0.7), 6):
-            made.add("relationships", 4, direction=direction, position=position, related_kind="named_party",
-                     function="SHAREHOLDER", related_name="A person", stake_fraction=stake)  # fmt: skip
+        for stake in (None, 0.7):
+            made.party(4, direction, "A person", stake, "SHAREHOLDER")
     made.add("lookalikes", 1, rank=1, lookalike_country="NL", lookalike_company_number="00000009")
     made.add("company_state", 1, dataset="financials", status="empty", record_count=0, reject_count=0, payload_hash="")
     made.loads(1, "r")
-    list_of(made, "customers", (1, "10"))
+    made.list_of("customers", (1, "10"))
     return made.made()
 
 
