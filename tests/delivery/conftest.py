@@ -15,7 +15,6 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import httpx
 import pytest
 
@@ -29,6 +28,7 @@ from support import (
     DAY,
     MINUTE,
     NOON,
+    attached,
     land_run,
     lookalike,
     party,
@@ -126,8 +126,8 @@ def place_in_file(tmp_path: Path) -> Place:
     path = tmp_path / "target.duckdb"
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
-        with duckdb.connect(str(path)) as connection:
-            return connection.execute(sql).fetchall()
+        with attached(path, is_writable=True) as cursor:
+            return cursor.execute(sql).fetchall()
 
     return Place(f"duckdb:{path}", ask)
 

@@ -12,7 +12,8 @@ import msgspec
 from firmlake.core.folders import Folders
 from firmlake.delivery.files import Latest
 from firmlake.delivery.record import Record
-from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.generations import newest
+from support import attached
 
 
 def follow(target: Path) -> tuple[Path, Record] | None:
@@ -42,15 +43,15 @@ def check(folder: Path, manifest: Record) -> None:
 
 def warehouse_rows(folders: Folders, table: str) -> list[tuple[Any, ...]]:
     """A table of the newest generation as it should come back, in the order of all columns by name."""
-    with open_warehouse(folders) as connection:
-        return rows(connection, table)
+    with attached(newest(folders)) as cursor:
+        return rows(cursor, table)
 
 
 def exported_rows(folder: Path, table: str) -> list[tuple[Any, ...]]:
     """A table of an export as DuckDB reads it, in the same way."""
-    with duckdb.connect() as connection:
-        files = f"read_parquet('{folder}/{table}/**/*.parquet', hive_partitioning = true, hive_types_autocast = false)"
-        return rows(connection, files)
+    files = f"read_parquet('{folder}/{table}/**/*.parquet', hive_partitioning = true, hive_types_autocast = false)"
+    with attached() as cursor:
+        return rows(cursor, files)
 
 
 def rows(connection: duckdb.DuckDBPyConnection, source: str) -> list[tuple[Any, ...]]:

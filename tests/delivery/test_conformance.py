@@ -18,8 +18,8 @@ from firmlake.delivery.destination import open_destination
 from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
-from firmlake.warehouse.generations import list_generations
-from support import ACME, export, slow
+from firmlake.warehouse.generations import list_generations, newest
+from support import ACME, attached, export, slow
 
 from .reading import rows, warehouse_rows
 from .test_load import assert_same, now
@@ -71,8 +71,9 @@ class Exported:
 
     def assert_holds(self, folders):
         assert set(self.states) == set(EXPORTED_TABLES)
-        for name, state in self.states.items():
-            assert state == warehouse_rows(folders, name), name
+        with attached(newest(folders)) as cursor:
+            for name, state in self.states.items():
+                assert state == rows(cursor, name), name
 
     def seen(self):
         latest = self.destination.read("latest.json")
@@ -80,11 +81,11 @@ class Exported:
 
     def read(self, record, table) -> list[Any]:
         """The rows that a delivery wrote, in the order of `reading.rows`; changes of Delta Lake and Iceberg append."""
-        with duckdb.connect() as connection:
+        with attached() as cursor:
             if self.format == "parquet":
-                return rows(connection, self.files(record, table))
-            connection.register("delivered", self.arrow(table))
-            found = rows(connection, "delivered")
+                return rows(cursor, self.files(record, table))
+            cursor.register("delivered", self.arrow(table))
+            found = rows(cursor, "delivered")
         if record.mode == "whole":
             return found
         before = self.appended.get(table.name, Counter())

@@ -16,6 +16,7 @@ from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.record import Record
 from firmlake.delivery.selection import Source
 from firmlake.tables.schemas import Column, Table
+from support import attached
 
 from .conftest import ODD
 from .test_load import NOWHERE
@@ -33,7 +34,7 @@ AMOUNTS = ["-0.01", "1234567890123456.78", "0.10", "-5.00"]
 @pytest.fixture
 def source():
     """Make a source of a table of five columns from rows in SQL."""
-    with duckdb.connect() as connection:
+    with attached() as connection:
 
         def make(rows, columns=COLUMNS, key=None):
             names = ", ".join(column.name for column in columns)

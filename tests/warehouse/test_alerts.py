@@ -30,7 +30,7 @@ class Weeks:
     """A warehouse whose rows are those of one week after another."""
 
     def __init__(self):
-        self.figures, self.count = Figures().made(), 0
+        self.figures, self.count = Figures(), 0
         self.connection = self.figures.connection
 
     def run(self, *periods, rules=POOR, at=None, events=(), listed=()):

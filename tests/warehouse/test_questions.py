@@ -116,10 +116,10 @@ class Rule:
         else:
             self.insert_rows(kind, *words, **values)
 
-    def insert_rows(self, table, companies, period="", *codes, **values):
+    def insert_rows(self, table, companies, dates="", *codes, **values):
         country, first, last = re.fullmatch(r"([A-Z]*)(\d+)(?:-(\d+))?", companies).groups()
-        if period:
-            start, _, end = (period if "/" in period else f"{period}-01-01/{period}-12-31").partition("/")
+        if dates:
+            start, _, end = (dates if "/" in dates else f"{dates}-01-01/{dates}-12-31").partition("/")
             values = {"start_date": start, "end_date": end, "dup_no": 0, "position": 0, **values}
         if table == "lookalikes":
             values["lookalike_country"] = "NL"
