@@ -56,7 +56,10 @@ def _put(record, key, value):
 
 def exactly(kind, raws, *contract):
     """Read value by value alone."""
-    with patch.object(records, "may_be_regular", return_value=False):
+    with (
+        patch.object(records, "may_be_regular", return_value=False),
+        patch.object(records, "_read_usual", return_value=None),
+    ):
         return read_records(*kind, raws, *contract)
 
 

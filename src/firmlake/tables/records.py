@@ -1,7 +1,7 @@
 """Convert raw records to a frame by the contract: fast if they differ only in their digits, otherwise value by value.
 
-Both ways give the same frame, rejects and differences. Value by value takes about ten times as long; a value that does
-not fit affects neither its record nor the others there.
+Both ways give the same frame, rejects and differences. Value by value takes about five times as long, though what is
+spelled as usual is read by the column; a value that does not fit affects neither its record nor the others there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from firmlake.tables.notes import Notes, Records
 from firmlake.tables.regular import may_be_regular, read_regular
 from firmlake.tables.schemas import KIND_TYPES
 
-_BATCH, _PARTS, _FEWEST = 8192, 8, 128
-"""Records read at once, for the least cost. If one is irregular, the batch is read in parts, down to the fewest."""
+_BATCH, _PART = 8192, 1024
+"""Records read at once, for the least cost. If one is irregular, only its part of the batch is read value by value."""
 _NULL = Raw(b"null")
 _TEXTS = msgspec.json.Decoder(list[str | None])
 
@@ -70,15 +70,15 @@ def _read_by_names(dataset: str, group: str, raws: Sequence[Raw], contract: Cont
 
 
 def _read_batches(shape: Shape, raws: Sequence[Raw], start: int, size: int = _BATCH) -> Iterator[Records]:
-    """Read batches as fast as possible: only the fewest records around an irregular one are read value by value."""
+    """Read batches as fast as possible."""
     is_open = not may_be_regular(shape)
     for place in range(0, len(raws), size):
         batch = raws[place : place + size]
         regular = None if is_open else read_regular(shape, batch, start + place)
-        if regular or is_open or len(batch) <= _FEWEST:
+        if regular or is_open or len(batch) <= _PART:
             yield regular or _read_exactly(shape, batch, start + place)
         else:
-            yield from _read_batches(shape, batch, start + place, max(size // _PARTS, _FEWEST))
+            yield from _read_batches(shape, batch, start + place, _PART)
 
 
 def _read_exactly(shape: Shape, raws: Sequence[Raw], start: int) -> Records:
@@ -95,25 +95,71 @@ def _read_column(leaf: Leaf, received: Sequence[Raw], notes: Notes) -> pl.Series
     if leaf.kind == "text" and not leaf.required:  # most are nothing but texts, of which thousands are read at once
         with suppress(*UNREADABLE):
             return pl.Series(leaf.name, _TEXTS.decode(b"[%b]" % b",".join(received)), pl.String)
+    kind = KIND_TYPES[leaf.kind]
+    usual, in_texts = _read_usual(leaf, received) or (None, [])
+    nulls = range(len(received)) if usual is None else usual.is_null().arg_true()
+    rest = [place for place in nulls if bytes(received[place]) != b"null"]
     read = cache(partial(read_cell, leaf))
-    values, kinds, misfits, rounded = zip(*[read(bytes(each)) for each in received], strict=True)
-    for kind in dict.fromkeys(filter(None, kinds)):
-        place = kinds.index(kind)
-        notes.observe(kind, leaf.path, received[place], place, kinds.count(kind))
-    for place in _places(misfits):
-        notes.discard(place, leaf.path, received[place], misfits[place], leaf.mode)
-    for place in _places(rounded):
-        notes.observe("rounded_value", leaf.path, rounded[place], place)
-    for place in _places([value is None for value in values]) if leaf.required else ():
+    cells = [read(bytes(received[place])) for place in rest]
+    kinds = {"text_for_number": in_texts} if in_texts else {}
+    for place, cell in zip(rest, cells, strict=True):
+        if cell.kind:
+            kinds.setdefault(cell.kind, []).append(place)
+    for difference, places in kinds.items():
+        notes.observe(difference, leaf.path, received[min(places)], min(places), len(places))
+    for place, cell in zip(rest, cells, strict=True):
+        if cell.misfit:
+            notes.discard(place, leaf.path, received[place], cell.misfit, leaf.mode)
+        elif cell.rounded:
+            notes.observe("rounded_value", leaf.path, cell.rounded, place)
+    if usual is None:
+        by_place = dict(zip(rest, cells, strict=True))
+        values = pl.Series([by_place[place].value if place in by_place else None for place in nulls], dtype=kind)
+    else:
+        values = usual.scatter(rest, pl.Series([cell.value for cell in cells], dtype=kind)) if rest else usual
+    for place in values.is_null().arg_true() if leaf.required else ():
         notes.reject(place, leaf.path, None, make_reason("missing"), "record")
-    if leaf.kind not in DECIMALS:
-        return pl.Series(leaf.name, values, KIND_TYPES[leaf.kind])
-    texts = [None if value is None else f"{value:f}" for value in values]  # Polars takes longer for decimals of Python
-    return pl.Series(leaf.name, texts, pl.String).cast(KIND_TYPES[leaf.kind])
+    return values.alias(leaf.name)
 
 
-def _places(marks: Sequence[object]) -> Sequence[int]:
-    return [place for place, mark in enumerate(marks) if mark] if any(marks) else ()
+def _read_usual(leaf: Leaf, received: Sequence[Raw]) -> tuple[pl.Series, list[int]] | None:
+    """Read dates and numbers that are spelled as usual, at the speed of a column; all others are null.
+
+    Returns:
+        The values, and the places of those that are numbers in texts; None if there is no usual spelling.
+    """
+    spelled = _SPELLED.get(leaf.kind)
+    if spelled is None or leaf.shift or "." not in leaf.marks:
+        return None
+    lines = b"\n".join(received)
+    if lines.count(b"\n") >= len(received):  # between the parts of a value that is an object or array
+        lines = b"\n".join([bytes(each).replace(b"\n", b" ") for each in received])
+    texts = pl.Series(lines.decode(errors="replace").split("\n"))
+    is_usual = texts.str.contains(spelled)
+    bare = texts.str.strip_chars('"').zip_with(is_usual, pl.Series([None], dtype=pl.String))
+    values = bare.str.to_date("%Y-%m-%d", strict=False) if leaf.kind == "date" else bare.cast(KIND_TYPES[leaf.kind])
+    is_in_text = texts.str.starts_with('"') & values.is_not_null() if leaf.kind != "date" else is_usual.clear()
+    return values, is_in_text.arg_true().to_list()
+
+
+def _number(before: str, decimals: int) -> str:
+    """Return a pattern of numbers that fit a column; in a text not with three decimals, which may be thousands."""
+    bare = rf"-?{before}(?:\.[0-9]{{1,{decimals}}})?"
+    in_text = rf'"-?{before}(?:\.(?:[0-9]{{1,2}}|[0-9]{{4,{max(decimals, 4)}}}))?"'
+    return f"^(?:{bare}|{in_text if decimals != 2 else in_text.replace('|[0-9]{4,4}', '')})$"
+
+
+_SPELLED = {
+    **{
+        kind: _number(rf"(?:0|[1-9][0-9]{{0,{precision - scale - 1}}})", scale)
+        for kind, (precision, scale) in DECIMALS.items()
+    },
+    "fraction": _number("[01]", DECIMALS["fraction"][1]),
+    "score": _number("(?:0|[1-9][0-9]{0,14})", 30),
+    "integer": r'^(?:-?(?:0|[1-9][0-9]{0,17})|"-?(?:0|[1-9][0-9]{0,17})")$',
+    "date": '^"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"$',
+}
+"""How values are usually spelled that fit their columns without loss, by kind."""
 
 
 # --- taking records apart --------------------------------------------------------------------------------------------
