@@ -28,13 +28,7 @@ from firmlake.core.settings import Settings
 from firmlake.service_lists.additions import Applied
 from firmlake.service_lists.apply import apply_plan, plan_contacts
 from firmlake.service_lists.contacts import ContactPlan, read_contact_list
-from firmlake.terminal.service_lists import (
-    describe_contact_plan,
-    describe_lacking,
-    next_step,
-    progress_content,
-    progress_parts,
-)
+from firmlake.terminal import service_lists as shown
 from job import as_task, end, job, read_settings, show_parts, tell
 
 unapproved: list[str] = []
@@ -80,7 +74,7 @@ def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
         tell(guess)
     made = plan_contacts(settings, read, list_id, f"the flow add_contacts over {contacts}")
     write_json(_path(settings, made), made)
-    for line in describe_contact_plan(made):
+    for line in shown.describe_contact_plan(made):
         tell(line)
     show_markdown("add-contacts-plan", plan_markdown(made), f"Plan {made.plan_id} for list {made.list_id}")
     return made
@@ -111,18 +105,18 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
 def apply(settings: Settings, made: ContactPlan) -> Applied:
     """Send the contacts of the plan, and publish the result."""
     progress = apply_plan(settings, made, f"the flow add_contacts with plan {made.plan_id}")
-    show_parts(progress_parts(progress))
-    rows = progress_content(progress)["not_added"]
+    show_parts(shown.progress_parts(progress))
+    rows = shown.progress_content(progress)["not_added"]
     show_table("add-contacts-failures", rows, f"Contacts that plan {made.plan_id} did not add, or may not have added")
     return progress
 
 
 def conclude(settings: Settings, progress: Applied) -> str:
     """End as the plan did. If contacts were left out, the run is Failed: a completed run would go unnoticed."""
-    lacking = describe_lacking(progress)
+    lacking = shown.describe_lacking(progress)
     line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"
     if lacking:
-        raise SomeFailedError(f"{line}; {lacking}", next_step(progress, settings.api.names))
+        raise SomeFailedError(f"{line}; {lacking}", shown.next_step(progress, settings.api.names))
     return end(progress.plan.plan_id, line)
 
 

@@ -21,17 +21,7 @@ from pathlib import Path
 
 import duckdb
 
-from artifacts import (
-    ProgressArtifact,
-    alert_rows,
-    announce,
-    failure_lines,
-    failure_rows,
-    report_markdown,
-    show_markdown,
-    show_on_page,
-    summary_line,
-)
+import artifacts
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
@@ -98,17 +88,17 @@ class OnPage(RunOutput):
         counter = super().__call__(event)
         match event:
             case Fetching():
-                self._artifact = self._progress.enter_context(ProgressArtifact(self.counter))
+                self._artifact = self._progress.enter_context(artifacts.ProgressArtifact(self.counter))
             case Fetched(""):
                 self._artifact.finish()
             case Published():
-                for line in (summary_line(event.summary), *failure_lines(event.failed)):
+                for line in (artifacts.summary_line(event.summary), *artifacts.failure_lines(event.failed)):
                     record(line)
                 with open_warehouse(event.run.folders, with_held=True) as connection:
-                    rows = failure_rows(connection, event.summary.run_id)
-                    alerts = alert_rows(connection, event.summary.run_id)
-                announce(event, alerts)
-                show_on_page(event, rows, alerts)
+                    rows = artifacts.failure_rows(connection, event.summary.run_id)
+                    alerts = artifacts.alert_rows(connection, event.summary.run_id)
+                artifacts.announce(event, alerts)
+                artifacts.show_on_page(event, rows, alerts)
         return counter
 
 
@@ -118,8 +108,8 @@ def report(settings: Settings, published: Sequence[Published]) -> None:
         try:
             memory = settings.run.duckdb_memory
             made = write_report(last.run.folders, utc_now(), memory_limit=memory, run=settings.run)
-            text = report_markdown(made, last.summary)
-            show_markdown("enrich-report", text, f"The report after run {last.summary.run_id}")
+            text = artifacts.report_markdown(made, last.summary)
+            artifacts.show_markdown("enrich-report", text, f"The report after run {last.summary.run_id}")
         except (FirmlakeError, OSError, duckdb.Error) as error:
             tell(f"Published, but the report could not be written ({error}); `firmlake report` tries again")
 
@@ -134,4 +124,4 @@ def conclude(published: Sequence[Published]) -> str:
         raise error
     if not published:
         return end("", "There is nothing to fetch")
-    return end(published[0].summary.run_id, "; ".join(summary_line(each.summary) for each in published))
+    return end(published[0].summary.run_id, "; ".join(artifacts.summary_line(each.summary) for each in published))

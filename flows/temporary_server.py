@@ -30,15 +30,14 @@ if TYPE_CHECKING:
 _START_SECONDS = 180
 """The first start creates a database: 10 s on a laptop, a minute on a busy machine."""
 _STOP_SECONDS = 8
-BATCHES = {
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
-}
-"""Batches write the records of task runs five times faster, so that none is lost when the server stops."""
+_SETTINGS = Path(__file__).resolve().parents[1] / "config/prefect-server.env"
+"""Settings for every server of ours: no telemetry, and batches, so that no record is lost when a server stops."""
+
+
+def server_settings() -> dict[str, str]:
+    """Read what `config/prefect-server.env` sets."""
+    lines = _SETTINGS.read_text("utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 class TemporaryServer:
@@ -62,7 +61,7 @@ class TemporaryServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**BATCHES, **without_token(environment), "PREFECT_SERVER_API_AUTH_STRING": self._auth},
+                env={**server_settings(), **without_token(environment), "PREFECT_SERVER_API_AUTH_STRING": self._auth},
                 start_new_session=True,
             )
         self.pid = self._process.pid

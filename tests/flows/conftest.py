@@ -18,7 +18,7 @@ import pytest
 
 from firmlake_sandbox import Sandbox
 
-from .support import FLOWS, ROOT, ByHand, ask_server, server_settings, settings_for, wait_until
+from .support import FLOWS, ROOT, ByHand, ask_server, settings_for, wait_until
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -137,8 +137,10 @@ def by_hand(tmp_path: Path) -> ByHand:
 
 
 @pytest.fixture
-def real_server(by_hand: ByHand) -> Iterator[str]:
+def real_server(by_hand: ByHand, flow_modules: None) -> Iterator[str]:
     """`prefect server start` with its own database and the settings that are shipped for it."""
+    from temporary_server import server_settings
+
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     own = {**server_settings(), "PREFECT_HOME": str(by_hand.folder / "server")}

@@ -50,12 +50,6 @@ def ask_server(method: str, address: str, content: Any = None) -> httpx.Response
     )
 
 
-def server_settings() -> dict[str, str]:
-    """What `config/prefect-server.env` sets."""
-    lines = (ROOT / "config/prefect-server.env").read_text().splitlines()
-    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-
-
 class Ended(NamedTuple):
     """How a process ended."""
 

@@ -24,7 +24,7 @@ import yaml
 from firmlake_sandbox import Sandbox
 from postgres import serve_postgres
 
-from .support import ROOT, ByHand, server_settings, wait_until, write_list
+from .support import ROOT, ByHand, wait_until, write_list
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
@@ -63,6 +63,8 @@ class Engine:
         return text
 
     def environment(self, name: str) -> dict[str, str]:
+        from temporary_server import server_settings
+
         own = server_settings() if "env_file" in SERVICES[name] else {}
         own |= {key: self.resolve(value) for key, value in SERVICES[name]["environment"].items()}
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -91,7 +93,9 @@ class Engine:
         return (self.folder / f"{name}.log").read_text()
 
 
-def test_the_weekly_run_is_fetched_published_and_exported(sandbox: Sandbox, s3: str, tmp_path: Path):
+def test_the_weekly_run_is_fetched_published_and_exported(
+    sandbox: Sandbox, s3: str, tmp_path: Path, flow_modules: None
+):
     make_image(tmp_path / "firmlake")
     (tmp_path / "firmlake/lists").mkdir()
     write_list(tmp_path / "firmlake/lists/companies.csv", COMPANIES)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from .support import server_settings
-
 
 @pytest.mark.slow
 def test_prefect_knows_every_setting_and_takes_its_value(prefect_settings, flow_modules, monkeypatch):
     from prefect.settings import Settings
+
+    from temporary_server import server_settings
 
     shipped = server_settings()
     for name, value in shipped.items():
         monkeypatch.setenv(name, value)
     taken = Settings().to_environment_variables(exclude_unset=True)
     assert shipped.keys() - {"DO_NOT_TRACK"} <= taken.keys()
-
-
-def test_the_temporary_server_writes_in_the_same_batches(flow_modules):
-    import temporary_server
-
-    assert temporary_server.BATCHES.items() <= server_settings().items()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import click
+from typing import Literal
 
 from firmlake.cli.call import Call, command, damaged_content
-from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.text import count_of
@@ -17,8 +14,6 @@ from firmlake.delivery.scripts import render_ddl, render_sources
 from firmlake.rebuild.archive import archive as add_to_archive
 from firmlake.terminal.echo import echo_data
 from firmlake.warehouse.exported import note_archive
-
-_DIALECTS = click.Choice(["snowflake", "bigquery", "redshift", "databricks", "postgres"])
 
 
 @command
@@ -31,7 +26,7 @@ def export(
     as_of: str = "",
     company_list: str = "",
     tables: tuple[str, ...] = (),
-    ddl: Annotated[str | None, _DIALECTS] = None,
+    ddl: Literal["snowflake", "bigquery", "redshift", "databricks"] | None = None,
     dbt: bool = False,
 ) -> None:
     """Export the newest generation to TARGET: a folder, or s3://, gs:// or az://.
@@ -46,15 +41,9 @@ def export(
         as_of (RUN): Export the warehouse as it was after RUN; does not change latest.json.
         company_list (--list NAME): Only the companies of this list; does not change latest.json.
         tables (NAME): Only this table; repeatable.
-        ddl ([snowflake|bigquery|redshift|databricks]): Print the SQL script that creates the tables and loads this
-            export.
+        ddl: Print the SQL script that creates the tables and loads this export.
         dbt: Print a dbt sources file for this export.
     """
-    if ddl == "postgres":
-        raise UsageError(
-            "There is no script for PostgreSQL any more",
-            "Run `firmlake load postgres://HOST/DATABASE`, which creates and fills the tables",
-        )
     settings = call.settings(
         {
             "export.target": target,

@@ -19,19 +19,9 @@ from firmlake.core.files import write_json
 from firmlake.service_lists.additions import read_additions
 from firmlake.service_lists.apply import apply_plan, plan_contacts, read_service_lists
 from firmlake.service_lists.contacts import ContactList, ContactPlan, check_plan, read_contact_list, read_plan
+from firmlake.terminal import service_lists as shown
 from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.rows import Part
-from firmlake.terminal.service_lists import (
-    applied_parts,
-    contact_plan_parts,
-    describe_contact_plan,
-    describe_lacking,
-    next_step,
-    plan_facts,
-    progress_content,
-    progress_parts,
-    service_lists_parts,
-)
 
 _KINDS = click.Choice(["STATIC", "SMART", "OVERVIEW"], case_sensitive=False)
 
@@ -51,7 +41,7 @@ def service_lists(call: Call, *, kind: Annotated[ListKind, _KINDS] = "OVERVIEW")
         "changes": events,
         "lists": list(map(Raw, records)),
     }
-    call.answer(content, service_lists_parts(overview, events))
+    call.answer(content, shown.service_lists_parts(overview, events))
 
 
 @command
@@ -85,7 +75,7 @@ def redrive(call: Call, *, list_id: int, also_not_found: bool = False, out: Path
     settings, folders = call.on_folder()
     failed = read_additions(folders).failed(list_id, settings.api.names, also_not_found=also_not_found)
     if not failed:
-        content = {"plan": None, **plan_facts(None), "guesses": ()}
+        content = {"plan": None, **shown.plan_facts(None), "guesses": ()}
         call.answer(content, ["There is no failed contact that may succeed now"])
         return
     made = plan_contacts(settings, ContactList(Path("redrive"), failed), list_id, "firmlake contacts redrive")
@@ -97,15 +87,15 @@ def apply(call: Call, plan: Path) -> int:
     """Add exactly the contacts in PLAN to its list. To resume an interrupted call, run it again."""
     settings, read = call.settings(), read_plan(plan)
     check_plan(settings, read, utc_now())
-    for line in describe_contact_plan(read):
+    for line in shown.describe_contact_plan(read):
         call.say(line)
     counter = Counter(sum(1 for _ in read.contacts()), settings.api, "contacts")
     with show_progress(counter):
         progress = apply_plan(settings, read, "firmlake contacts apply", on_answer=counter.count)
-    call.answer(progress_content(progress), progress_parts(progress))
-    if not (lacking := describe_lacking(progress)):
+    call.answer(shown.progress_content(progress), shown.progress_parts(progress))
+    if not (lacking := shown.describe_lacking(progress)):
         return EXIT_DONE
-    call.say(f"firmlake: {lacking}. {next_step(progress, settings.api.names)}")
+    call.say(f"firmlake: {lacking}. {shown.next_step(progress, settings.api.names)}")
     return EXIT_SOME_FAILED
 
 
@@ -114,19 +104,19 @@ def status(call: Call) -> None:
     """Show the progress of each applied plan. Sends no request."""
     additions = read_additions(call.on_folder()[1])
     applied = [additions.applied(plan) for plan in additions.plans.values()]
-    content = [progress_content(one) for one in applied]
-    call.answer(content, applied_parts(applied) if applied else ["No plan was applied yet"])
+    content = [shown.progress_content(one) for one in applied]
+    call.answer(content, shown.applied_parts(applied) if applied else ["No plan was applied yet"])
 
 
 def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()) -> None:
     write_json(out, made)
 
     def parts() -> Iterator[Part]:
-        yield from contact_plan_parts(made, guesses)
+        yield from shown.contact_plan_parts(made, guesses)
         add = f"Nothing was added yet. To add the contacts: `firmlake contacts apply {quote(str(out))}`"
         yield add if made.requests else "There is nothing to add"
 
-    call.answer({"plan": str(out), **plan_facts(made), "guesses": guesses}, parts())
+    call.answer({"plan": str(out), **shown.plan_facts(made), "guesses": guesses}, parts())
 
 
 contacts = click.Group(
