@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 from datetime import datetime
@@ -114,25 +115,6 @@ def test_a_query_that_fails_leaves_the_file_as_it_was(lake, tmp_path, ending, sq
     assert [path.name, path.read_text()] == [*(each.name for each in tmp_path.iterdir()), "before"]
 
 
-def test_a_whole_table_as_a_workbook_is_refused_with_what_took_its_place(lake, tmp_path):
-    done = run(lake, "export", str(tmp_path / "lake"), "--format", "xlsx")
-    assert done.return_value == 2
-    assert "`firmlake query SQL --out FILE.xlsx" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("sql", ["", ";", "-- nothing", " ;; "])
-def test_no_question_is_a_usage_error(lake, sql):
-    done = CliRunner().invoke(firmlake, ["query", "--data", str(lake.data), "--", sql], standalone_mode=False)
-    assert done.return_value == 2
-    assert "The SQL is empty" in done.stderr
-
-
-@pytest.mark.parametrize("arguments", [["--format", "parquet"], ["--format", "xlsx"], ["--out", "x.pdf"]])
-def test_a_format_that_cannot_be_given_is_a_usage_error(lake, arguments):
-    assert run(lake, "query", "SELECT 1", *arguments).return_value == 2
-
-
 def test_a_list_restricts_tables_views_and_macros(lake):
     with open_warehouse(lake, company_list="others") as connection:
         for relation in ("companies", "company_state", "company_status", "company_figures", "coverage"):
@@ -153,30 +135,6 @@ def test_a_list_restricts_tables_views_and_macros(lake):
 )
 def test_a_section_of_a_page_is_asked_for_by_its_name(lake, section, header):
     assert run(lake, "query", section, "--format", "csv").output.startswith(header)
-
-
-@pytest.mark.parametrize(
-    ("section", "told"),
-    [
-        ("report/finding", "Did you mean report/findings"),
-        ("company/", "company/owners"),
-        ("company/owners", "is about one company"),
-        (f"report/findings {BOLT}", "is about all companies"),
-    ],
-)
-def test_a_section_that_cannot_be_asked_for_says_what_can(lake, section, told):
-    assert told in run(lake, "query", section).stderr
-
-
-@pytest.mark.parametrize(
-    "command",
-    [["query", "SELECT 1"], ["status"], ["changes"], ["report"], ["export", "x"]],
-    ids=lambda command: command[0],
-)
-def test_an_unknown_list_is_named(lake, command):
-    done = run(lake, *command, "--list", "custmers")
-    assert done.return_value == 2
-    assert "Did you mean 'customers'" in done.stderr
 
 
 def test_an_export_of_a_list_holds_its_companies_alone(lake, tmp_path):
@@ -219,23 +177,39 @@ def test_the_demo_needs_no_clone(tmp_path, monkeypatch):
     assert find_sample().read_bytes() == here
 
 
-@pytest.mark.parametrize(
-    ("sql", "told"),
-    [
-        ("SELECT nam FROM companies", ['Candidate bindings: "name"', "`DESCRIBE` lists the tables"]),
-        ("SELECT sum(name) FROM companies", ["Candidate functions: sum(", "`DESCRIBE` lists the tables"]),
-        ("FROM lists.nope", ["Table with name nope does not exist", "`firmlake list show"]),
-    ],
-)
-def test_what_duckdb_rejects_is_explained_on_one_line(lake, sql, told):
-    text = run(lake, "query", sql)
-    content = json.loads(run(lake, "query", sql, "--json").stdout)
-    for message in (text.stderr.strip(), f"{content['error']}. {content['next_step']}"):
-        assert all(part in message for part in told), message
-        assert "\n" not in message
-        assert "\\x" not in message
-        assert "^" not in message
-        assert "LINE 1" not in message
+MISTAKES = {
+    **{f"query {sql}": ["The SQL is empty"] for sql in ("''", "';'", "-- '-- nothing'", "' ;; '")},
+    **{f"query 'SELECT 1' --format {kind}": ["is binary", "--out FILE"] for kind in ("parquet", "xlsx")},
+    "query 'SELECT 1' --out x.pdf": ["unknown file extension"],
+    "query 'SELECT 1' --held": ["No generation is held back"],
+    "changes --out x.xlsx": ["cannot be written as xlsx", "csv, json, markdown"],
+    "export lake --format xlsx": ["`firmlake query SQL --out FILE.xlsx"],
+    "query report/finding": ["Did you mean report/findings"],
+    "query company/": ["company/owners"],
+    "query company/owners": ["is about one company"],
+    f"query 'report/findings {BOLT}'": ["is about all companies"],
+    **{f"{command} --list custmers": ["Did you mean 'customers'"]
+       for command in ("query 'SELECT 1'", "status", "changes", "report", "export x")},
+    "query 'SELECT nam FROM companies'": ['Candidate bindings: "name"', "`DESCRIBE` lists the tables"],
+    "query 'SELECT sum(name) FROM companies'": ["Candidate functions: sum(", "`DESCRIBE` lists the tables"],
+    "query 'FROM lists.nope'": ["Table with name nope does not exist", "`firmlake list show"],
+}  # fmt: skip
+"""What is typed, and what the line that follows names."""
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_a_mistake_is_explained_on_one_line_with_exit_code_2(lake, typed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command, *arguments = shlex.split(typed)
+    done = CliRunner().invoke(firmlake, [command, "--data", str(lake.data), *arguments], standalone_mode=False)
+    told = CliRunner().invoke(
+        firmlake, [command, "--json", "--data", str(lake.data), *arguments], standalone_mode=False
+    )
+    content = json.loads(told.stdout)
+    assert (done.return_value, content["exit_code"], list(tmp_path.iterdir())) == (2, 2, [])
+    for message in (done.stderr.strip(), f"{content['error']}. {content['next_step']}"):
+        assert all(part in message for part in MISTAKES[typed]), message
+        assert not [sign for sign in ("\n", "\\x", "^", "LINE 1") if sign in message]
 
 
 def test_a_large_result_is_written_whole(lake, tmp_path):
