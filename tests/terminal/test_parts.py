@@ -1,10 +1,12 @@
-"""The end of a run: failures by reason, and a first query only when it is the first."""
+"""What a person sees of a run, a plan, a check of the folder and the lists of the service."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import msgspec
@@ -15,11 +17,17 @@ from click.testing import CliRunner
 from firmlake.cli import firmlake
 from firmlake.core.errors import SomeFailedError
 from firmlake.enrich.lookup import HeldCompany
+from firmlake.rebuild.prune import Pinned
+from firmlake.rebuild.verify import TableCheck
 from firmlake.report.summary import RunSummary, failure_groups
+from firmlake.service_lists.overview import Overview, OverviewPlan, read_list_page
 from firmlake.terminal import runs
+from firmlake.terminal.plan import describe_refused
 from firmlake.terminal.rows import show
 from firmlake.terminal.runs import summary_parts
-from support import ACME
+from firmlake.terminal.service_lists import service_lists_parts
+from firmlake.terminal.status import checks_parts, removable_parts
+from support import ACME, NOON
 
 REASON = "the service forbids lookalikes: your contract does not hold this dataset"
 AT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -128,3 +136,49 @@ def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(wid
 def test_a_company_that_failed_is_not_called_unknown(capsys, shortfall, said):
     show(runs.company_parts(HeldCompany(ACME, None, None, False, {}, [], shortfall)))
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("landed", "pruned", "said"),
+    [
+        (2, 0, "The landed answers of 2 runs and the warehouse agree in all 1 table"),
+        (
+            1,
+            2,
+            "The landed answers of 1 run and the warehouse agree in all 1 table. "
+            "For 2 runs, whose landed answers were pruned, only the staged tables were compared",
+        ),
+        (0, 2, "The staged tables of 2 runs, whose landed answers were pruned, and the warehouse agree in all 1 table"),
+    ],
+)
+def test_a_proof_says_what_runs_were_replayed_from(capsys, landed, pruned, said):
+    runs = [SimpleNamespace(is_pruned=False)] * landed + [SimpleNamespace(is_pruned=True)] * pruned
+    show(checks_parts([TableCheck("companies", 1, "x", 1, "x")], runs))
+    assert capsys.readouterr().out.splitlines()[-1] == said
+
+
+def test_a_target_that_keeps_a_generation_is_named_with_its_record(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    pinned = Pinned(Path("warehouse/gen_000001.duckdb"), 2_000_000, "duckdb:/gone firmlake", Path("state/a.json"))
+    show(removable_parts([], True, pinned=[pinned]))
+    said = capsys.readouterr().out
+    assert all(text in said for text in ("gen_000001.duckdb", "duckdb:/gone firmlake", "state/a.json"))
+    assert "delete its record" in said
+
+
+def test_a_refused_line_without_text_is_named_by_its_reason_alone():
+    """The text of a line is not kept if its company was forgotten."""
+    refused = {"line": [2, 3, 4], "given": [None, "x", ""], "reason": ["forgotten", "wrong form", "empty"]}
+    lines = list(describe_refused(SimpleNamespace(refused=pl.DataFrame(refused)), "customers"))
+    assert lines == ["  line 2: forgotten", "  line 3: x: wrong form", "  line 4: (empty): empty"]
+
+
+def test_values_of_lists_that_do_not_fit_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    lists = [{"id": n, "type": "STATIC", "updatedAt": "03/02/2026", "createdAt": None} for n in (1, 2)]
+    page = read_list_page(json.dumps({"data": lists}).encode())
+    plan = OverviewPlan(overview_id="o", kind="STATIC", service="s", started_at=NOON, firmlake_version="1")
+    seen = {number: (record, NOON) for number, record in zip(page.ids, page.records, strict=True)}
+    show(service_lists_parts(Overview(plan, seen, NOON, 1, True), []))
+    shown = capsys.readouterr()
+    assert 'Not read: updatedAt in 2 lists, such as "03/02/2026"' in shown.out + shown.err
+    assert "createdAt" not in shown.out + shown.err
