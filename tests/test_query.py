@@ -182,7 +182,7 @@ MISTAKES = {
     **{f"query 'SELECT 1' --format {kind}": ["is binary", "--out FILE"] for kind in ("parquet", "xlsx")},
     "query 'SELECT 1' --out x.pdf": ["unknown file extension"],
     "query 'SELECT 1' --held": ["No generation is held back"],
-    "changes --out x.xlsx": ["cannot be written as xlsx", "csv, json, markdown"],
+    "changes --out x.xlsx": ["unknown file extension", "csv, json, markdown"],
     "export lake --format xlsx": ["`firmlake query SQL --out FILE.xlsx"],
     "query report/finding": ["Did you mean report/findings"],
     "query company/": ["company/owners"],

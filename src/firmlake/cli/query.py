@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -57,8 +57,6 @@ class Output(NamedTuple):
             cursor: The result. Its rows are read when they are needed.
             print_rows: Prints columns and rows as a table.
         """
-        if self.kind in BINARY_FORMATS:
-            raise UsageError(f"{noun}s cannot be written as {self.kind}", f"Choose one of {', '.join(FORMATS)}")
         columns, rows = [column[0] for column in cursor.description or ()], read_rows(cursor)
         if self.kind not in FORMATS:
             print_rows(columns, rows)
@@ -73,29 +71,47 @@ class Output(NamedTuple):
         self.call.tell({f"{noun}s": count, "file": str(self.path)}, [f"{count_of(count, noun)} in {self.path}"])
 
 
+def text_output(
+    call: Call, *, kind: Literal["table", "csv", "json", "markdown"] | None = None, out: Path | None = None
+) -> Output:
+    """Choose how rows are written as text.
+
+    Args:
+        kind (--format): Output format. Default: by the ending of --out, else table.
+        out (FILE): Write to a file instead of stdout.
+    """
+    return _choose(call, kind, out, FORMATS)
+
+
 def output(
     call: Call,
     *,
     kind: Literal["table", "csv", "json", "markdown", "parquet", "xlsx"] | None = None,
     out: Path | None = None,
 ) -> Output:
-    """Choose the format by `--format`, the ending of `--out` and `--json`, in this order.
+    """Choose how rows are written.
 
     Args:
         kind (--format): Output format. Default: by the ending of --out, else table.
         out (FILE): Write to a file instead of stdout.
+    """
+    chosen = _choose(call, kind, out, (*FORMATS, *BINARY_FORMATS))
+    if chosen.kind in BINARY_FORMATS and not out:
+        raise UsageError(f"{chosen.kind} is binary and cannot be printed", "Add --out FILE")
+    return chosen
+
+
+def _choose(call: Call, kind: str | None, out: Path | None, formats: Collection[str]) -> Output:
+    """Choose the format by `--format`, the ending of `--out` and `--json`, in this order.
 
     Raises:
-        UsageError: A file cannot have the chosen format, or the format can only be that of a file.
+        UsageError: A file cannot have the chosen format.
     """
-    formats = (*FORMATS, *BINARY_FORMATS)
     ending = out.suffix.removeprefix(".") if out else ""
     ending = {"md": "markdown"}.get(ending, ending)
     chosen = kind or (ending if ending in formats else "") or ("json" if call.as_json else "table")
     if out and chosen not in formats:
         raise UsageError(f"--out {out}: unknown file extension", f"Add --format with one of {', '.join(formats)}")
-    if chosen in BINARY_FORMATS and not out:
-        raise UsageError(f"{chosen} is binary and cannot be printed", "Add --out FILE")
     return Output(call, chosen, out)
 
 
@@ -171,7 +187,7 @@ def changes(
     kinds: tuple[str, ...] = (),
     company: str | None = None,
     company_list: str = "",
-    output: Annotated[Output, output],
+    output: Annotated[Output, text_output],
 ) -> None:
     """Show what runs found changed: accounts, names, parents, children, stakes, lookalikes, health, service lists.
 
@@ -202,7 +218,7 @@ def alerts(
     rules: tuple[str, ...] = (),
     since: Annotated[datetime | None, click.DateTime(["%Y-%m-%d"])] = None,
     with_closed: bool = False,
-    output: Annotated[Output, output],
+    output: Annotated[Output, text_output],
 ) -> None:
     """Show alerts: the companies that meet a rule, with the evidence.
 
