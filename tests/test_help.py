@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 from click.testing import CliRunner
 
 from firmlake.cli import firmlake
@@ -17,6 +18,15 @@ def test_every_command_has_a_summary_that_is_not_cut():
     assert max(map(len, shown.splitlines())) <= 80
     listed = {words[0]: words[1:] for words in map(str.split, shown.splitlines()) if words}
     assert all(listed[name] for name in commands())
+
+
+def test_every_option_says_what_it_does():
+    inner = [each for group in commands().values() for each in getattr(group, "commands", {"": group}).values()]
+    options = [
+        (each.name, one.name, one.help) for each in inner for one in each.params if isinstance(one, click.Option)
+    ]
+    assert len(options) > 200
+    assert not [each for each in options if not each[-1]]
 
 
 def test_the_sandbox_is_called_as_its_users_call_it():

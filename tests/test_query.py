@@ -177,12 +177,16 @@ def test_the_demo_needs_no_clone(tmp_path, monkeypatch):
     assert find_sample().read_bytes() == here
 
 
+@pytest.mark.parametrize(("command", "name"), [(["query", "SELECT 1"], "x.pdf"), (["changes"], "x.xlsx")])
+def test_a_format_that_a_file_cannot_have_is_a_usage_error(lake, command, name):
+    done = run(lake, *command, "--out", name)
+    assert (done.return_value, f"--out {name}: unknown file extension" in done.stderr) == (2, True)
+
+
 MISTAKES = {
     **{f"query {sql}": ["The SQL is empty"] for sql in ("''", "';'", "-- '-- nothing'", "' ;; '")},
     **{f"query 'SELECT 1' --format {kind}": ["is binary", "--out FILE"] for kind in ("parquet", "xlsx")},
-    "query 'SELECT 1' --out x.pdf": ["unknown file extension"],
     "query 'SELECT 1' --held": ["No generation is held back"],
-    "changes --out x.xlsx": ["unknown file extension", "csv, json, markdown"],
     "export lake --format xlsx": ["`firmlake query SQL --out FILE.xlsx"],
     "query report/finding": ["Did you mean report/findings"],
     "query company/": ["company/owners"],
