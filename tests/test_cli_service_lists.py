@@ -77,6 +77,8 @@ def test_columns_can_be_mapped_as_the_message_of_a_file_without_them_says(lake):
     out = ("--out", str(lake.folder / "p.json"), "--json")
     mapped = lake.call("contacts", "plan", str(path), "--list", str(STATIC), "--map", "contact=wie", *out)
     assert (mapped.code, mapped.content["to_add_count"]) == (0, 1)
+    other = ("--map", "contact=wie", "--set", "intake.contact_column=nobody")
+    assert lake.call("contacts", "plan", str(path), "--list", str(STATIC), *other, *out).code == 2, "--set comes first"
 
 
 def test_a_plan_without_contacts_asks_nobody_to_apply_it(lake):
