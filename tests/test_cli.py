@@ -132,6 +132,7 @@ MISTAKES = {
     "run list.csv --max-credits 1 --set run.max_credits=x": "(--set run.max_credits)",
     "run list.csv --sample some": "",
     "run list.csv --depth 2": "--expand",
+    "run list.csv --columns revenue": "--columns needs --out",
     "run list.csv --set api.base_url=": "No service is named",
     "run list.csv --set api.base_url=http://example.com": "https",
     "run list.csv --set run.time_zone=Europe/Nowhere": "run.time_zone",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from firmlake.terminal.rows import show_long_table
+from firmlake.terminal.rows import first_rows, show_long_table
 
 
 def test_every_row_of_a_long_table_is_a_line_whatever_is_in_it(capsys):
@@ -24,3 +24,10 @@ def test_a_long_table_is_printed_before_its_last_row_is_read(capsys):
 
     show_long_table(["a"], rows())
     assert "y" in capsys.readouterr().out
+
+
+def test_a_table_that_is_cut_says_of_how_many_rows():
+    rows = [(number,) for number in range(30)]
+    assert first_rows(20, ["number"], rows, "lines") == (["number"], rows[:20], "lines, the first 20 of 30", True)
+    assert first_rows(20, ["number"], rows[:20], "lines", 4000).title == "lines, the first 20 of 4,000"
+    assert first_rows(30, ["number"], rows, "lines").title == "lines"
