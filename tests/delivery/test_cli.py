@@ -54,5 +54,3 @@ def test_what_cannot_be_done_is_one_line_and_a_code(call):
     assert (code, err.count("\n")) == (2, 1)
     assert err.startswith("firmlake: No export target is named. Run `firmlake export FOLDER --data ")
     assert call("out", "--table", "nothing")[0] == 2
-    code, _, err = call("out", "--ddl", "postgres")
-    assert (code, err.count("\n"), "firmlake load postgres://" in err) == (2, 1, True)
