@@ -109,16 +109,11 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], most: i
         return Finding(row, f"one company with a limit of {first} is accepted", "not_observed")
     if page * most <= assumed:
         return Finding(row, f"companies x limit of {page * most} is accepted, more is not possible", "as_assumed")
-    twice = min(2 * assumed, page * most)
-    for records, seen in (
-        (twice, f"companies x limit up to {assumed}; {twice} is refused"),
-        (page * most, f"companies x limit of {twice} is accepted, {page * most} is not"),
-    ):
-        answer = ask(records)
-        if _refused(answer):
-            return Finding(row, seen, "as_assumed")
-        if cut := _cut_to(answer):
-            return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
+    answer = ask(page * most)
+    if _refused(answer):
+        return Finding(row, f"companies x limit up to {assumed}; {page * most} is refused", "as_assumed")
+    if cut := _cut_to(answer):
+        return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
     return _capped(talk, row, f"no cap: companies x limit of {page * most} is accepted", records_per_request=0)
 
 
