@@ -80,8 +80,8 @@ def test_old_rows_stay_when_a_dataset_is_no_longer_to_be_had(desk, broken):
 NOTHING_TO_HAVE = [
     (403, 5, dict.fromkeys(DATASETS, 3), ["/v1/companies/{} (403: Not for you)"]),  # two companies are asked for alone
     *slow(
-        (404, 1, {"financials": 8, "lookalikes": 1, "relationships": 1}, ["/v1/companies/financials (404", "base_url"]),
-        (410, 1, {"financials": 8, "lookalikes": 1, "relationships": 1}, ["/v1/companies/financials (410", "base_url"]),
+        (404, 1, {"financials": 9, "lookalikes": 1, "relationships": 1}, ["/v1/companies/financials (404", "base_url"]),
+        (410, 1, {"financials": 9, "lookalikes": 1, "relationships": 1}, ["/v1/companies/financials (410", "base_url"]),
         (500, 1, None, ["/v1/companies/{}"]),
         ("hang", 1, {"financials": 3, "lookalikes": 1, "relationships": 1}, ["was not answered in 3 tries"]),
     ),
