@@ -11,6 +11,8 @@ from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, RunSettings, Settings
 from firmlake.delivery.destination import open_destination
+from firmlake.landing.charged import refresh_off
+from firmlake.landing.run import CHARGED, open_run
 from firmlake.rebuild import archive as archiving
 from firmlake.rebuild.archive import archive, fetch_runs, replay_archive, stage_archived
 from firmlake.rebuild.replay import replay
@@ -172,6 +174,14 @@ def together(tmp_path):
     fetch_week(folders, FIRST, NOON, 0.1, 0.2, 0.3)
     fetch_week(folders, SECOND, NOON + DAY, 0.4, 0.5, companies=(ACME, CIRC))
     return folders
+
+
+def test_a_folder_from_an_archive_knows_of_a_charge_for_a_free_refresh(together, target, folders):
+    charge = {"credit_window_days": RunSettings().credit_window_days, "credits": 1, "companies": 1}
+    open_run(together, FIRST).note(CHARGED, charge, NOON)
+    archive(together, target)
+    runs, _ = fetch_runs(target, folders)
+    assert f"charged run {FIRST} 1 credits" in refresh_off(RunSettings(), runs)
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -98,6 +98,17 @@ def test_an_index_that_is_missing_damaged_or_of_another_version_is_made_again(fo
     assert told(folders) == before
 
 
+def test_an_index_with_a_damaged_page_is_removed_and_made_again_by_the_next_command(folders):
+    two_runs(folders)
+    folders.state.mkdir(exist_ok=True)
+    before, path = told(folders), file_of(folders)
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"x" * (len(content) - 4096))
+    with pytest.raises(DamagedError, match=r"index\.sqlite was damaged .* removed.*Run again"):
+        told(folders)
+    assert told(folders) == before
+
+
 def test_an_index_learns_what_landed_since(folders):
     second = two_runs(folders)
     folders.state.mkdir(exist_ok=True)

@@ -22,7 +22,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.delivery.destination import Destination, open_destination
-from firmlake.landing.run import BEGUN, ENDED, Run, list_runs, open_run, read_runs, remove_unused_lists
+from firmlake.landing.run import BEGUN, CHARGED, ENDED, Run, list_runs, open_run, read_runs, remove_unused_lists
 from firmlake.rebuild.replay import load_staged, read_finished
 from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest_of_all, open_warehouse
@@ -102,7 +102,7 @@ def _check(run: Run) -> None:
 def _files_of(run: Run) -> Iterator[Path]:
     """Yield the files of a run: first how it began, which reserves its name; last how it ended, which completes it."""
     log = run.log()
-    yield log[BEGUN].path
+    yield from (log[kind].path for kind in (BEGUN, CHARGED) if kind in log)
     for shard in sorted(run.folders.landing(run.run_id).glob("shard=*")):
         yield from _files_below(shard)
     yield from run.check()

@@ -100,11 +100,19 @@ def open_index(
         on_damage: Called with a run that is not loaded and the error, if what has landed for it cannot be read.
 
     Raises:
-        DamagedError: A loaded run has neither readable tables nor readable answers. Restore them.
+        DamagedError: A loaded run has neither readable tables nor readable answers. Restore them. Or a page inside the
+            index is damaged, which SQLite notices when it reads it. Run again.
     """
-    with closing(_connect(_path(folders))) as index:
-        _bring_up_to_date(index, folders, runs, loads, on_damage)
-        yield index
+    path = _path(folders)
+    try:
+        with closing(_connect(path)) as index:
+            _bring_up_to_date(index, folders, runs, loads, on_damage)
+            yield index
+    except sqlite3.OperationalError:  # a full disk, or a lock held for too long
+        raise
+    except sqlite3.DatabaseError as error:
+        _remove(path)
+        raise DamagedError(f"{path} was damaged ({error}), so it was removed", "Run again: it is made anew") from None
 
 
 def drop_index(folders: Folders) -> None:
