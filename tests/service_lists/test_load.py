@@ -19,7 +19,7 @@ from firmlake.service_lists.contacts import Contact, ContactPlan, as_entries
 from firmlake.service_lists.load import publish_lists
 from firmlake.service_lists.overview import OverviewPlan, list_overviews
 from firmlake.warehouse.generations import open_warehouse
-from support import ACME, BOLT, DAY, NOON, edit_warehouse, query, run_of
+from support import ACME, BOLT, DAY, NOON, edit_warehouse, land_run, publish_landed, query
 
 SETTINGS = RunSettings(duckdb_memory="100MB")
 SECOND = timedelta(seconds=1)
@@ -94,7 +94,7 @@ ADDED = {"success": True, "message": "1 contact added", "failed": []}
 
 def publish_lists_and_plans(folders):
     """A run, two overviews and two plans, published as they came."""
-    run_of(folders, 0, {ACME: {"lookalikes": []}}, published=0)
+    publish_landed(land_run(folders, 0, {ACME: {"lookalikes": []}}), at=NOON)
     publish(folders, land_overview(folders, NOON + SECOND, entry(1), entry(2, extra=[1])), NOON + DAY)
     publish(folders, land_additions(folders, NOON + 2 * DAY, ADDED, Contact(*ACME, "7")), NOON + 3 * DAY)
     late = {"success": False, "message": "x", "failed": []}
@@ -235,7 +235,7 @@ def test_the_feed_tells_of_lists_beside_companies(filled):
 CHANGES = {
     "list_changes": "UPDATE list_changes SET kind = 'list_grew'",
     "service_lists": "UPDATE service_lists_versions SET company_count = 6 WHERE valid_to IS NULL",
-    "service_list_columns": "DELETE FROM service_list_columns_versions WHERE position = 1",
+    "service_list_columns": "DELETE FROM service_list_columns_versions WHERE position = 1 AND valid_to IS NULL",
     "contact_additions": "UPDATE contact_additions SET status = 'added'",
 }
 
