@@ -213,7 +213,8 @@ def receive(response: httpx.Response, parts: list[bytes], wire_bytes_max: int, b
     if _LENGTH.fullmatch(declared) and int(declared) > wire_bytes_max:
         raise BodyError(f"declares {declared} bytes, more than {wire_bytes_max}")
     assert isinstance(response.stream, httpx.SyncByteStream)
-    response.stream = _Slices(response.stream)
+    if "content-encoding" in response.headers:
+        response.stream = _Slices(response.stream)
     size = 0
     try:
         for part in response.iter_bytes():

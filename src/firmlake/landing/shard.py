@@ -457,14 +457,15 @@ class Sender:
             ServiceError: The next one is, too. Stop: further requests would cost credits for nothing.
         """
         names = shard.run.plan.names
-        requested = set(page.companies)
-        others = [element for element in elements if element.company not in requested]
         found = (
-            each.company and not says_unknown(names, each.company, each.message or "")
+            each.company in page.companies and not says_unknown(names, each.company, each.message or "")
             for each in elements
-            if each.company in requested
         )
-        if len(others) < 2 or any(found):
+        if any(found):  # in nearly all answers the first is
+            self._is_misread = False
+            return
+        others = [element for element in elements if element.company not in page.companies]
+        if len(others) < 2:
             self._is_misread = False
             return
         what = others[0].problem or f"{others[0].company} was not asked for"
