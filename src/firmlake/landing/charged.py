@@ -32,15 +32,21 @@ class Account:
         self._run = run
         self._names = settings.api.names
         self._budget = settings.run.max_credits
-        self._spent: int | None = None  # as headers tell
+        # Credits charged, the first balance, how far it fell since, and what the pages sent so far should cost.
+        self._spent: int | None = None
         self._first_left: int | None = None
-        self._fallen = 0  # how far the balance fell since the first answer
+        self._fallen = self._due = 0
         self._most = 2**63  # credits left at most, once the service has refused a page
         self._lock = threading.Lock()
         self.left: int | None = None
         self.out: OutOfCreditsError | None = None
         self.end: Stopped | None = None
         self.is_tight = False
+
+    def expect(self, due: int) -> None:
+        """Note what a page that is about to be sent should cost."""
+        with self._lock:
+            self._due += due
 
     def refusal(self, due: int, lapsed: int, *, is_fitted: bool) -> Stopped | None:
         """Return why a page is not sent; None if it may be affordable.
@@ -92,12 +98,14 @@ class Account:
             if charged is not None:
                 self._spent = (self._spent or 0) + charged
             spent = self._fallen if self._spent is None else self._spent
+            # The balance also tells what requests in flight cost, so it is compared with what is due for all so far.
+            is_too_much = self._fallen > self._due if self._spent is None else (charged or 0) > due
+            self.is_tight |= is_too_much and self._budget >= 0
         if charged and is_free and header.companies:
             with self._lock:
                 self.end = self.end or _mark_charged(self._run, header, charged)
         elif 0 <= self._budget < spent:
             self.end = self.end or _overspent(spent, self._budget)
-        self.is_tight |= self._budget >= 0 and (charged or 0) > due
 
 
 def with_refresh_off(run: RunSettings, why: str) -> RunSettings:

@@ -190,9 +190,8 @@ class Fetcher:
                 done.get()
 
     def _most_at_once(self, page: Page, shard: Shard) -> int:
-        is_careful = shard.account.out or shard.account.is_tight
         goes_alone = self._standing.must_wait(shard.scope(page.dataset, page.companies[0]))
-        return 1 if is_careful or goes_alone else 2 * self._api.threads
+        return 1 if shard.account.out or goes_alone else 2 * self._api.threads
 
 
 Send = Callable[[Ask], Sent]

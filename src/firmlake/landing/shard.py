@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -406,10 +408,15 @@ class Sender:
         self._api = api
         self._on_answer = on_answer
         self._clean = clean
+        self._in_turn = threading.Lock()
         self._is_misread = False
 
     def send(self, ask: Ask, shard: Shard) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
+        with self._in_turn if shard.account.is_tight else nullcontext():
+            return self._send(ask, shard)
+
+    def _send(self, ask: Ask, shard: Shard) -> Sent:
         page, standing, account = ask.page, shard.standing, shard.account
         base = shard.header(page)
         due, lapsed = shard.due(page, base.fetched_at), shard.lapsed(page, base.fetched_at)
@@ -419,6 +426,7 @@ class Sender:
             return Sent(ask, [], ended)
         request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
         is_apart = shard.is_apart(page)
+        account.expect(due)
         landed: list[Record] = []
 
         def land(answer: Answer) -> None:
