@@ -97,10 +97,10 @@ def test_companies_that_a_service_spells_otherwise_are_found_once_the_advice_is_
     lake = make_lake("zero-required")
     result = lake.call("run", str(lake.list))
     assert (result.code, "the service knows none of 12 Belgian companies" in result.error_line) == (3, True), result.err
-    assert "expects their numbers in another spelling" in lake.call("status").out
+    assert "Why: the service knows none of 12 Belgian companies" in lake.call("status").out
     correct(lake, "run", str(lake.list), "--refresh")
     assert rows_of(lake) == rows_of(world)
-    assert "expects their numbers in another spelling" not in lake.call("status").out
+    assert "none of 12 Belgian companies" not in lake.call("status").out
 
 
 def test_pages_that_a_service_repeats_are_complete_once_the_advice_is_followed(make_lake, world):

@@ -160,7 +160,9 @@ def _list_row(each: ListStatus, now: datetime) -> tuple[str | int | None, ...]:
 
 
 def _remarks(last: RunSummary) -> Iterator[str]:
-    """Yield what a person should know about the last run, besides its outcome."""
+    """Yield what a person should know about the last run: why it is not done, its bill, alerts and doubts."""
+    if last.reason:
+        yield f"Why: {last.reason}"
     if last.unexplained_bill:
         yield last.unexplained_bill
     if last.alerts:
