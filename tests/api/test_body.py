@@ -63,6 +63,16 @@ def test_a_body_that_cannot_be_used_is_let_go(data, options, reason):
     assert peak < 10 * MIB
 
 
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "zstd", "br"])
+def test_what_is_packed_as_nobody_asked_stays_packed(encoding):
+    twice = gzip.compress(BOMB)
+    tracemalloc.start()
+    assert body_of(twice, encoding) == twice
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * MIB
+
+
 @pytest.mark.parametrize("charset", ["ISO-8859-1", "latin1", "windows-1252", "utf-16", "UTF-16LE"])
 def test_a_text_in_a_declared_charset_becomes_utf8(charset):
     assert in_utf8('["Liège"]'.encode(charset), charset).decode() == '["Liège"]'

@@ -186,7 +186,9 @@ def _describe(error: BaseException) -> tuple[Failure, str]:
 INFLATE_RATIO_MAX = 100
 """Highest compression ratio, enforced above 1 MiB. The service's JSON compresses 8 to 25 times, a bomb 1,000 times."""
 _RATIO_FROM_BYTES = 1_048_576
+_INFLATED = ("gzip", "deflate")
 _SLICE_BYTES = 4096
+"""Most bytes inflated at once: gzip and deflate make at most 1,032 times as many of them."""
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHARSETS = ("iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be")
 """Charsets in which some services write JSON, although RFC 8259 (8.1) allows only UTF-8."""
@@ -197,7 +199,7 @@ class BodyError(Exception):
 
 
 def receive(response: httpx.Response, parts: list[bytes], wire_bytes_max: int, body_bytes_max: int) -> None:
-    """Receive the body of an answer, which httpx inflates as it arrives.
+    """Receive the body of an answer, which httpx inflates as it arrives if it is in gzip or deflate.
 
     Args:
         response: The answer, of which only the head has been read.
@@ -213,8 +215,11 @@ def receive(response: httpx.Response, parts: list[bytes], wire_bytes_max: int, b
     if _LENGTH.fullmatch(declared) and int(declared) > wire_bytes_max:
         raise BodyError(f"declares {declared} bytes, more than {wire_bytes_max}")
     assert isinstance(response.stream, httpx.SyncByteStream)
-    if "content-encoding" in response.headers:
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in _INFLATED:
         response.stream = _Slices(response.stream)
+    elif encoding:  # was not asked for; of zstd, or of gzip in gzip, a few bytes would fill the memory
+        del response.headers["content-encoding"]
     size = 0
     try:
         for part in response.iter_bytes():
@@ -317,6 +322,8 @@ def environment_proxy(url: str) -> str | None:
 
 _SLICE_SECONDS = 0.5
 """How often a waiting read checks for an interrupt."""
+_READ_BYTES = 1_048_576
+"""Bytes read at once, usually a whole answer; httpcore asks for 64 KiB."""
 
 
 class Deadline(threading.local):
@@ -378,7 +385,7 @@ class _Stream(httpcore.NetworkStream):
         patience = time.monotonic() + (float("inf") if timeout is None else timeout)
         while (seconds := min(self._deadline.left(), patience - time.monotonic())) > 0:
             with contextlib.suppress(httpcore.ReadTimeout):
-                return self._inner.read(max_bytes, min(seconds, _SLICE_SECONDS))
+                return self._inner.read(max(max_bytes, _READ_BYTES), min(seconds, _SLICE_SECONDS))
         raise httpcore.ReadTimeout("silence" if self._deadline.left() else "deadline")
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
