@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -86,10 +87,8 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
     Raises:
         UnusableAnswerError: The body is not a JSON array. Ask again.
     """
-    try:
+    with suppress(*UNREADABLE):
         return _read_plain(dataset, body)
-    except UNREADABLE:
-        pass
     try:
         parts = _split(body)
     except UNREADABLE:

@@ -250,7 +250,7 @@ def _find_reason(sent: Sent, asks: deque[Ask], shard: Shard, send: Send) -> None
     if len(wanted.companies) > 1:
         asks.extendleft(reversed(halve(sent._replace(ask=sent.ask._replace(page=wanted)))))
         return
-    shard.blame(sent._replace(ask=sent.ask._replace(page=wanted)))
+    shard.note_failed(sent._replace(ask=sent.ask._replace(page=wanted)))
 
 
 def _is_up(page: Page, shard: Shard, send: Send) -> bool:

@@ -120,7 +120,7 @@ def halve(sent: Sent) -> list[Ask]:
     return [Ask(page._replace(companies=half), 1 if len(half) > 1 else TRIES_ALONE, whole=whole) for half in halves]
 
 
-_SUSPECTS_MAX = 3
+_FAILED_ALONE_MAX = 3
 """Give up a dataset that was never answered after this many of its companies have failed alone."""
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
@@ -166,7 +166,7 @@ class Shard:
         self.apart = _of_datasets(targets, "has_failed")
         self.barred = _of_datasets(targets, "is_barred")
         self.unpaid: set[Company] = set()
-        self._suspects: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
+        self._failed_alone: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
 
     def absorb(self, sent: Sent) -> None:
         """Take in the landed answers to a request, and what its outcome tells about the service."""
@@ -176,10 +176,10 @@ class Shard:
         if error is None:
             self.standing.answered(page.dataset, self.scopes(page))
             self.standing.compare(page, sent.ask.whole)
-            suspects = self._suspects[page.dataset]
-            for company in [one for one, suspect in suspects.items() if suspect.is_empty]:
-                del suspects[company]  # it is asked for again beside a witness
-            self._convict(page.dataset)
+            failed_alone = self._failed_alone[page.dataset]
+            for company in [one for one, failed in failed_alone.items() if failed.is_empty]:
+                del failed_alone[company]  # it is asked for again beside a witness
+            self._give_up_failed(page.dataset)
         elif sent.is_misfit and self.standing.looks_closer and not self.is_apart(page):
             raise error
         elif isinstance(error, EndpointPausedError | UnavailableError):
@@ -200,8 +200,11 @@ class Shard:
         return self.standing.refusal(self.scope(dataset, company), company)
 
     def may_ask(self, dataset: str, company: Company) -> bool:
-        """Return whether a company may be requested: it is no suspect, not refused, and paid if credits ran out."""
-        if self.account.end or company in self._suspects[dataset] or self.refusal(dataset, company):
+        """Return whether a company may be requested.
+
+        It may not if it failed alone, if it is refused, or if credits ran out and it is not paid for.
+        """
+        if self.account.end or company in self._failed_alone[dataset] or self.refusal(dataset, company):
             return False
         return not self.account.out or (company not in self.unpaid and self.progress.is_paid(company, self.now()))
 
@@ -270,30 +273,31 @@ class Shard:
         """Record that companies get no further request for a dataset in this run."""
         self._note(dataset, companies, kind=kind, error=reason.text, code=reason.code)
 
-    def blame(self, sent: Sent) -> None:
-        """Give up a company that failed alone. While its dataset has never been answered, it is only suspected.
+    def note_failed(self, sent: Sent) -> None:
+        """Give up a company that failed alone. While its dataset has never been answered, it waits for two more.
 
         Raises:
-            RequestRefusedError: The third suspect of the first dataset is refused: the settings do not fit.
+            RequestRefusedError: The settings do not fit: a third company failed alone, one was refused, and no dataset
+                was ever answered.
         """
         dataset, standing = sent.ask.page.dataset, self.standing
         if sent.names_unknown(standing.api):
             standing.answered(dataset)  # the endpoint exists, because its message is about a company
-        suspects = self._suspects[dataset]
-        suspects[sent.ask.page.companies[0]] = sent
+        failed_alone = self._failed_alone[dataset]
+        failed_alone[sent.ask.page.companies[0]] = sent
         if standing.works(dataset) or self.is_apart(sent.ask.page):
-            self._convict(dataset)
+            self._give_up_failed(dataset)
             return
-        most = min(_SUSPECTS_MAX, len(self.progress.pending(dataset)))
-        if len(suspects) < most or (most == 1 and not sent.is_refused):
+        most = min(_FAILED_ALONE_MAX, len(self.progress.pending(dataset)))
+        if len(failed_alone) < most or (most == 1 and not sent.is_refused):
             return
         is_earlier = not standing.is_new and not standing.has_worked  # only earlier runs were answered
-        if is_earlier and all(one.is_empty for one in suspects.values()) and self._give_up_new(dataset):
-            suspects.clear()
+        if is_earlier and all(one.is_empty for one in failed_alone.values()) and self._give_up_new(dataset):
+            failed_alone.clear()
         else:
-            self._despair(dataset, next((one for one in suspects.values() if one.is_refused), sent))
+            self._give_up_dataset(dataset, next((one for one in failed_alone.values() if one.is_refused), sent))
 
-    def _despair(self, dataset: str, sent: Sent) -> None:
+    def _give_up_dataset(self, dataset: str, sent: Sent) -> None:
         """Give up a dataset that was never answered, because of a company that failed like all others."""
         assert isinstance(sent.error, ServiceError)
         if sent.is_refused and not self.standing.has_worked:
@@ -302,9 +306,9 @@ class Shard:
                 raise self.standing.misfit
         self.standing.end(dataset, sent.error)
 
-    def _convict(self, dataset: str) -> None:
+    def _give_up_failed(self, dataset: str) -> None:
         """Give up the companies that failed alone, because others are answered or were asked for."""
-        for sent in self._suspects.pop(dataset, {}).values():
+        for sent in self._failed_alone.pop(dataset, {}).values():
             page, error = sent.ask.page, sent.error
             assert error
             kind = "unknown" if sent.names_unknown(self.standing.api) else "given_up"
@@ -325,7 +329,7 @@ class Shard:
         """Give up the companies that are still pending, because they are refused or another request is pointless."""
         for dataset in self.run.plan.datasets:
             if dataset not in self.standing.ended:
-                self._convict(dataset)
+                self._give_up_failed(dataset)
             found: defaultdict[tuple[str, Reason], list[Company]] = defaultdict(list)
             for company, track in self.progress.pending(dataset).items():
                 if error := self.refusal(dataset, company):
@@ -469,10 +473,8 @@ class Sender:
             each.company in page.companies and not says_unknown(names, each.company, each.message or "")
             for each in elements
         )
-        if any(found):  # in nearly all answers the first is
-            self._is_misread = False
-            return
-        others = [element for element in elements if element.company not in page.companies]
+        is_found = any(found)  # in nearly all answers the first element is
+        others = [] if is_found else [element for element in elements if element.company not in page.companies]
         if len(others) < 2:
             self._is_misread = False
             return

@@ -10,7 +10,7 @@ unknown, or closed because the service refuses it.
 - A scope also closes when 50 of its companies were refused one by one for another reason, such as the spelling of their
   numbers, and none was answered: otherwise each of its companies would cost two requests.
 - A dataset is given up when all its scopes are closed, or when three of its companies failed alone before any was
-  answered (`Shard.blame`). The run ends when all its datasets are forbidden.
+  answered (`Shard.note_failed`). The run ends when all its datasets are forbidden.
 """
 
 from __future__ import annotations

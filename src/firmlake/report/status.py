@@ -235,7 +235,9 @@ def read_status(
         told = _read_warehouse(connection, folders, runs, loaded) if connection else {}
         open_, refused = _open(runs, loaded)
         going_on = [each for each in open_ if company_list.lower() in ("", each.plan.company_list.lower())]
-        bill = _read_bill(connection, folders, run, now, runs, going_on, damaged) if run and not outdated else None
+        why_not = refresh_off(run, runs) if run else ""
+        priced = with_refresh_off(run, why_not) if run and not outdated else None
+        bill = _read_bill(connection, folders, priced, now, runs, going_on, damaged) if priced else None
     open_contacts, damaged_contacts = _open_contacts(folders)
     failures = [each for each in failed_work(folders.state, key) if not _is_over(each, told, loaded)]
     status = Status(
@@ -252,7 +254,7 @@ def read_status(
         damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
         landed_at=_landed_at(folders, open_[-1].run_id) if open_ else None,
         open_contacts=open_contacts,
-        refresh_off=refresh_off(run, runs) if run else "",
+        refresh_off=why_not,
         bill=bill,
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
@@ -332,7 +334,7 @@ def _read_bill(
     with suppress(DamagedError), open_index(folders, runs, loads, skip) as index:
         spent = spent_this_month(index, run, now)
         unbought = count_unbought(connection, index, [each for each in going_on if each.run_id not in damaged])
-        return read_bill(connection, with_refresh_off(run, refresh_off(run, runs)), now, spent, unbought=unbought)
+        return read_bill(connection, run, now, spent, unbought=unbought)
     return None
 
 
