@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from firmlake.core.reasons import COMPANY_REASONS, ERROR_REASONS, RECORD_REASONS
+from firmlake.core.errors import COMPANY_REASONS, ERROR_REASONS, RECORD_REASONS
 from firmlake.tables.schemas import PRIVACY, TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type, history_of
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.versions import MACROS

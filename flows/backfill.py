@@ -40,9 +40,9 @@ from firmlake.core import errors
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGTERM, CompanyListError, FirmlakeError, UsageError
 from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
-from firmlake.core.guard import guard_texts
-from firmlake.core.lock import lock
+from firmlake.core.rows import guard_texts
 from firmlake.core.settings import IntakeSettings, Settings
+from firmlake.core.work import lock
 from firmlake.delivery.destination import open_destination
 from firmlake.intake.lines import read_company_list
 from firmlake.rebuild.archive import archive as add_to_archive

@@ -25,10 +25,10 @@ from firmlake.api import service
 from firmlake.cli.signature import help_of, parameters_of
 from firmlake.core.errors import EXIT_DONE, RUN_AGAIN, FirmlakeError, Stopped
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.process import catch_signals, exit_code_of_signal, ignore_signals, was_interrupted
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import read_flags
-from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals, was_interrupted
+from firmlake.core.work import lock
 from firmlake.terminal.echo import echo
 from job import read_job, read_settings
 from temporary_server import TemporaryServer

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 import click
 import yaml
 
-from firmlake.core.child import without_token
 from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.process import without_token
 from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:

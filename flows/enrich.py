@@ -22,10 +22,10 @@ from pathlib import Path
 import duckdb
 
 import artifacts
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import DatasetName, Settings
+from firmlake.core.work import utc_now
 from firmlake.delivery.list_file import FileBack
 from firmlake.enrich import run as runner
 from firmlake.enrich.events import Event, Fetched, Fetching, Published

@@ -21,14 +21,12 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from firmlake import __version__
-from firmlake.core.child import without_token
 from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError, in_our_words
 from firmlake.core.folders import Folders
-from firmlake.core.redaction import redact
-from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
+from firmlake.core.process import without_token
 from firmlake.core.settings import SANDBOX, Settings
-from firmlake.core.settings_layers import load_settings
-from firmlake.core.text import shown
+from firmlake.core.settings_layers import SAMPLE_SETTINGS, find_sample, load_settings
+from firmlake.core.text import redact, shown
 from firmlake.terminal import rows
 from firmlake.terminal.rows import Part
 from firmlake.warehouse.generations import lost_warehouse, newest
@@ -308,7 +306,7 @@ def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
 
 
 def as_task(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
-    """Carry out a step as a task of the flow run, and return its result; see `firmlake.core.steps.CarryOut`.
+    """Carry out a step as a task of the flow run, and return its result; see `firmlake.core.work.CarryOut`.
 
     Prefect keeps a task's function and result until the process ends, and the records of a shard take hundreds of MB.
     So neither the function nor the result that Prefect sees refers to them.

@@ -23,9 +23,9 @@ from typing import Any
 
 from prefect import flow
 
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.core.work import utc_now
 from firmlake.delivery.destination import Destination, open_destination
 from firmlake.forget.forget import clean_restored
 from firmlake.landing.run import new_run_id

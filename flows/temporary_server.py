@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firmlake.core.child import without_token
+from firmlake.core.process import without_token
 
 if TYPE_CHECKING:
     import uvicorn

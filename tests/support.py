@@ -21,19 +21,17 @@ import polars as pl
 import pytest
 
 from firmlake.cli import firmlake
-from firmlake.core.clock import utc_now
-from firmlake.core.company import Company
+from firmlake.core.company import Company, names_of
 from firmlake.core.folders import Folders
-from firmlake.core.keys import names_of
-from firmlake.core.rule import AlertRule
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import quote_text
+from firmlake.core.work import utc_now
 from firmlake.delivery.deliver import Delivered, Request, deliver
 from firmlake.delivery.destination import Destination
 from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.enrich.held import Held, read_held
 from firmlake.intake.lines import LINES, ListColumns, store_lines
-from firmlake.landing.run import Outcome, Run, RunPlan, begin, open_run
+from firmlake.landing.run import AlertRule, Outcome, Run, RunPlan, begin, open_run
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard

@@ -25,7 +25,7 @@ import firmlake_sandbox
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 
 NUMBERS = firmlake_sandbox.sample_numbers(150)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 from reliability.support import Lake
 from service_lists.support import SMART, STATIC, UNKNOWN, contacts_of
 

@@ -12,10 +12,10 @@ import duckdb
 import pytest
 
 from firmlake.cli import firmlake
-from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.core.settings_layers import load_settings
+from firmlake.core.work import utc_now
 from firmlake.delivery.list_file import list_added
 from firmlake.enrich.run import enrich
 from firmlake.rebuild.replay import replay

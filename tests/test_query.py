@@ -170,7 +170,7 @@ def test_a_port_that_cannot_be_is_one_line():
 
 
 def test_the_demo_needs_no_clone(tmp_path, monkeypatch):
-    from firmlake.core.sample import find_sample
+    from firmlake.core.settings_layers import find_sample
 
     here = find_sample().read_bytes()
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.api.authorization import Token, read_token
 from firmlake.core.errors import SettingsError
-from firmlake.core.redaction import redact
+from firmlake.core.text import redact
 
 from .conftest import CANARY
 

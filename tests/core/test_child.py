@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from firmlake.core.child import hidden_token, run_guarded, without_token
+from firmlake.core.process import hidden_token, run_guarded, without_token
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_it_is_ended_when_it_takes_too_long(module, tmp_path):
         run_guarded(module("while True: pass"), b"", seconds=1, folder=tmp_path)
 
 
-LIMIT = "from firmlake.core.child import limit_process; limit_process(seconds=60, {}); "
+LIMIT = "from firmlake.core.process import limit_process; limit_process(seconds=60, {}); "
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of the kernel")

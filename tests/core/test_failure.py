@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
-from firmlake.core.failure import about_run, failed_deliveries, failed_work, recorded_delivery
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.work import about_run, failed_deliveries, failed_work, lock, recorded_delivery
 from firmlake.rebuild.replay import replay
 from firmlake.report.metrics import render_metrics
 from firmlake.report.status import read_status

@@ -5,8 +5,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.core.company import NUMBER_LENGTH, Company
-from firmlake.core.keys import KEY_SQL, company_key, names_of
+from firmlake.core.company import KEY_SQL, NUMBER_LENGTH, Company, company_key, names_of
 
 COMPANIES = st.sampled_from(list(NUMBER_LENGTH)).flatmap(
     lambda country: st.builds(

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from firmlake.core.errors import LockHeldError
-from firmlake.core.lock import holder, lock
+from firmlake.core.work import holder, lock
 
 _HOLD = """
 import sys
 from pathlib import Path
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 from firmlake.core.folders import Folders
 with lock(Folders(Path(sys.argv[1])), "firmlake run list.csv"):
     print("held", flush=True)
@@ -57,7 +57,7 @@ def test_a_process_that_has_just_taken_the_lock_is_named_too(folders, other, mon
     path = folders.state / "lock"
     name = path.read_text()
     path.write_text("")
-    monkeypatch.setattr("firmlake.core.lock.sleep", lambda seconds: path.write_text(name))
+    monkeypatch.setattr("firmlake.core.work.sleep", lambda seconds: path.write_text(name))
     with pytest.raises(LockHeldError, match=f"process {other.pid} "), lock(folders, "second"):
         pass
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.core.memory import give_back, greater_limit
+from firmlake.core.process import give_back, greater_limit
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux says how much memory there is in use")

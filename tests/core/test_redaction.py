@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core import redaction
-from firmlake.core.redaction import PIECE_LENGTH, keep_secret, redact, redact_whole
+from firmlake.core.text import PIECE_LENGTH, keep_secret, redact, redact_whole
 from spellings import SPELLINGS, decodings, holds_piece
 from support import examples
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from firmlake.core.guard import unguard
+from firmlake.core.rows import unguard
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.record import Record

@@ -22,7 +22,7 @@ from xlsxwriter import Workbook
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.guard import guard
+from firmlake.core.rows import guard
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.settings_layers import load_settings
 from firmlake.delivery import list_file

@@ -9,7 +9,7 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import AuthorizationError, DamagedError
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise

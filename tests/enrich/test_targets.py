@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import firmlake_sandbox
-from firmlake.core.company import normal_form
-from firmlake.core.keys import company_key
+from firmlake.core.company import company_key, normal_form
 from firmlake.core.settings import ApiSettings
 from firmlake.enrich.targets import ASSUMED_TOTALS, estimate, find_targets
 from firmlake.landing.pages import Wanted, plan_pages

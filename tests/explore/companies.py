@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firmlake.core.folders import Folders
-from firmlake.core.rule import AlertRule
+from firmlake.landing.run import AlertRule
 from support import ACME, BOLT, CIRC, found, party, period, run_of
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 from firmlake_sandbox import Sandbox
 
 from .support import ROOT, ByHand, settings_for, write_list

@@ -21,7 +21,7 @@ from firmlake.core.errors import (
     SettingsError,
 )
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 from firmlake.landing.run import list_runs
 from firmlake.warehouse.generations import ask, newest
 from firmlake_sandbox import Sandbox

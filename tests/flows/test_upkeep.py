@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 from forget.everything import places_of
 from support import ACME, publish_list
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 import duckdb
 import pyarrow.parquet as pq
 
-from firmlake.core.zstd import decompress_frames
+from firmlake.core.files import decompress_frames
 
 
 def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from pyiceberg.catalog import load_catalog
 
+from firmlake.core.files import decompress_frames
 from firmlake.core.folders import Folders
-from firmlake.core.zstd import decompress_frames
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder, open_destination
 from firmlake.delivery.lakes import LAKES

@@ -21,8 +21,8 @@ from firmlake.api.answers import read_answer
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import read_json
-from firmlake.core.redaction import redact, redact_whole
 from firmlake.core.settings_layers import load_settings
+from firmlake.core.text import redact, redact_whole
 from firmlake.intake.lines import read_company_list
 from firmlake.landing.run import Outcome, RunPlan
 from firmlake.landing.segments import Header, SegmentWriter, read_segment

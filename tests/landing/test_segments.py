@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.errors import DamagedError, FirmlakeError
-from firmlake.core.zstd import zstd
+from firmlake.core.files import zstd
 from firmlake.landing.segments import SegmentWriter, list_segments, read_segment
 from support import ACME, BOLT, examples, header
 
@@ -253,7 +253,7 @@ _FILL = """
 import os, sys
 from datetime import datetime, UTC
 from pathlib import Path
-from firmlake.core.zstd import zstd
+from firmlake.core.files import zstd
 from firmlake.core.errors import FirmlakeError
 from firmlake.landing.segments import Header, SegmentWriter
 with SegmentWriter(Path(sys.argv[1])) as writer:

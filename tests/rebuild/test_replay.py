@@ -13,8 +13,7 @@ import pytest
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sha256_of, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.rule import AlertRule
-from firmlake.landing.run import Run
+from firmlake.landing.run import AlertRule, Run
 from firmlake.rebuild import verify as verify_module
 from firmlake.rebuild.replay import finished_runs
 from firmlake.rebuild.replay import replay as _replay

@@ -18,8 +18,8 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
+from firmlake.core.files import ZstdError, decompress_frames
 from firmlake.core.folders import Folders
-from firmlake.core.zstd import ZstdError, decompress_frames
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox

@@ -133,7 +133,7 @@ def test_a_clock_that_jumps_between_two_runs_buys_and_loses_nothing(days, make_l
     lake = make_lake(COUNT)
     assert lake.run("--max-requests", "3").code == 4
     jumped = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(days=days))
-    monkeypatch.setattr("firmlake.core.clock.datetime", jumped)
+    monkeypatch.setattr("firmlake.core.work.datetime", jumped)
     result = lake.run()
     assert result.code == 0, result.err
     assert lake.run().code == 0

@@ -9,7 +9,7 @@ import pytest
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.rule import AlertRule
+from firmlake.landing.run import AlertRule
 from firmlake.report.feed import AlertCounts, alert_row, count_alerts, describe_counts, describe_evidence, read_alerts
 from firmlake.report.sections import find_section
 from firmlake.report.summary import summarise

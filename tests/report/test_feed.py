@@ -12,8 +12,8 @@ import pytest
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.guard import unguard
-from firmlake.core.parts import fetch_dicts
+from firmlake.core.rows import unguard
+from firmlake.core.sql import fetch_dicts
 from firmlake.report.feed import query_changes
 from firmlake.service_lists.load import LIST_KINDS
 from firmlake.tables.schemas import WAREHOUSE_TABLES

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from firmlake.core.lock import lock
+from firmlake.core.work import lock
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.report.metrics import render_metrics

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.failure import record_failure
 from firmlake.core.settings import PrivacySettings
+from firmlake.core.work import record_failure
 from firmlake.privacy.tombstones import Subject, add_tombstones, write_register
 from firmlake.report.status import read_status
 from support import ACME, NOON, make_run

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from firmlake.core.company import names_of
 from firmlake.core.errors import DamagedError
-from firmlake.core.keys import names_of
 from firmlake.tables import index as indexing
 from firmlake.warehouse.generations import LINK
 from support import (

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from firmlake.core.rule import AlertRule
+from firmlake.landing.run import AlertRule
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.loads import Load, add_load
 from support import ACME, BOLT, CIRC, DAY, NOON

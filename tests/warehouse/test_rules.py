@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import SettingsError
-from firmlake.core.sample import SAMPLE_SETTINGS
+from firmlake.core.settings_layers import SAMPLE_SETTINGS
 from firmlake.warehouse.rules import (
     compared_columns,
     read_gates,

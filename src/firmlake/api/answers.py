@@ -16,8 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company, normal_form
-from firmlake.core.errors import UnusableAnswerError
-from firmlake.core.reasons import Reason, make_reason
+from firmlake.core.errors import Reason, UnusableAnswerError, make_reason
 from firmlake.core.text import LOOKED_AT_MAX, one_line, shown
 
 _GLIMPSE_MAX = 60

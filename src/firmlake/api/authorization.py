@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from firmlake.core.errors import SettingsError
-from firmlake.core.redaction import keep_secret
+from firmlake.core.text import keep_secret
 
 TOKEN = "FIRMLAKE_API_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "FIRMLAKE_API_TOKEN_FILE"  # noqa: S105
@@ -23,7 +23,7 @@ _SENDABLE = re.compile(r"[\x21-\x7e]{1,8192}")
 class Token:
     """A bearer token that `repr`, `str`, tracebacks with locals and pickles do not reveal.
 
-    Creating one registers it with `core.redaction`, which removes it from bodies, headers, messages and logs.
+    Creating one registers it with `core.text`, which removes it from bodies, headers, messages and logs.
 
     Args:
         secret: The token itself.

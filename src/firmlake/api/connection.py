@@ -29,8 +29,8 @@ from firmlake.api.exchange import Answer, Failure, choose_headers
 from firmlake.api.requests import Request
 from firmlake.api.timing import Timing
 from firmlake.core.errors import SettingsError
-from firmlake.core.redaction import redact_whole
 from firmlake.core.settings import ApiSettings
+from firmlake.core.text import redact_whole
 
 GRACE_SECONDS = 8.0
 """Time left for a request in flight after an interrupt; the run must end within 10 s."""

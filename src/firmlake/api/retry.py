@@ -45,7 +45,7 @@ class TryAgainError(Exception):
         answer: The answer of the failed try.
         reason: The reason, for messages.
         wait_seconds: The wait that the service asked for; None if it named none.
-        code: The code of the reason (`core.reasons`), if it is known better than that the request failed.
+        code: The code of the reason (`core.errors.Reason`), if it is known better than that the request failed.
     """
 
     code = ""

@@ -22,13 +22,13 @@ from firmlake.api.authorization import Token, read_token
 from firmlake.api.client import Access, Client
 from firmlake.api.throttle.throttle import Forecast, open_throttle
 from firmlake.api.timing import REAL
-from firmlake.core.child import without_token
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, ThrottleStoreError
 from firmlake.core.files import make_folder, read_json, write_json
 from firmlake.core.folders import Folders
+from firmlake.core.process import without_token
 from firmlake.core.settings import SANDBOX, ApiSettings, Settings
 from firmlake.core.settings_layers import check_named
+from firmlake.core.work import utc_now
 
 
 class _Stamp(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from firmlake.core.clock import utc_now as utc
+from firmlake.core.work import utc_now as utc
 
 
 class Timing(NamedTuple):

@@ -17,7 +17,7 @@ import click
 
 from firmlake import __version__
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGPIPE, EXIT_USAGE, from_system
-from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
+from firmlake.core.process import catch_signals, exit_code_of_signal, ignore_signals
 from firmlake.terminal.echo import Cleaned, echo, echo_json
 
 

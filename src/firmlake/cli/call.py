@@ -25,9 +25,9 @@ from firmlake.core.errors import (
 )
 from firmlake.core.folders import Folders
 from firmlake.core.log import log, log_to, warn_by
+from firmlake.core.process import exit_code_of_signal, was_interrupted
 from firmlake.core.settings import Settings, changed_keys
 from firmlake.core.settings_layers import DEFAULT_FILE, confirm_by, load_settings, read_flags
-from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json, repeating
 from firmlake.terminal.rows import Part, show
 

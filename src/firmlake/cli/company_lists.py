@@ -11,10 +11,9 @@ from typing import Annotated, NamedTuple
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.work import lock, utc_now
 from firmlake.delivery.list_file import FileBack, list_added, write_list
 from firmlake.intake.source import local_list
 from firmlake.match.match import match_names

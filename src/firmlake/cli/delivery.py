@@ -6,8 +6,8 @@ from typing import Literal
 
 from firmlake.cli.call import Call, command, damaged_content
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
 from firmlake.core.text import count_of
+from firmlake.core.work import lock
 from firmlake.delivery.deliver import deliver, export_request, load_request
 from firmlake.delivery.destination import open_destination
 from firmlake.delivery.scripts import render_ddl, render_sources

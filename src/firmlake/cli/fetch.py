@@ -15,12 +15,11 @@ from firmlake.api import service
 from firmlake.check.finding import needs_you
 from firmlake.cli.call import Call, Options, command
 from firmlake.cli.company_lists import GivenList, file_back, given_list
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SOME_FAILED, Stopped, UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
-from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import DatasetName, Settings, changed_keys, value_of
+from firmlake.core.settings_layers import SAMPLE_SETTINGS, find_sample
+from firmlake.core.work import lock, utc_now
 from firmlake.delivery.list_file import FileBack
 from firmlake.enrich import check as checking
 from firmlake.enrich import expand, lookup

@@ -11,13 +11,12 @@ from typing import Literal
 import click
 
 from firmlake.cli.call import Call, can_ask, command
-from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
+from firmlake.core.work import lock, utc_now
 from firmlake.forget import forget as forgetting
 from firmlake.intake.identifiers import read_company
 from firmlake.privacy.tombstones import Subject, lift

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from firmlake.api.service import key_of
 from firmlake.cli.call import Call, command
-from firmlake.core.clock import utc_now
 from firmlake.core.files import write_file
+from firmlake.core.work import utc_now
 from firmlake.report.metrics import render_metrics
 from firmlake.report.page import write_report
 from firmlake.report.status import read_status

@@ -10,11 +10,9 @@ import click
 import msgspec
 
 from firmlake.cli.call import Call, command, damaged_content
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, UsageError
-from firmlake.core.failure import record_failure
-from firmlake.core.lock import lock
 from firmlake.core.text import count_of
+from firmlake.core.work import lock, record_failure, utc_now
 from firmlake.forget.copies import Copies
 from firmlake.forget.forget import clean_restored
 from firmlake.forget.proof import list_ours, prove

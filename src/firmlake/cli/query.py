@@ -15,9 +15,10 @@ import duckdb
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.memory import greater_limit
-from firmlake.core.parts import read_rows, write_parts
+from firmlake.core.process import greater_limit
+from firmlake.core.rows import write_parts
 from firmlake.core.settings import RunSettings
+from firmlake.core.sql import read_rows
 from firmlake.core.text import count_of
 from firmlake.intake.identifiers import read_named_company
 from firmlake.report.feed import query_alerts, query_changes

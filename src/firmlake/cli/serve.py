@@ -12,7 +12,7 @@ from typing import Annotated
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.child import hidden_token, without_token
+from firmlake.core.process import hidden_token, without_token
 from firmlake.core.settings import Settings, changed_keys
 from firmlake.core.settings_layers import render_toml, without_passwords
 from firmlake.terminal.echo import echo, echo_data

@@ -13,9 +13,9 @@ from msgspec import Raw
 from firmlake.api.requests import ListKind
 from firmlake.cli.call import Call, command
 from firmlake.cli.company_lists import mapping
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 from firmlake.core.files import write_json
+from firmlake.core.work import utc_now
 from firmlake.service_lists.additions import read_additions
 from firmlake.service_lists.apply import apply_plan, plan_contacts, read_service_lists
 from firmlake.service_lists.contacts import ContactList, ContactPlan, check_plan, read_contact_list, read_plan

@@ -1,10 +1,12 @@
-"""The key of a company: its country and its company number in normal form."""
+"""The key of a company: its country and its company number in normal form, and the same as an integer."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import polars as pl
 
 NUMBER_LENGTH = {"BE": 10, "NL": 8, "FR": 9}
 """Digits of a company number in normal form: enterprise number, KVK number, SIREN."""
@@ -58,3 +60,41 @@ def _normalise(country: str, number: str) -> Company | None:
     digits = _BETWEEN.sub("", number).upper().removeprefix(country)
     is_number = digits.isascii() and digits.isdigit() and length - 2 <= len(digits) <= length
     return Company(country, digits.zfill(length)) if is_number else None
+
+
+_KEYS: Final = int(10 ** max(NUMBER_LENGTH.values()))
+KEY_SQL: Final = f"(list_position({list(COUNTRIES)}, country) - 1) * {_KEYS} + company_number::BIGINT"
+"""DuckDB expression for the key of a row with `country` and `company_number`."""
+
+
+def company_key() -> pl.Expr:
+    """Return an integer for each `country` and `company_number` in normal form, to compare companies fast.
+
+    Example:
+        >>> pl.DataFrame({"country": ["NL"], "company_number": ["01000000"]}).select(company_key()).item()
+        10001000000
+    """
+    country = pl.col("country").cast(pl.Enum(COUNTRIES)).to_physical().cast(pl.Int64)
+    key: pl.Expr = country * _KEYS + pl.col("company_number").cast(pl.Int64)
+    return key
+
+
+def names_of(keys: pl.Series) -> pl.DataFrame:
+    """Return `country` and `company_number` for keys, in the same order.
+
+    Example:
+        >>> names_of(pl.Series([10001000000])).row(0)
+        ('NL', '01000000')
+    """
+    place = pl.col("key") // _KEYS
+    length = place.replace_strict(range(len(COUNTRIES)), [NUMBER_LENGTH[country] for country in COUNTRIES])
+    return (
+        keys.alias("key")
+        .to_frame()
+        .select(
+            place.cast(pl.Int8)
+            .replace_strict(range(len(COUNTRIES)), COUNTRIES, return_dtype=pl.String)
+            .alias("country"),
+            (pl.col("key") % _KEYS).cast(pl.String).str.zfill(length).alias("company_number"),
+        )
+    )

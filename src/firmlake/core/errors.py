@@ -24,19 +24,22 @@
         ├── CountryRefusedError           it refuses all companies of a country, one by one: find out why
         └── RequestFailedError            the request failed after all retries: try its companies again later
 
-A company that fails is data (a dead letter), not an exception: exit code 3 says how a run ended as a whole.
+A company that fails is data (a dead letter), not an exception: exit code 3 says how a run ended as a whole. Why it
+failed, or a value was rejected, is a `Reason`: a code for programs, and a sentence that is made here alone. Tables have
+both, as `reason_code` and `reason`. No code reads a sentence.
 """
 
 from __future__ import annotations
 
 import errno
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from firmlake.core.redaction import redact
-from firmlake.core.text import shown
+from firmlake.core.text import redact, shown
 
 RUN_AGAIN = "What was fetched is kept; run again to continue"
 """The next step after work that ended early and lost nothing."""
@@ -82,13 +85,13 @@ class FirmlakeError(Exception):
 
     exit_code = EXIT_FAILED
     code = "failed"
-    """What happened, for programs: a code of `core.reasons`."""
+    """What happened, for programs: a code of `reasons.toml`."""
     key = ""
-    """Identifies the token that was refused, without revealing it; see `core.failure`."""
+    """Identifies the token that was refused, without revealing it; see `core.work`."""
     run_id = ""
-    """The run that failed; see `core.failure`."""
+    """The run that failed; see `core.work`."""
     mended_by = ""
-    """Work on the data folder that removes the cause; see `core.failure`."""
+    """Work on the data folder that removes the cause; see `core.work`."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         self.message, self.next_step = shown(redact(message)), shown(redact(next_step))
@@ -340,3 +343,38 @@ def needed(what: str, library: str, extra: str) -> Iterator[None]:
         yield
     except ImportError:
         raise UsageError(f"{what} needs {library}", f"`pip install 'firmlake[{extra}]'`") from None
+
+
+_REASONS = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text("utf-8"))
+COMPANY_REASONS: Final[dict[str, str]] = _REASONS["company"]
+"""Why there is no usable answer about a company, by code."""
+ERROR_REASONS: Final[dict[str, str]] = _REASONS["error"]
+"""What `FirmlakeError.code` means, where the reason is an error. The sentence is the message of the error."""
+RECORD_REASONS: Final[dict[str, str]] = _REASONS["record"]
+"""Why a value or a record of an answer was rejected, by code."""
+_SENTENCES = {**COMPANY_REASONS, **RECORD_REASONS}
+
+
+class Reason(NamedTuple):
+    """A code of this module, and the sentence for people."""
+
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def make_reason(code: str, **facts: object) -> Reason:
+    """Make a reason from its code and the facts that its sentence names.
+
+    Example:
+        >>> make_reason("empty_page", total=40)
+        Reason(code='empty_page', text='an empty page, but a total of 40')
+    """
+    return Reason(code, _SENTENCES[code].format(**facts))
+
+
+def reason_of(error: FirmlakeError) -> Reason:
+    """Return the reason that an error gives."""
+    return Reason(error.code, error.message)

@@ -1,4 +1,4 @@
-"""Atomic file writes: a file is written under a temporary name, synced to disk, then renamed.
+"""Files: written atomically, which means under a temporary name, synced to disk, then renamed; and Zstandard.
 
 Only the owner can read files and folders made here; `readers` lets a group read them too.
 """
@@ -12,7 +12,9 @@ import io
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,11 @@ import msgspec
 import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError, from_system
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 T = TypeVar("T")
 
@@ -186,3 +193,24 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+CompressionParameter = zstd.CompressionParameter
+ZstdError = zstd.ZstdError
+compress = zstd.compress
+decompress = zstd.decompress
+
+_PIECE = 2**20
+
+
+def decompress_frames(content: bytes) -> bytes:
+    """Decompress all frames of a file; the last may be cut short, as a crash leaves it.
+
+    Raises:
+        ZstdError: The bytes are damaged.
+    """
+    pieces = []
+    with zstd.open(io.BytesIO(content)) as file, suppress(EOFError):
+        while piece := file.read1(_PIECE):
+            pieces.append(piece)
+    return b"".join(pieces)

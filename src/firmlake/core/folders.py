@@ -1,8 +1,10 @@
-"""The paths inside a data folder."""
+"""Where things are: the paths inside a data folder, and the addresses of object stores."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -124,3 +126,21 @@ class Folders(msgspec.Struct, frozen=True):
     def staged(self, run_id: str) -> Path:
         """The staged tables of a run, one folder of Parquet files for each."""
         return (self.made or self.data) / "staged" / f"run={run_id}"
+
+
+_CREDENTIALS: Final = re.compile(r"[?#]|^[^/]*:[^/]*@")
+"""A signature in the query, as Azure hands them out, or a password before the host."""
+
+
+def check_address(address: str) -> None:
+    """Refuse the address of a store that holds credentials, because addresses are printed, logged and recorded.
+
+    Raises:
+        UsageError: It holds a password, a query or a fragment. The message does not quote it.
+    """
+    scheme, _, place = address.partition("://")
+    if _CREDENTIALS.search(place):
+        raise UsageError(
+            f"The {scheme}:// address holds a password, a query or a fragment, but addresses are printed and recorded",
+            "Give bucket and path only, and keep credentials in the store's environment variables",
+        )

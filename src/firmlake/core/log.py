@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.redaction import redact
+from firmlake.core.text import redact
 
 _LOG = logging.getLogger("firmlake")
 _LOG.addHandler(logging.NullHandler())

@@ -1,14 +1,17 @@
-"""Read SQL statements from files, quote names and texts in them, and lock a connection against SQL of others."""
+"""SQL: statements in files, names and texts quoted in them, rows, and a connection locked against SQL of others."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import duckdb
+
+_ROWS_AT_ONCE: Final = 1000
 
 
 def read_queries(module: str) -> dict[str, str]:
@@ -41,6 +44,18 @@ def quote_text(value: object) -> str:
         "'l''Oiseau'"
     """
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def read_rows(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+    """Read the first rows of a result now, so that a query that fails does so at once, and the others when needed."""
+    first = cursor.fetchmany(_ROWS_AT_ONCE)
+    return chain(first, chain.from_iterable(iter(lambda: cursor.fetchmany(_ROWS_AT_ONCE), [])))
+
+
+def fetch_dicts(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Fetch all rows of a small result, with their values by column."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> None:

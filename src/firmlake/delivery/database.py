@@ -21,9 +21,9 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, Translation, translated
 from firmlake.core.sql import quote_name, quote_text, read_queries
+from firmlake.core.work import utc_now
 from firmlake.delivery.record import ColumnShape, DeliveredTable, Record, describe_table
 from firmlake.delivery.selection import CHANGE, Source
 from firmlake.tables.schemas import WAREHOUSE_TABLES, Table, comment_of, read_tables

@@ -19,13 +19,11 @@ import duckdb
 import msgspec
 
 from firmlake import __version__
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, Translation, UsageError, translated
-from firmlake.core.failure import recorded_delivery
 from firmlake.core.files import is_writable, make_folder
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
 from firmlake.core.settings import PrivacySettings, Settings
+from firmlake.core.work import lock, recorded_delivery, utc_now
 from firmlake.delivery.database import Database
 from firmlake.delivery.destination import open_destination
 from firmlake.delivery.drivers import open_database

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from firmlake.core.errors import Translation, UsageError, translated
 from firmlake.core.files import make_folder, write_file
-from firmlake.core.stores import check_address
+from firmlake.core.folders import check_address
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

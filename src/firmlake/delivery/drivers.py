@@ -25,10 +25,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError, first_line, needed
 from firmlake.core.files import sync_folder
 from firmlake.core.sql import quote_name, quote_text, read_queries
+from firmlake.core.work import utc_now
 from firmlake.delivery.database import DIALECTS, Database
 from firmlake.delivery.files import row_groups
 

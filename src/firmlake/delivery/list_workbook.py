@@ -21,7 +21,7 @@ import pyarrow as pa
 from xlsxwriter import Workbook
 from xlsxwriter.exceptions import XlsxWriterException
 
-from firmlake.core.guard import is_risky
+from firmlake.core.rows import is_risky
 from firmlake.warehouse.incomplete import CAUSES, Completeness
 
 SHEET_ROWS: Final = 1_048_575

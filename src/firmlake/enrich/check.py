@@ -10,11 +10,11 @@ import polars as pl
 
 from firmlake.check.finding import Finding
 from firmlake.check.questions import ask_questions
-from firmlake.core.clock import Clock
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import Settings, change_settings
 from firmlake.core.text import count_of
+from firmlake.core.work import Clock
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import Asking, ask_in_run, changes_of, read_by
 from firmlake.enrich.events import follow

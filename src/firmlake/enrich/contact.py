@@ -23,14 +23,14 @@ from firmlake.api.timing import REAL
 from firmlake.check.finding import Finding, needs_you
 from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
 from firmlake.check.talk import Talk
-from firmlake.core.clock import Clock
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
 from firmlake.core.files import write_file
+from firmlake.core.process import graceful
 from firmlake.core.settings import SANDBOX, Settings, change_settings
 from firmlake.core.settings_layers import read_profile, render_changes
-from firmlake.core.signals import graceful
 from firmlake.core.text import count_of
+from firmlake.core.work import Clock
 from firmlake.enrich.events import Advice, Steps
 from firmlake.intake.lines import read_company_list
 from firmlake.landing.progress import read_landed

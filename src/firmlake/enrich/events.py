@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from firmlake.api.exchange import Answer
 from firmlake.core.settings import ApiSettings, Settings
-from firmlake.core.steps import CarryOut, at_once
+from firmlake.core.work import CarryOut, at_once
 from firmlake.delivery.list_file import Written
 from firmlake.enrich.plan import Planned
 from firmlake.landing.run import Outcome, Run

@@ -23,7 +23,7 @@ import msgspec
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.errors import DriftError, Stopped
-from firmlake.core.memory import give_back
+from firmlake.core.process import give_back
 from firmlake.core.settings import Settings
 from firmlake.core.sql import quote_text, read_queries
 from firmlake.core.text import count_of

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import CompanyListError, FirmlakeError, HeldError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
+from firmlake.core.work import utc_now
 from firmlake.delivery.list_file import FileBack
 from firmlake.enrich import plan as planning
 from firmlake.enrich.events import Show, say_nothing

@@ -16,9 +16,9 @@ import polars as pl
 
 from firmlake.api.contract import DATASETS
 from firmlake.api.service import service_name
+from firmlake.core.company import company_key, names_of
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.core.keys import company_key, names_of
 from firmlake.core.settings import Settings
 from firmlake.core.sql import read_queries
 from firmlake.intake.lines import CompanyList, list_name_of

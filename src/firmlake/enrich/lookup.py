@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from firmlake.api import service
-from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
 from firmlake.core.settings import Settings, change_settings
+from firmlake.core.work import lock, utc_now
 from firmlake.enrich.events import follow
 from firmlake.enrich.plan import plan_companies
 from firmlake.enrich.run import run_plan, shortfall

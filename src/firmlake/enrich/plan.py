@@ -11,10 +11,9 @@ import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
 from firmlake.api.throttle.throttle import Forecast
-from firmlake.core.company import Company
+from firmlake.core.company import KEY_SQL, Company, company_key, names_of
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
-from firmlake.core.keys import KEY_SQL, company_key, names_of
 from firmlake.core.settings import RunSettings, Settings, change_settings
 from firmlake.enrich.held import (
     Held,

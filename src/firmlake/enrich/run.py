@@ -20,16 +20,13 @@ import polars as pl
 from firmlake import __version__
 from firmlake.api import service
 from firmlake.api.service import service_name
-from firmlake.core.clock import Clock, utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import DriftError, FirmlakeError, HeldError, RequestRefusedError, SomeFailedError, Stopped
-from firmlake.core.failure import about_run
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
 from firmlake.core.log import log
-from firmlake.core.memory import give_back, share_arena
+from firmlake.core.process import give_back, share_arena
 from firmlake.core.settings import Settings, change_settings
-from firmlake.core.steps import CarryOut, at_once
+from firmlake.core.work import CarryOut, Clock, about_run, at_once, lock, utc_now
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning

@@ -20,11 +20,10 @@ from typing import TypeVar
 from firmlake.api import service
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
-from firmlake.core.clock import Clock
 from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedError, Stopped
-from firmlake.core.failure import record_failure
+from firmlake.core.process import graceful
 from firmlake.core.settings import Settings
-from firmlake.core.signals import graceful
+from firmlake.core.work import Clock, record_failure
 from firmlake.enrich.events import Counter, Fetching, Step, Steps
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.progress import Progress, read_landed

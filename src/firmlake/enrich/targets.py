@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from firmlake.core.company import COUNTRIES
-from firmlake.core.keys import company_key
+from firmlake.core.company import COUNTRIES, company_key
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.held import Held
 from firmlake.landing.pages import count_pages

@@ -16,9 +16,8 @@ import polars as pl
 
 from firmlake import __version__
 from firmlake.core.errors import DamagedError, FirmlakeError
-from firmlake.core.files import is_writable, write_json
+from firmlake.core.files import ZstdError, is_writable, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.zstd import ZstdError
 from firmlake.forget.sources import Place, clean_answers, list_addresses
 from firmlake.forget.unpack import PARQUET, decode_line, may_name, unpack
 from firmlake.landing.segments import read_segment

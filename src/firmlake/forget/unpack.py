@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from firmlake.core.zstd import decompress_frames
+from firmlake.core.files import decompress_frames
 from firmlake.privacy.forgotten import Forgotten
 
 PARQUET = b"PAR1"

@@ -18,10 +18,9 @@ import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
-from firmlake.core.company import COUNTRIES
+from firmlake.core.company import COUNTRIES, company_key
 from firmlake.core.errors import CompanyListError
 from firmlake.core.files import make_folder, sha256_of, sync_folder, write_file
-from firmlake.core.keys import company_key
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.entries import Entries, read_entries
 from firmlake.intake.refusals import refusal

@@ -25,8 +25,8 @@ import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
-from firmlake.core.child import limit_process, run_guarded, serve
 from firmlake.core.errors import CompanyListError, first_line
+from firmlake.core.process import limit_process, run_guarded, serve
 from firmlake.core.settings import IntakeSettings
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.intake.refusals import TooLargeError, refusal, shown_as

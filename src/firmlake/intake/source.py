@@ -24,11 +24,11 @@ import duckdb
 import msgspec
 
 from firmlake.api.authorization import is_token_file, read_token
-from firmlake.core.child import limit_process, run_guarded, serve
 from firmlake.core.errors import SettingsError, first_line
+from firmlake.core.folders import check_address
+from firmlake.core.process import limit_process, run_guarded, serve
 from firmlake.core.settings import IntakeSettings, Settings
 from firmlake.core.sql import lock, quote_name
-from firmlake.core.stores import check_address
 from firmlake.intake.refusals import TooLargeError, refusal, shown_as
 
 STDIN: Final = "-"

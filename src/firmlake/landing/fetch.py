@@ -24,7 +24,6 @@ from zlib import crc32
 
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
-from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     CountryRefusedError,
@@ -32,10 +31,12 @@ from firmlake.core.errors import (
     OutOfCreditsError,
     RequestFailedError,
     ServiceError,
+    make_reason,
+    reason_of,
 )
-from firmlake.core.memory import collecting_rarely
-from firmlake.core.reasons import make_reason, reason_of
+from firmlake.core.process import collecting_rarely
 from firmlake.core.settings import Settings
+from firmlake.core.work import utc_now
 from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, Wanted, accompany, plan_pages
 from firmlake.landing.progress import Progress

@@ -20,8 +20,7 @@ from firmlake.api.answers import Element, read_answer
 from firmlake.api.contract import DATASETS
 from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
-from firmlake.core.errors import UnusableAnswerError
-from firmlake.core.reasons import Reason, make_reason, reason_of
+from firmlake.core.errors import Reason, UnusableAnswerError, make_reason, reason_of
 from firmlake.core.settings import NameSettings
 from firmlake.landing.run import Run
 from firmlake.landing.segments import ENDS, Header, Landed, credits_in, list_segments, read_segment

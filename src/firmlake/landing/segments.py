@@ -29,8 +29,15 @@ import msgspec
 from firmlake.api.exchange import Answer, is_success, read_credits
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError, from_system
-from firmlake.core.files import make_folder, sync_folder, write_file
-from firmlake.core.zstd import CompressionParameter, ZstdError, compress, decompress
+from firmlake.core.files import (
+    CompressionParameter,
+    ZstdError,
+    compress,
+    decompress,
+    make_folder,
+    sync_folder,
+    write_file,
+)
 
 _INDEX = struct.Struct("<IIIQI")  # magic, size of the payload; payload: header length, body length, CRC-32 of both
 _CHECKSUM = struct.Struct("<I")
@@ -71,7 +78,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             test the service, without companies, or a question of `firmlake check`); or one of `ENDS`, which record a
             decision (`error` says why). `firmlake.service_lists.additions` has kinds of its own.
         companies: Companies of the request, in its order.
-        code: For a kind of `ENDS`, the code of the reason; see `core.reasons`.
+        code: For a kind of `ENDS`, the code of the reason; see `core.errors.Reason`.
         original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.
     """
 

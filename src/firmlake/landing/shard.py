@@ -25,14 +25,15 @@ from firmlake.core.errors import (
     FirmlakeError,
     ForbiddenError,
     OutOfCreditsError,
+    Reason,
     RequestFailedError,
     RequestRefusedError,
     ServiceError,
     UnavailableError,
     UnusableAnswerError,
+    reason_of,
 )
 from firmlake.core.log import log
-from firmlake.core.reasons import Reason, reason_of
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page, request_id

@@ -33,8 +33,8 @@ from firmlake.core.errors import (
     PausedByServiceError,
     ServiceError,
     UnavailableError,
+    make_reason,
 )
-from firmlake.core.reasons import make_reason
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.pages import Page
 from firmlake.landing.run import REDRIVE, Run

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from firmlake.core.clock import Clock, utc_now
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
+from firmlake.core.work import Clock, lock, utc_now
 from firmlake.delivery.destination import Destination, open_destination
 from firmlake.landing.run import BEGUN, CHARGED, ENDED, Run, list_runs, open_run, read_runs, remove_unused_lists
 from firmlake.rebuild.replay import load_staged, read_finished

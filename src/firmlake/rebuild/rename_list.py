@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import duckdb
 
-from firmlake.core.clock import Clock
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
+from firmlake.core.work import Clock
 from firmlake.landing.run import new_run_id
 from firmlake.service_lists.load import publish_lists
 from firmlake.warehouse.generations import open_warehouse

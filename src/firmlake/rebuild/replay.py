@@ -14,11 +14,11 @@ import duckdb
 import msgspec
 import polars as pl
 
-from firmlake.core.clock import Clock
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_file
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings, NameSettings, RunSettings
+from firmlake.core.work import Clock
 from firmlake.intake.lines import LINES, ListColumns, store_lines
 from firmlake.landing.run import BEGUN, ENDED, Outcome, Run, RunPlan, begin, list_runs, log_lost, read_log, read_runs
 from firmlake.service_lists.load import load_additions, load_overview, newest_applied

@@ -13,11 +13,11 @@ import duckdb
 import msgspec
 import polars as pl
 
-from firmlake.core.clock import Clock
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable, read_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
+from firmlake.core.work import Clock
 from firmlake.landing.run import Run
 from firmlake.landing.segments import read_segment
 from firmlake.rebuild.replay import NEVER, Content, find_overviews, finished_runs, publish_content, read_pruned, restage

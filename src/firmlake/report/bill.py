@@ -13,7 +13,7 @@ import duckdb
 import msgspec
 import polars as pl
 
-from firmlake.core.keys import company_key
+from firmlake.core.company import company_key
 from firmlake.core.settings import RunSettings
 from firmlake.core.sql import read_queries
 from firmlake.landing.run import Run

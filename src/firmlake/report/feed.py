@@ -14,8 +14,7 @@ import msgspec
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
-from firmlake.core.parts import fetch_dicts
-from firmlake.core.sql import read_queries
+from firmlake.core.sql import fetch_dicts, read_queries
 from firmlake.report.sections import SectionTables
 from firmlake.warehouse.alerts import PERIODS
 

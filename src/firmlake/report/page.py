@@ -14,8 +14,8 @@ from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, UsageError, first_line
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
+from firmlake.core.sql import fetch_dicts
 from firmlake.core.text import count_of
 from firmlake.report.bill import Day
 from firmlake.report.feed import alert_row, count_alerts, read_alerts

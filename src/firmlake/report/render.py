@@ -14,7 +14,7 @@ import duckdb
 import jinja2
 
 from firmlake import __version__
-from firmlake.core.parts import fetch_dicts
+from firmlake.core.sql import fetch_dicts
 from firmlake.report.charts import CHARTS, draw
 from firmlake.report.sections import TOO_LARGE, Section, SectionTables, read_frame
 

@@ -25,13 +25,11 @@ from firmlake.core.errors import (
     DamagedError,
     FirmlakeError,
 )
-from firmlake.core.failure import LastFailure, failed_deliveries, failed_work
 from firmlake.core.folders import Folders
-from firmlake.core.lock import holder
-from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
-from firmlake.core.sql import read_queries
+from firmlake.core.sql import fetch_dicts, read_queries
 from firmlake.core.text import count_of
+from firmlake.core.work import LastFailure, failed_deliveries, failed_work, holder
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import REDRIVE, Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open

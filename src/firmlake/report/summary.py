@@ -13,8 +13,7 @@ import msgspec
 
 from firmlake.api.contract import DATASETS, FieldKind
 from firmlake.core.company import ADJECTIVES
-from firmlake.core.parts import fetch_dicts
-from firmlake.core.sql import read_queries
+from firmlake.core.sql import fetch_dicts, read_queries
 from firmlake.core.text import count_of, shown
 from firmlake.report.feed import AlertCounts, count_alerts
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, polars_schema

@@ -18,15 +18,13 @@ from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
 from firmlake.api.unknown import is_about
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError, UsageError
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
-from firmlake.core.lock import lock
+from firmlake.core.process import graceful
 from firmlake.core.settings import Settings
-from firmlake.core.signals import graceful
-from firmlake.core.steps import CarryOut, at_once
 from firmlake.core.text import one_line
+from firmlake.core.work import CarryOut, at_once, lock, utc_now
 from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.landing.shard import TRIES_ALONE

@@ -16,8 +16,8 @@ import duckdb
 import polars as pl
 
 from firmlake.core.folders import Folders
-from firmlake.core.parts import fetch_dicts
 from firmlake.core.settings import RunSettings
+from firmlake.core.sql import fetch_dicts
 from firmlake.service_lists.additions import Additions, read_additions
 from firmlake.service_lists.overview import Overview
 from firmlake.tables.answered import merge_drift

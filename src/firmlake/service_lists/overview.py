@@ -27,11 +27,11 @@ from firmlake.api.contract import RECORDS, Count
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
 from firmlake.api.service import service_name
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import RequestRefusedError, ServiceError, UnusableAnswerError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
+from firmlake.core.work import utc_now
 from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.privacy.persons import answer_filter, concealer

@@ -16,7 +16,7 @@ import msgspec
 import polars as pl
 from msgspec import Raw
 
-from firmlake.core.reasons import Reason, make_reason
+from firmlake.core.errors import Reason, make_reason
 from firmlake.tables.leaves import MARKS, Leaf
 from firmlake.tables.schemas import KIND_TYPES
 
@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class _MisfitError(ValueError):
-    """A value does not fit: why, as a code of `core.reasons`, and what the sentence of the reason names."""
+    """A value does not fit: why, as a code of `reasons.toml`, and what the sentence of the reason names."""
 
     def __init__(self, code: str, **facts: object) -> None:
         self.reason = make_reason(code, **facts)

@@ -9,7 +9,7 @@ step with the warehouse, so deleting it between two commands changes nothing, an
     purchase  the beginning of each paid window of each company, by any run
     charge    what the requests of any run were charged
 
-Times are microseconds since 1970 in UTC, companies are integers (`core.keys`), and datasets are places in `DATASETS`.
+Times are microseconds since 1970 in UTC, companies are integers (`company_key`), and datasets are places in `DATASETS`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import msgspec
 import polars as pl
 
 from firmlake.api.contract import DATASETS
+from firmlake.core.company import company_key
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
-from firmlake.core.keys import company_key
 from firmlake.landing.progress import load_progress
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments

@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Raw
 
 from firmlake.api.answers import UNREADABLE
-from firmlake.core.reasons import Reason
+from firmlake.core.errors import Reason
 
 _WHOLE = "value"
 """Key in `extra_json` of a record that is not an object."""
@@ -33,7 +33,7 @@ class Reject(NamedTuple):
         record: Index of the record.
         path: Place of the value; empty for the record as a whole.
         value: JSON of the value; None if it is missing.
-        reason_code: What is wrong with it, a code of `core.reasons`.
+        reason_code: What is wrong with it, a code of `reasons.toml`.
         reason: The same as a sentence.
         effect: "value": the value is null in its column, and kept in `extra_json`. "record": the record is left out.
             "stop": as "value", and the run may not be published.

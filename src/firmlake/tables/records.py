@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from firmlake.api.answers import UNREADABLE
 from firmlake.api.contract import Group
-from firmlake.core.reasons import make_reason
+from firmlake.core.errors import make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.cells import DECIMALS, read_cell
 from firmlake.tables.leaves import AS_IT_IS, Leaf, Object, Shape, read_object, renamed_keys, shape_of, without_renames

@@ -21,11 +21,10 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from firmlake.core.child import hidden_token
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.core.folders import Folders
-from firmlake.core.memory import collecting_rarely
+from firmlake.core.process import collecting_rarely, hidden_token
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Progress
 from firmlake.landing.run import Run

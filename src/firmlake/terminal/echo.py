@@ -15,8 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from firmlake.core.redaction import redact
-from firmlake.core.text import shown
+from firmlake.core.text import redact, shown
 
 
 def echo(text: str, *, err: bool = False, fg: str | None = None) -> None:

@@ -13,9 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
 from firmlake.api.exchange import Answer, read_credits
-from firmlake.core.redaction import redact
 from firmlake.core.settings import ApiSettings
-from firmlake.core.text import count_of, shown
+from firmlake.core.text import count_of, redact, shown
 from firmlake.terminal.echo import echo
 
 _LINES_APART, _LINES_APART_AT_MOST = 5.0, 60.0

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
-from firmlake.core.guard import guard
-from firmlake.core.parts import csv_parts, json_parts
+from firmlake.core.rows import csv_parts, guard, json_parts
 from firmlake.core.text import count_of, shown
 from firmlake.report.feed import Alert, describe_evidence
 from firmlake.terminal.echo import echo

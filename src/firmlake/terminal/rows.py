@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 from rich import table as rich_table
 from rich.console import Console
 
-from firmlake.core.redaction import redact
-from firmlake.core.text import shown
+from firmlake.core.text import redact, shown
 from firmlake.terminal.echo import echo
 
 _WIDTH_ELSEWHERE: Final = 120

@@ -13,8 +13,8 @@ from typing import Final
 
 import duckdb
 
-from firmlake.core.rule import AlertRule
 from firmlake.core.sql import quote_text, read_queries
+from firmlake.landing.run import AlertRule
 from firmlake.warehouse.rules import WATCHED, compared_columns, to_sql
 from firmlake.warehouse.versions import compare, count_rows, current_rows, merge, next_number, supersede
 from firmlake.warehouse.views import create_views

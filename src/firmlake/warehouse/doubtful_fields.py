@@ -18,7 +18,7 @@ from typing import NamedTuple
 import duckdb
 
 from firmlake.api.contract import DATASETS
-from firmlake.core.reasons import make_reason
+from firmlake.core.errors import make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.core.sql import read_queries
 from firmlake.tables.leaves import leaves_of, setting_of

@@ -20,8 +20,8 @@ import msgspec
 
 from firmlake.core.errors import FirmlakeError, HeldError
 from firmlake.core.folders import Folders
-from firmlake.core.rule import Gate
 from firmlake.core.sql import quote_text
+from firmlake.landing.run import Gate
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import find_held, generation_number, newest, open_warehouse
 from firmlake.warehouse.lists import comment_list_views, create_list_views

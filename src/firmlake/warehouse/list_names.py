@@ -20,8 +20,7 @@ import msgspec
 from firmlake.core.errors import UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.parts import fetch_dicts
-from firmlake.core.sql import quote_name, read_queries
+from firmlake.core.sql import fetch_dicts, quote_name, read_queries
 
 _SQL = read_queries(__file__)
 

@@ -32,7 +32,7 @@ import duckdb
 import msgspec
 
 from firmlake.core.errors import SettingsError
-from firmlake.core.rule import AlertRule, Gate, Rule
+from firmlake.landing.run import AlertRule, Gate, Rule
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.views import Definition, create_view, definitions, is_of_companies

@@ -30,9 +30,9 @@ from firmlake.api.throttle.window import (
     take,
     why_waiting,
 )
-from firmlake.core.clock import utc_now
 from firmlake.core.errors import Stopped, ThrottleStoreError
 from firmlake.core.settings import ApiSettings
+from firmlake.core.work import utc_now
 
 _LOG = logging.getLogger(__name__)
 STORE_WAITS_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
