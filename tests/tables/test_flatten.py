@@ -10,8 +10,7 @@ from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
 from firmlake.landing.progress import Part
-from firmlake.tables.answered import gather, merge_drift
-from firmlake.tables.flatten import FLATTEN, payload_hash, with_normal_numbers
+from firmlake.tables.flatten import FLATTEN, gather, merge_drift, payload_hash, with_normal_numbers
 from support import ACME, BOLT, CIRC, NOON, lookalike, party, period
 
 

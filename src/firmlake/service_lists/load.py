@@ -20,8 +20,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.core.sql import fetch_dicts
 from firmlake.service_lists.additions import Additions, read_additions
 from firmlake.service_lists.overview import Overview
-from firmlake.tables.answered import merge_drift
-from firmlake.tables.flatten import shape_table
+from firmlake.tables.flatten import merge_drift, shape_table
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.generations import newest_of_all, publish
 from firmlake.warehouse.loads import Load, add_load

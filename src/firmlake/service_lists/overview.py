@@ -35,7 +35,7 @@ from firmlake.core.work import utc_now
 from firmlake.landing.run import new_run_id
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.privacy.persons import answer_filter, concealer
-from firmlake.tables.answered import DRIFT, Gathered, gather_records, merge_drift, moments
+from firmlake.tables.flatten import DRIFT, Gathered, gather_records, merge_drift, moments
 from firmlake.tables.leaves import read_object
 from firmlake.tables.records import read_records
 

@@ -30,10 +30,11 @@ from firmlake.core.company import company_key
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
+from firmlake.core.sql import read_queries
 from firmlake.landing.progress import load_progress
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
-from firmlake.tables.flatten import ANSWERED, companies, flatten_shard, list_tracks, requests
+from firmlake.tables.flatten import companies, flatten_shard, list_tracks, requests
 from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest
 
 AHEAD = timedelta(hours=1)
@@ -45,20 +46,7 @@ Loads = Sequence[tuple[str, datetime]]
 """Runs in the order in which they were loaded, and when each was first loaded, UTC."""
 DATASET = pl.Enum(list(DATASETS))
 _ROWS_AT_ONCE = 100_000
-
-_SCHEMA = f"""
-PRAGMA user_version = {_VERSION};
-CREATE TABLE run(number INTEGER PRIMARY KEY, name TEXT UNIQUE, mark TEXT, position INTEGER UNIQUE);
-CREATE TABLE said(
-    company INTEGER, dataset INTEGER, status TEXT, record_count INTEGER, reject_count INTEGER, at INTEGER,
-    run INTEGER, is_left_out INTEGER, PRIMARY KEY (company, dataset)
-) WITHOUT ROWID;
-CREATE TABLE answered(run INTEGER, dataset INTEGER, company INTEGER, PRIMARY KEY (run, dataset, company)) WITHOUT ROWID;
-CREATE TABLE purchase(company INTEGER, at INTEGER, run INTEGER, PRIMARY KEY (company, at)) WITHOUT ROWID;
-CREATE TABLE charge(run INTEGER, at INTEGER, credits INTEGER);
-CREATE INDEX charge_at ON charge(at);
-CREATE INDEX purchase_run ON purchase(run);
-"""
+_SQL = read_queries(__file__)
 
 
 class Facts(NamedTuple):
@@ -161,7 +149,7 @@ def _version(index: sqlite3.Connection) -> int:
 
 def _begin(index: sqlite3.Connection) -> None:
     """Make the tables. The rollback journal, unlike a write-ahead log, works on network file systems."""
-    index.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+    index.executescript(f"BEGIN; {_SQL['tables']} PRAGMA user_version = {_VERSION}; COMMIT;")
 
 
 def _bring_up_to_date(
@@ -214,23 +202,8 @@ def _buy(index: sqlite3.Connection, run: Run, number: int, facts: Facts) -> None
     index.execute("DELETE FROM temp.paid")
     index.executemany("INSERT INTO temp.paid VALUES (?, ?)", facts.paid.iter_rows())
     values = {"window": window, "run": number}
-    index.execute(_WITHOUT_PURCHASES_INSIDE, values)
-    index.execute(_DROP_LATER, values)
-    index.execute(_PURCHASES, values)
-
-
-_WITHOUT_PURCHASES_INSIDE = """
-    DELETE FROM temp.paid WHERE EXISTS (
-        SELECT 1 FROM purchase p WHERE p.company = paid.company AND p.at <= paid.at AND paid.at < p.at + :window
-    ) AND :run
-"""
-_DROP_LATER = """
-    DELETE FROM purchase WHERE EXISTS (
-        SELECT 1 FROM temp.paid WHERE paid.company = purchase.company
-        AND paid.at < purchase.at AND purchase.at < paid.at + :window
-    ) AND :run
-"""
-_PURCHASES = "INSERT INTO purchase SELECT company, at, :run FROM temp.paid WHERE :window"
+    for statement in ("leave_out_inside", "drop_later", "buy"):
+        index.execute(_SQL[statement], values)
 
 
 def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: datetime) -> None:
@@ -249,28 +222,9 @@ def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: dat
         "company", _dataset(), "status", "record_count", "reject_count",
         _moment("fetched_at"), is_left_out.cast(pl.Int8).alias("is_left_out"),
     )  # fmt: skip
-    latest = micros(loaded_at + AHEAD)
-    statement = _SAY.format(run=number, latest=latest, started=micros(run.plan.started_at))
+    run_and_limits = number, micros(loaded_at + AHEAD), micros(run.plan.started_at)
     in_order = rows.sort("company", "dataset", maintain_order=True)  # SQLite appends to its tree in half the time
-    index.executemany(statement, in_order.iter_rows())
-
-
-_IS_ANSWERED = f"excluded.status IN {ANSWERED}"
-# - A run that was killed before its publish may resume after another run has fetched newer answers.
-# - If an attempt failed or was not made, the row still describes the held answer; only status and run are new.
-# - An answer dated in the future is replaced by any other answer, because a wrong clock dated it.
-_SAY = f"""
-    INSERT INTO said(company, dataset, status, record_count, reject_count, at, is_left_out, run)
-    VALUES (?, ?, ?, ?, ?, ?, ?, {{run}})
-    ON CONFLICT (company, dataset) DO UPDATE SET
-        status = excluded.status, run = excluded.run, is_left_out = excluded.is_left_out,
-        record_count = iif({_IS_ANSWERED}, excluded.record_count, record_count),
-        reject_count = iif({_IS_ANSWERED}, excluded.reject_count, reject_count),
-        at = iif({_IS_ANSWERED}, excluded.at, at)
-    WHERE NOT coalesce(said.at <= {{latest}} AND (
-        excluded.at < said.at OR excluded.at > {{latest}} OR excluded.status = 'waiting' AND said.at >= {{started}}
-    ), 0)
-"""  # noqa: S608 - constants of this module only
+    index.executemany(_SQL["say"], ((*row, *run_and_limits) for row in in_order.iter_rows()))
 
 
 def _read_landed(index: sqlite3.Connection, run: Run) -> None:
@@ -379,10 +333,9 @@ def read_rows(index: sqlite3.Connection, query: str, values: Mapping[str, object
 
 def read_answered(index: sqlite3.Connection, run_id: str) -> pl.DataFrame:
     """Read what a run that is not loaded need not ask any more: company (its key), dataset."""
-    return read_rows(index, _ANSWERED_BY, {"run": run_id}, pl.Schema({"company": pl.Int64(), "dataset": DATASET}))
-
-
-_ANSWERED_BY = "SELECT company, dataset FROM answered WHERE run = (SELECT number FROM run WHERE name = :run)"
+    return read_rows(
+        index, _SQL["answered_by"], {"run": run_id}, pl.Schema({"company": pl.Int64(), "dataset": DATASET})
+    )
 
 
 def micros(moment: datetime) -> int:

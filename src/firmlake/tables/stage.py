@@ -31,22 +31,6 @@ from firmlake.landing.run import Run
 from firmlake.landing.segments import list_segments
 from firmlake.tables.flatten import flatten_shard, shape_table
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Manifest",
-    "StagedFile",
-    "answers_lost",
-    "check_landed",
-    "check_staged",
-    "clear_stage",
-    "finish_stage",
-    "read_manifest",
-    "replace_staged",
-    "required_manifest",
-    "stage_shard",
-    "stage_shards",
-]
-
 SCHEMA_VERSION = 10
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
 
