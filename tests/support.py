@@ -30,7 +30,7 @@ from firmlake.delivery.deliver import Delivered, Request, deliver
 from firmlake.delivery.destination import Destination
 from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.enrich.held import Held, read_held
-from firmlake.intake.lines import LINES, ListColumns, store_lines
+from firmlake.intake.lines import LINES, ListColumns, known_companies, store_lines
 from firmlake.landing.run import AlertRule, Outcome, Run, RunPlan, begin, open_run
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
@@ -472,7 +472,8 @@ def query(folders: Folders, sql: str) -> list[tuple[Any, ...]]:
 def held_at(folders: Folders, now: datetime, refresh: int = 30, window: int = 30, free: int = 0) -> Held:
     """Read what a run would be planned from."""
     run = RunSettings(refresh_after_days=refresh, credit_window_days=window, free_refresh_days=free)
-    return read_held(Settings(run=run), folders, now)
+    nobody = pl.DataFrame(schema={"country": pl.String, "company_number": pl.String})
+    return read_held(Settings(run=run), folders, known_companies(nobody, "nobody"), now, of_all=True)
 
 
 class Elsewhere(Folders):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import accumulate
 from math import ceil
-from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from firmlake.api.contract import DATASETS
@@ -19,7 +19,7 @@ from firmlake.api.service import service_name
 from firmlake.core.company import company_key, names_of
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.core.settings import Settings
+from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import read_queries
 from firmlake.intake.lines import CompanyList, list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
@@ -30,64 +30,71 @@ from firmlake.warehouse.generations import lost_warehouse, newest_of_all, open_w
 from firmlake.warehouse.loads import MARGIN, Load, all_loads, closing_lead, run_loads
 
 _SQL = read_queries(__file__)
-
-
-class Landed(NamedTuple):
-    """What has landed for a run that is not in the warehouse.
-
-    Attributes:
-        credit_count: Credits that it has spent.
-        bought: The companies that it has bought: company.
-        answered: What it need not ask any more: company, dataset.
-    """
-
-    credit_count: int
-    bought: pl.DataFrame
-    answered: pl.DataFrame
+_EPOCH = datetime(1970, 1, 1)
+_PAID = pl.Schema({"company": pl.Int64(), "at": pl.Int64()})
+_STATE = pl.Schema(
+    {
+        "company": pl.Int64(),
+        "dataset": DATASET,
+        **dict.fromkeys(("is_fresh", "is_closing", "is_left_out", "has_failed", "is_barred"), pl.Boolean()),
+        "expected_count": pl.Int32(),
+        **dict.fromkeys(("is_bought", "is_not_found"), pl.Boolean()),
+    }
+)
 
 
 class Held(NamedTuple):
-    """What the answers of all runs so far come to.
+    """What the answers of all runs so far come to, for the companies that are planned.
 
     Attributes:
-        state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
-            dataset, is_fresh, is_closing (its paid window certainly ends soon, and it was not requested in these last
-            days), is_left_out (not found, because answers left it out; none is if every company is to be requested),
-            has_failed, is_barred (the dataset was given up), expected_count (records in the last answer), is_bought
-            (a credit was spent on the company), is_not_found.
+        state: One row per company and dataset that was asked for before: company (an integer key, since there may be
+            millions), dataset, is_fresh, is_closing (its paid window certainly ends soon, and it was not requested in
+            these last days), is_left_out (not found, because answers left it out; none is if every company is to be
+            requested), has_failed, is_barred (the dataset was given up), expected_count (records in the last answer),
+            is_bought (a credit was spent on the company), is_not_found.
         paid: Companies whose paid window lasts longer than a run: country, company_number, free_until (UTC; the end of
             the window without its margin).
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
-        runs: The runs that can be read, oldest first.
-        loaded: Names of the runs in the warehouse.
-        landed: What has landed for each of `runs` that is not loaded, by name.
-        ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
+        hits: Of all companies ever asked for, how many the service knew, and how many it did not; (0, 0) if `state`
+            tells that for some of those that are planned.
         spent: Credits spent in the current calendar month.
+        unfinished: The run without an end whose number this call takes up.
+        answered: What that run need not ask any more: company (its key), dataset.
+        spent_before: The credits spent by that run, or by the last one of its subject if it was refused for drift.
+            Otherwise each further run would spend a whole budget for nothing.
+        others: The other unfinished runs that have bought some of the companies, with their number.
+        ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
     """
 
     state: pl.DataFrame
     paid: pl.DataFrame
     totals: list[int]
-    runs: Sequence[Run] = ()
-    loaded: Collection[str] = ()
-    landed: Mapping[str, Landed] = MappingProxyType({})
-    ahead: tuple[int, datetime] | None = None
-    spent: int = 0
-    refresh_off: str = ""
+    hits: tuple[int, int]
+    spent: int
+    unfinished: Run | None
+    answered: pl.DataFrame
+    spent_before: int
+    others: tuple[tuple[Run, int], ...]
+    ahead: tuple[int, datetime] | None
+    refresh_off: str
 
 
-def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
-    """Read what planning needs, from the index and from what has landed for runs that are not in the warehouse.
+def read_held(
+    settings: Settings, folders: Folders, companies: CompanyList, now: datetime, *, of_all: bool = False
+) -> Held:
+    """Read what planning needs, from the index over all that has landed.
 
     A date in the future means that the clock was wrong when an answer or payment was recorded. Its real time is
     unknown, so the answer does not count as fresh, and the company does not count as paid for.
 
     Args:
         settings: How long an answer is fresh (0 makes none fresh) and a company paid for, and when it is refreshed for
-            free.
+            free. A run that is taken up goes on with its own limit of freshness.
         folders: The data folder.
+        companies: The companies that are planned.
         now: UTC.
+        of_all: Read the state of all companies ever asked for.
 
     Raises:
         DamagedError: The warehouse is lost; or a run that is needed has lost its plan, or its tables and its answers.
@@ -95,19 +102,39 @@ def read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     """
     loads = _read_loads(folders, settings.run.duckdb_memory)
     runs = list_runs(folders, loaded := [load.name for load in loads])
+    unfinished = _find_unfinished(settings, companies, unfinished_runs(runs, loaded), now)
+    last = unfinished or _find_refused(settings, companies, runs, now)
     run = with_refresh_off(settings.run, why_not := refresh_off(settings.run, runs))
+    if unfinished:
+        run = msgspec.structs.replace(run, refresh_after_days=unfinished.plan.refresh_after_days)
+    limits, financials = _limits(run, now), {"financials": list(DATASETS).index("financials")}
     with open_index(folders, runs, all_loads(loads, runs)) as index:
-        held = _read_index(index, now, run.refresh_after_days, run.credit_window_days, run.free_refresh_days)
-        spent = spent_this_month(index, run, now)
-        open_runs = {
-            name: Landed(
-                spent_by(index, number),
-                read_rows(index, _SQL["bought"], {"run": number}, pl.Schema({"company": pl.Int64()})),
-                read_answered(index, name),
-            )
-            for number, name in index.execute(_SQL["not_loaded"]).fetchall()
-        }
-    return held._replace(runs=runs, loaded=loaded, landed=open_runs, spent=spent, refresh_off=why_not)
+        _want(index, companies, unfinished, of_all=of_all)
+        number_of = {name: number for number, name in index.execute(_SQL["not_loaded"])}
+        state = read_rows(index, _SQL["state"], limits, _STATE)
+        is_told = pl.col("is_bought") | pl.col("is_not_found")
+        paid = read_rows(index, _SQL["paid"], limits, _PAID)
+        free_until = paid["at"].cast(pl.Datetime("us")) + (timedelta(days=run.credit_window_days) - MARGIN)
+        ((ahead_count, ahead_last),) = index.execute(_SQL["ahead"], limits).fetchall()
+        spent_by_last = spent_by(index, number_of[last.run_id]) if last and last.run_id in number_of else 0
+        return Held(
+            state,
+            names_of(paid["company"]).with_columns(free_until.alias("free_until")),
+            _quantiles(index.execute(_SQL["counts"], financials).fetchall()),
+            (0, 0) if state.select(is_told.any()).item() else index.execute(_SQL["hits"]).fetchone(),
+            spent_this_month(index, run, now),
+            unfinished,
+            read_answered(index, unfinished.run_id if unfinished else ""),
+            last.plan.credits_before + spent_by_last if last else 0,
+            tuple(
+                (each, count)
+                for each in runs
+                if each.run_id in number_of and each != unfinished and _is_open(settings, each, companies, now)
+                if (count := index.execute(_SQL["bought"], [number_of[each.run_id]]).fetchone()[0])
+            ),
+            (ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
+            why_not,
+        )
 
 
 def renew_index(folders: Folders, memory_limit: str) -> None:
@@ -136,78 +163,6 @@ def _read_loads(folders: Folders, memory_limit: str) -> list[Load]:
         return run_loads(connection)
 
 
-def _read_index(
-    index: sqlite3.Connection,
-    now: datetime,
-    refresh_after_days: int,
-    window_days: int,
-    free_refresh_days: int = 0,
-) -> Held:
-    moment, window, lead = micros(now), timedelta(days=window_days), closing_lead(free_refresh_days)
-    latest = micros(now + AHEAD)
-    values = {
-        "stale": micros(now - timedelta(days=refresh_after_days)),
-        "latest": latest if refresh_after_days else moment,
-        "closing_from": micros(now - window + MARGIN),
-        "closing_until": micros(now - window + lead),
-        "lead": int((window - lead) / timedelta(microseconds=1)),
-        "refresh_after_days": refresh_after_days,
-    }
-    state = read_rows(index, _SQL["state"], values, _STATE)
-    limits = {"from": values["closing_from"], "latest": latest}
-    paid = read_rows(index, _SQL["paid"], limits, pl.Schema({"company": pl.Int64(), "at": pl.Int64()}))
-    free_until = (paid["at"].cast(pl.Datetime("us")) + (window - MARGIN)).alias("free_until")
-    counts = index.execute(_SQL["counts"], {"financials": list(DATASETS).index("financials")}).fetchall()
-    ((ahead_count, ahead_last),) = index.execute(_SQL["ahead"], [latest]).fetchall()
-    return Held(
-        state,
-        names_of(paid["company"]).with_columns(free_until),
-        _quantiles(counts),
-        ahead=(ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
-    )
-
-
-def _quantiles(counts: Sequence[tuple[int, int]]) -> list[int]:
-    """Return 199 quantiles of numbers of records, each given with how often it occurs, in order."""
-    total = sum(count for _, count in counts)
-    ends = list(accumulate(count for _, count in counts))
-    return [counts[bisect_left(ends, max(1, ceil(total * place / 200)))][0] for place in range(1, 200)] if total else []
-
-
-_EPOCH = datetime(1970, 1, 1)
-_STATE = pl.Schema(
-    {
-        "company": pl.Int64(),
-        "dataset": DATASET,
-        "is_fresh": pl.Boolean(),
-        "is_closing": pl.Boolean(),
-        "is_left_out": pl.Boolean(),
-        "has_failed": pl.Boolean(),
-        "is_barred": pl.Boolean(),
-        "expected_count": pl.Int32(),
-        "is_bought": pl.Boolean(),
-        "is_not_found": pl.Boolean(),
-    }
-)
-
-
-def find_unfinished(settings: Settings, companies: CompanyList, held: Held, now: datetime) -> Run | None:
-    """Find the newest run without an end of the same list, datasets and language, whose number this call takes up.
-
-    The run must be of the same service and recent enough. It must not have treated answers as fresh that are stale by
-    the current settings. The list may have changed since. A sample takes up only a sample, and the whole list none.
-    """
-    oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
-    subject = _subject(settings, companies)
-    for run in reversed(unfinished_runs(held.runs, held.loaded)):
-        is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
-        is_same &= not settings.api.base_url or run.plan.service == service_name(settings)
-        is_same &= run.plan.sample == (settings.run.sample if companies.is_file else 0)
-        if is_same and run.plan.started_at > oldest and run.outcome() is None:
-            return run
-    return None
-
-
 def is_of_call(settings: Settings, run: Run, companies: CompanyList) -> bool:
     """Return whether a call with these companies would have made a run, so that its end is the end of the call."""
     is_same = run.plan.subject == _subject(settings, companies)
@@ -216,23 +171,8 @@ def is_of_call(settings: Settings, run: Run, companies: CompanyList) -> bool:
     return is_same
 
 
-def spent_before(settings: Settings, companies: CompanyList, unfinished: Run | None, held: Held, now: datetime) -> int:
-    """Count the credits spent by the run to take up, or by the last one of its subject if that was refused for drift.
-
-    Otherwise each further run would spend a whole budget for nothing.
-    """
-    if (last := unfinished) is None:
-        subject, oldest = _subject(settings, companies), _oldest(settings, now)
-        runs = [run for run in held.runs if run.plan.subject == subject]
-        outcome = runs[-1].outcome() if runs and runs[-1].plan.started_at > oldest else None
-        if outcome is None or not outcome.is_refused:
-            return 0
-        last = runs[-1]
-    return last.plan.credits_before + (held.landed[last.run_id].credit_count if last.run_id in held.landed else 0)
-
-
-def read_kept(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Read the targets that an interrupted run keeps when it is planned again: in their shards, where the answers are.
+def split_targets(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Split off the targets that an unfinished run keeps when it is planned again: in their shards, with the answers.
 
     A company stays if it is paid for now, or if nothing about it is left to request. All others are planned as if the
     run had not asked for them: windows may have closed, and a budget may leave companies out.
@@ -241,9 +181,8 @@ def read_kept(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFrame]:
         The targets that stay, and those of them that are still to be requested.
     """
     key = ["company", "dataset"]
-    begun = unfinished.scan_targets().filter(pl.col("shard").is_in(unfinished.begun))
-    targets = begun.with_columns(company_key().alias("company")).collect()
-    answered = held.landed[unfinished.run_id].answered.cast({"dataset": targets.schema["dataset"]})
+    targets = _begun_targets(unfinished).collect()
+    answered = held.answered.cast({"dataset": targets.schema["dataset"]})
     is_open = pl.col("company").is_in(targets.join(answered, on=key, how="anti")["company"].implode())
     is_paid = pl.col("company").is_in(held.paid.select(company_key().alias("key"))["key"].implode())
     targets = targets.filter(~is_open | is_paid)
@@ -254,22 +193,78 @@ def read_kept(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFrame]:
     return targets.drop("company"), left.drop("company").with_columns(is_paid=True)
 
 
-def find_others(
-    settings: Settings, companies: CompanyList, targets: pl.DataFrame, unfinished: Run | None, held: Held, now: datetime
-) -> tuple[tuple[Run, int], ...]:
-    """Find the other unfinished runs, apart from checks, that have already bought some of the planned companies."""
-    asked = targets.lazy().select(company_key().alias("company")).unique()  # lazy: a million companies are not copied
-    found = (
-        (run, asked.join(held.landed[run.run_id].bought.lazy(), on="company", how="semi").collect().height)
-        for run in held.runs
-        if run.run_id in held.landed
-        and run.outcome() is None
-        and run.plan.list_sha256 != companies.sha256
-        and run != unfinished
-        and run.plan.list_name != CHECK  # a check may never end with this service
-        and run.plan.started_at > _oldest(settings, now)
+def _want(index: sqlite3.Connection, companies: CompanyList, unfinished: Run | None, *, of_all: bool) -> None:
+    """Name the companies of which the state is read, in a table of this connection."""
+    wanted = companies.companies.lazy().select(company_key().alias("company"))
+    if unfinished:
+        wanted = pl.concat([wanted, _begun_targets(unfinished).select("company")])
+    index.execute("CREATE TEMP TABLE wanted(company INTEGER PRIMARY KEY)")
+    index.execute("BEGIN")
+    if of_all:
+        index.execute(_SQL["want_all"])
+    else:
+        index.executemany("INSERT INTO wanted VALUES (?)", wanted.unique().sort("company").collect().iter_rows())
+    index.execute("COMMIT")
+
+
+def _begun_targets(run: Run) -> pl.LazyFrame:
+    """Scan the targets of a run in the shards for which an answer has landed, with the key of each company."""
+    return run.scan_targets().filter(pl.col("shard").is_in(run.begun)).with_columns(company_key().alias("company"))
+
+
+def _limits(run: RunSettings, now: datetime) -> dict[str, int]:
+    """Return what the state of a company is judged by; times as the index has them."""
+    window, lead, latest = (
+        timedelta(days=run.credit_window_days),
+        closing_lead(run.free_refresh_days),
+        micros(now + AHEAD),
     )
-    return tuple((run, count) for run, count in found if count)
+    return {
+        "stale": micros(now - timedelta(days=run.refresh_after_days)),
+        "refresh_after_days": run.refresh_after_days,
+        "latest": latest,
+        "latest_fresh": latest if run.refresh_after_days else micros(now),
+        "closing_from": micros(now - window + MARGIN),
+        "closing_until": micros(now - window + lead),
+        "lead": int((window - lead) / timedelta(microseconds=1)),
+    }
+
+
+def _quantiles(counts: Sequence[tuple[int, int]]) -> list[int]:
+    """Return 199 quantiles of numbers of records, each given with how often it occurs, in order."""
+    total = sum(count for _, count in counts)
+    ends = list(accumulate(count for _, count in counts))
+    return [counts[bisect_left(ends, max(1, ceil(total * place / 200)))][0] for place in range(1, 200)] if total else []
+
+
+def _find_unfinished(settings: Settings, companies: CompanyList, runs: Sequence[Run], now: datetime) -> Run | None:
+    """Find the newest run without an end of the same list, datasets and language, whose number this call takes up.
+
+    The run must be of the same service and recent enough. It must not have treated answers as fresh that are stale by
+    the current settings. The list may have changed since. A sample takes up only a sample, and the whole list none.
+    """
+    subject, fresh_days = _subject(settings, companies), settings.run.refresh_after_days
+    for run in reversed(runs):
+        is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
+        is_same &= not settings.api.base_url or run.plan.service == service_name(settings)
+        is_same &= run.plan.sample == (settings.run.sample if companies.is_file else 0)
+        if is_same and run.plan.started_at > _oldest(settings, now) and run.outcome() is None:
+            return run
+    return None
+
+
+def _find_refused(settings: Settings, companies: CompanyList, runs: Sequence[Run], now: datetime) -> Run | None:
+    """Find the last run of the subject, if it was refused for drift and is recent enough."""
+    subject = _subject(settings, companies)
+    last = next((run for run in reversed(runs) if run.plan.subject == subject), None)
+    outcome = last.outcome() if last and last.plan.started_at > _oldest(settings, now) else None
+    return last if outcome and outcome.is_refused else None
+
+
+def _is_open(settings: Settings, run: Run, companies: CompanyList, now: datetime) -> bool:
+    """Tell whether a run of another list may still go on. A check may never end with this service."""
+    is_recent = run.plan.list_name != CHECK and run.plan.started_at > _oldest(settings, now)
+    return is_recent and run.outcome() is None and run.plan.list_sha256 != companies.sha256
 
 
 def _subject(settings: Settings, companies: CompanyList) -> tuple[str, tuple[str, ...], str]:

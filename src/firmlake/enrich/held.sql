@@ -1,3 +1,6 @@
+-- name: want_all
+INSERT INTO wanted SELECT DISTINCT company FROM said
+
 -- name: state
 -- If a request and its run were charged for fewer companies than they bought, somebody else paid for some of them, whose
 -- windows began earlier. So none of them is refreshed for free.
@@ -9,10 +12,10 @@ WITH bought AS (SELECT run, at, count(*) AS companies FROM purchase GROUP BY run
          AND (SELECT sum(credits) FROM charge WHERE run = b.run)
              < (SELECT sum(companies) FROM bought WHERE run = b.run)
      ),
-     newest AS (SELECT company, max(at) AS paid_at FROM purchase GROUP BY company)
+     newest AS (SELECT company, max(at) AS paid_at FROM wanted CROSS JOIN purchase USING (company) GROUP BY company)
 SELECT s.company, dataset,
        coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
-                AND at > :stale AND at <= :latest, 0) AS is_fresh,
+                AND at > :stale AND at <= :latest_fresh, 0) AS is_fresh,
        coalesce(paid_at > :closing_from AND paid_at <= :closing_until AND at < paid_at + :lead
                 AND paid_at NOT IN (SELECT at FROM unsure), 0) AS is_closing,
        :refresh_after_days > 0 AND is_left_out AS is_left_out,
@@ -20,10 +23,11 @@ SELECT s.company, dataset,
        status IN ('forbidden', 'unavailable') AS is_barred,
        nullif(record_count + reject_count, 0) AS expected_count,
        paid_at IS NOT NULL AS is_bought, coalesce(status = 'not_found', 0) AS is_not_found
-FROM said s LEFT JOIN newest USING (company)
+FROM wanted CROSS JOIN said s USING (company) LEFT JOIN newest USING (company)
 
 -- name: paid
-SELECT company, max(at) AS at FROM purchase WHERE at <= :latest GROUP BY company HAVING max(at) > :from
+SELECT company, max(at) AS at FROM wanted CROSS JOIN purchase USING (company)
+WHERE at <= :latest GROUP BY company HAVING max(at) > :closing_from
 
 -- name: counts
 -- Nothing while one in eleven companies waits for its first records. After a run that stopped midway only short
@@ -36,10 +40,18 @@ AND (SELECT count(*) FROM said WHERE dataset = :financials AND record_count > 0)
 GROUP BY 1 ORDER BY 1
 
 -- name: ahead
-SELECT count(*), max(at) FROM said WHERE at > ?
+SELECT count(*), max(at) FROM said WHERE at > :latest
 
 -- name: not_loaded
 SELECT number, name FROM run WHERE position IS NULL
 
 -- name: bought
-SELECT company FROM purchase WHERE run = :run
+SELECT count(DISTINCT company) FROM purchase JOIN wanted USING (company) WHERE run = ?
+
+-- name: hits
+SELECT count(*) FILTER (WHERE is_bought), count(*) FILTER (WHERE NOT is_bought AND is_not_found)
+FROM (
+    SELECT EXISTS (SELECT 1 FROM purchase p WHERE p.company = s.company) AS is_bought,
+           max(status = 'not_found') AS is_not_found
+    FROM said s GROUP BY company
+)

@@ -14,15 +14,8 @@ from firmlake.api.throttle.throttle import Forecast
 from firmlake.core.company import KEY_SQL, Company, company_key, names_of
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
-from firmlake.core.settings import RunSettings, Settings, change_settings
-from firmlake.enrich.held import (
-    Held,
-    find_others,
-    find_unfinished,
-    read_held,
-    read_kept,
-    spent_before,
-)
+from firmlake.core.settings import RunSettings, Settings
+from firmlake.enrich.held import Held, read_held, split_targets
 from firmlake.enrich.targets import (
     FAILED,
     Estimate,
@@ -173,6 +166,7 @@ _HELD = f"""
 
 
 _KEY = ("country", "company_number")
+_NOBODY = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
 
 
 def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Estimate, pl.DataFrame]:
@@ -256,13 +250,13 @@ def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bo
     companies = without_forgotten(
         read_company_list(company_list, settings.intake), open_forgotten(settings.privacy, folders)
     )
-    held = read_held(settings, folders, now)
+    held = read_held(settings, folders, companies, now)
     other_list = find_other_list(settings, companies)
     if settings.run.sample:
         sample, whole, targets = take_sample(settings, companies, held)
-        planned = _plan(settings, folders, sample, held, now)._replace(whole=whole)
+        planned = _plan(settings, sample, held)._replace(whole=whole)
     else:
-        planned = _plan(settings, folders, companies, held, now)
+        planned = _plan(settings, companies, held)
         targets = planned.targets
     if is_priced:
         hit_rate, prices = price_cuts(settings, companies.companies, targets, held)
@@ -284,8 +278,8 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
     """
     folders = Folders.of(settings)
     check_service(settings, folders)
-    planned = _plan(settings, folders, known_companies(companies, name), read_held(settings, folders, now), now)
-    return planned._replace(resume=f"run `{name}` again")
+    named = known_companies(companies, name)
+    return _plan(settings, named, read_held(settings, folders, named, now))._replace(resume=f"run `{name}` again")
 
 
 def plan_redrive(settings: Settings, now: datetime) -> Planned:
@@ -296,9 +290,9 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     """
     folders = Folders.of(settings)
     check_service(settings, folders)
-    held = read_held(settings, folders, now)
+    held = read_held(settings, folders, known_companies(_NOBODY, REDRIVE), now, of_all=True)
     failed = names_of(held.state.filter(FAILED)["company"].unique(maintain_order=True))
-    return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
+    return _plan(settings, known_companies(failed, REDRIVE), held, only_failed=True)
 
 
 def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None:
@@ -312,22 +306,11 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
         return read_bill(connection, run, now, planned.budget.spent, listed, left)
 
 
-def _plan(
-    settings: Settings,
-    folders: Folders,
-    companies: CompanyList,
-    held: Held,
-    now: datetime,
-    *,
-    only_failed: bool = False,
-) -> Planned:
-    unfinished, asked, kept = find_unfinished(settings, companies, held, now), companies.companies, None
-    if unfinished and unfinished.plan.refresh_after_days < settings.run.refresh_after_days:
-        its_refresh = {"run.refresh_after_days": unfinished.plan.refresh_after_days}  # goes on
-        held = read_held(change_settings(settings, its_refresh), folders, now)
-    budget = budget_of(settings.run, held.spent, spent_before(settings, companies, unfinished, held, now))
-    if unfinished:
-        kept, left = read_kept(unfinished, held)
+def _plan(settings: Settings, companies: CompanyList, held: Held, *, only_failed: bool = False) -> Planned:
+    asked, kept = companies.companies, None
+    budget = budget_of(settings.run, held.spent, held.spent_before)
+    if held.unfinished:
+        kept, left = split_targets(held.unfinished, held)
         asked = asked.join(kept.select(pl.col(_KEY).cast(pl.String)), on=_KEY, how="anti", maintain_order="left")
     targets = find_targets(
         asked,
@@ -349,8 +332,8 @@ def _plan(
         targets,
         cost,
         count_companies(targets.filter(pl.col("shard") == 0)),
-        unfinished,
-        find_others(settings, companies, targets, unfinished, held, now),
+        held.unfinished,
+        held.others,
         held.ahead,
         budget=budget,
         refresh_off=held.refresh_off,

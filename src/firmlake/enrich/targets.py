@@ -226,7 +226,9 @@ def price_cuts(
     """
     earlier = held.state.group_by("company").agg(pl.col("is_bought").any(), pl.col("is_not_found").any())
     listed = earlier.join(companies.select(company_key().alias("company")), on="company", how="semi")
-    rate = next((rate for frame in (listed, earlier) if (rate := _rate(frame)).asked_count), hit_rate_of(0, 0))
+    known = held.hits[0] + listed.filter("is_bought").height
+    unknown = held.hits[1] + listed.filter(~pl.col("is_bought") & pl.col("is_not_found")).height
+    rate = hit_rate_of(known, known + unknown)
     rows = targets.with_columns(company_key().alias("company"), shard=pl.max_horizontal("shard", pl.lit(1)))
     rows = rows.join(earlier, on="company", how="left", maintain_order="left")
     cuts = {"everything due": ("", pl.lit(value=True))}
@@ -239,11 +241,6 @@ def price_cuts(
     priced = [_price(settings, rate, held.totals, cut, how, rows.filter(rule)) for cut, (how, rule) in cuts.items()]
     whole = priced[0]
     return rate, [whole, *(each for each in priced[1:] if each[2:] != whole[2:] and each.target_count)]
-
-
-def _rate(earlier: pl.DataFrame) -> HitRate:
-    hits = earlier.filter("is_bought").height
-    return hit_rate_of(hits, hits + earlier.filter(~pl.col("is_bought") & pl.col("is_not_found")).height)
 
 
 def _price(
