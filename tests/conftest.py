@@ -29,8 +29,11 @@ from firmlake.enrich import finish, run
 from firmlake.enrich import held as holding
 from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
+from lake import TOKEN
 from support import INDEXED, UNASKED, Elsewhere, index_rows
 
+for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
+    del os.environ[name]
 os.environ.update(UNASKED)
 
 # Several test processes share few processors, so that slow examples say nothing. The same examples every time, so that
@@ -187,7 +190,8 @@ def copy_of(built: Callable[..., Path], tmp_path: Path) -> Callable[..., Folders
 
 @pytest.fixture(scope="session")
 def sandbox_process() -> Iterator[tuple[Sandbox, dict[str, Any]]]:
-    with firmlake_sandbox.start("secret", requests_per_minute=0) as sandbox:
+    """One for all tests of this process, with two tokens; its own is a canary, which nobody may write anywhere."""
+    with firmlake_sandbox.start(f"{TOKEN},second", requests_per_minute=0) as sandbox:
         yield sandbox, sandbox.control("GET", "options")
 
 

@@ -21,6 +21,7 @@ from firmlake.enrich.run import enrich
 from firmlake.rebuild.replay import replay
 from firmlake.warehouse.generations import ask, list_generations
 from firmlake.warehouse.views import definitions
+from lake import TOKEN
 from support import UNASKED
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +53,7 @@ def sample_world(sandbox_process: Any, tmp_path_factory: pytest.TempPathFactory)
     }
     settings, _ = load_settings(flags=flags, environment=UNASKED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FIRMLAKE_API_TOKEN", "secret")
+        patch.setenv("FIRMLAKE_API_TOKEN", TOKEN)
         (published,) = enrich(settings, ROOT / "data/intake/sample.csv", "a test")
     assert published.outcome.outcome == "done"
     return published.run.folders

@@ -9,6 +9,7 @@ from firmlake.api.throttle.throttle import open_throttle
 from firmlake.core.settings import ApiSettings, PathSettings, Settings
 from firmlake.enrich.plan import plan, plan_redrive
 from firmlake.terminal.plan import describe_plan, plan_content
+from lake import TOKEN
 from support import ACME, NOON, body, header, land, make_run, publish_landed
 
 LIMIT = 5
@@ -17,7 +18,7 @@ LIMIT = 5
 @pytest.fixture
 def settings(folders, tmp_path, monkeypatch):
     """Settings of a service whose allowance another run has just used up."""
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "secret")
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", TOKEN)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     api = ApiSettings(base_url="http://127.0.0.1:9", requests_per_minute=LIMIT)
     throttle = open_throttle(api, read_token().key_hash(api.base_url))

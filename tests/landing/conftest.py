@@ -17,6 +17,7 @@ from firmlake.api.timing import Timing
 from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.progress import load_progress
+from lake import TOKEN
 from support import NOON
 
 
@@ -43,7 +44,7 @@ def fetch(sandbox: Any) -> Callable[..., Any]:
     def nothing():
         pass
 
-    def fetch(run, of_runs=None, *, token="secret", before_each=nothing, on_works=nothing, looks_closer=False, **api):
+    def fetch(run, of_runs=None, *, token=TOKEN, before_each=nothing, on_works=nothing, looks_closer=False, **api):
         api = {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}
         settings = msgspec.convert({"api": api, "run": of_runs or {}}, Settings)
         clock = Clock()

@@ -1,25 +1,17 @@
-"""One sandbox for each test process, whose token is a canary: no lake may hold it when its test is over."""
+"""Lakes on the sandbox, whose token is a canary: no lake may hold it when its test is over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import firmlake_sandbox
 from firmlake_sandbox import Sandbox
 
-from .support import TOKEN, Lake, Undisturbed, find_token
+from .support import Lake, Undisturbed, find_token
 
 MakeLake = Callable[..., Lake]
-
-
-@pytest.fixture(scope="session")
-def sandbox_process() -> Iterator[tuple[Sandbox, dict[str, Any]]]:
-    with firmlake_sandbox.start(TOKEN, requests_per_minute=0) as sandbox:
-        yield sandbox, sandbox.control("GET", "options")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import chain
@@ -26,22 +27,31 @@ def main() -> NoReturn:
     _open_closed_streams()
     catch_signals()
     try:
-        code = firmlake.main(standalone_mode=False)
+        code = carry_out(sys.argv[1:])
         ignore_signals()
+    except KeyboardInterrupt:
+        code = exit_code_of_signal()
+    sys.exit(_end_output(code))
+
+
+def carry_out(arguments: Sequence[str]) -> int:
+    """Carry out a command, and return its exit code; what is wrong with the arguments is said as other errors are."""
+    try:
+        code = firmlake.main([*arguments], standalone_mode=False)
     except click.exceptions.Exit as error:
         code = error.exit_code
     except click.ClickException as error:
         error.show(Cleaned())
-        if "--json" in sys.argv:
+        if "--json" in arguments:
             echo_json({"error": error.format_message(), "next_step": "--help shows the usage", "exit_code": EXIT_USAGE})
         code = EXIT_USAGE
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
         code = exit_code_of_signal()
     except OSError as error:  # of --help and the like; a command names its own
         code = EXIT_FAILED
         with suppress(OSError):
             echo(f"firmlake: {from_system(error)}", err=True)
-    sys.exit(_end_output(code if isinstance(code, int) else EXIT_DONE))
+    return code if isinstance(code, int) else EXIT_DONE
 
 
 def _open_closed_streams() -> None:
