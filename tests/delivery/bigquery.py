@@ -11,7 +11,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from .endpoint import Endpoint, Place
+from .endpoint import Endpoint
+from .targets import Loaded
 
 _KINDS = {"BIGINT": "INTEGER", "TIMESTAMP WITH TIME ZONE": "TIMESTAMP", "VARCHAR": "STRING"}
 
@@ -186,9 +187,9 @@ def bigquery(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def place_in_bigquery(bigquery):
-    return place_of(bigquery)
+def in_bigquery(bigquery):
+    return loaded_in(bigquery)
 
 
-def place_of(service, address="bigquery://p/firmlake?location=EU"):
-    return Place(address, lambda sql: service.connection.execute(sql).fetchall())
+def loaded_in(service, address="bigquery://p/firmlake?location=EU"):
+    return Loaded(address, lambda sql: service.connection.execute(sql).fetchall())

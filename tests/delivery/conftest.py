@@ -38,11 +38,11 @@ from support import (
     run_of,
 )
 
-from .bigquery import bigquery, place_in_bigquery
-from .endpoint import Place
-from .snowflake import place_in_snowflake, snowflake
+from .bigquery import bigquery, in_bigquery
+from .snowflake import in_snowflake, snowflake
+from .targets import Loaded
 
-__all__ = ["bigquery", "place_in_bigquery", "place_in_snowflake", "snowflake"]
+__all__ = ["bigquery", "in_bigquery", "in_snowflake", "snowflake"]
 
 AZURE_KEY = base64.b64encode(b"a key for loopback").decode()
 RUNS = [run_name(day) for day in range(3)]
@@ -116,24 +116,21 @@ def server() -> Iterator[Postgres]:
         yield postgres
 
 
-@pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
-def place(request: pytest.FixtureRequest) -> Place:
-    return request.getfixturevalue("place_in_file" if request.param == "duckdb" else "place_on_server")
-
-
 @pytest.fixture
-def place_in_file(tmp_path: Path) -> Place:
+def file(tmp_path: Path) -> Loaded:
+    """A DuckDB file as the target of loads."""
     path = tmp_path / "target.duckdb"
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
         with attached(path, is_writable=True) as cursor:
             return cursor.execute(sql).fetchall()
 
-    return Place(f"duckdb:{path}", ask)
+    return Loaded(f"duckdb:{path}", ask)
 
 
 @pytest.fixture
-def place_on_server(server: Postgres, request: pytest.FixtureRequest) -> Place:
+def on_server(server: Postgres, request: pytest.FixtureRequest) -> Loaded:
+    """A schema of a PostgreSQL server as the target of loads."""
     import psycopg
 
     schema = f"s{abs(hash(request.node.name)) % 10**9}"
@@ -143,7 +140,7 @@ def place_on_server(server: Postgres, request: pytest.FixtureRequest) -> Place:
             cursor = connection.execute(sql.replace("firmlake.", f"{schema}."))
             return cursor.fetchall() if cursor.description else []
 
-    return Place(server.url, ask, schema)
+    return Loaded(server.url, ask, schema)
 
 
 @pytest.fixture(scope="session")

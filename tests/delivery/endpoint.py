@@ -1,16 +1,12 @@
-"""What targets of loads in tests are made of: a server on loopback, and a place that can be asked."""
+"""A server on loopback, of which fake services are made."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-from firmlake.delivery.database import Database
-from firmlake.delivery.deliver import Request, open_target
 
 
 class Endpoint:
@@ -46,18 +42,3 @@ class Endpoint:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-class Place:
-    """A target, and a way to ask it that is not ours."""
-
-    def __init__(self, address: str, ask: Callable[[str], list[tuple[Any, ...]]], schema: str = "firmlake") -> None:
-        self.address, self.ask, self.schema = address, ask, schema
-
-    def request(self, mode: str = "changes", **options: Any) -> Request:
-        return Request(mode=mode, target=self.address, schema=self.schema, **options)
-
-    @contextmanager
-    def open(self) -> Iterator[Database]:
-        with open_target(self.request()) as target:
-            yield target

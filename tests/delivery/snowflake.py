@@ -11,7 +11,8 @@ import duckdb
 import pytest
 import sqlglot
 
-from .endpoint import Endpoint, Place
+from .endpoint import Endpoint
+from .targets import Loaded
 
 LOGIN = {"token": "t", "masterToken": "m", "sessionId": 1, "parameters": [], "validityInSeconds": 3600,
          "masterValidityInSeconds": 14400, "sessionInfo": {"databaseName": "D", "schemaName": "S"}}  # fmt: skip
@@ -103,5 +104,5 @@ def snowflake(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def place_in_snowflake(snowflake):
-    return Place("snowflake://account/D?warehouse=w", lambda sql: snowflake.connection.execute(sql).fetchall())
+def in_snowflake(snowflake):
+    return Loaded("snowflake://account/D?warehouse=w", lambda sql: snowflake.connection.execute(sql).fetchall())

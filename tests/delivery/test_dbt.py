@@ -20,7 +20,6 @@ from warehouse.figures import Figures
 from warehouse.test_unit_errors import figures_of, make_world
 
 from .dbt_models import PACKAGE, create_models
-from .test_load import deliver
 
 
 def test_the_sources_of_the_package_are_those_of_the_schema():
@@ -55,11 +54,11 @@ def test_the_greatest_figures_that_tables_hold_have_a_growth():
 
 
 @pytest.mark.slow
-def test_postgresql_finds_the_same_accounts_in_another_unit(weeks, server, place_on_server, tmp_path):
+def test_postgresql_finds_the_same_accounts_in_another_unit(weeks, server, on_server, tmp_path):
     import psycopg
 
-    place, figures = place_on_server, figures_of(make_world(1)[0])
-    deliver(weeks(0), place)  # which makes the tables
+    place, figures = on_server, figures_of(make_world(1)[0])
+    place.deliver(weeks(0))  # which makes the tables
     with psycopg.connect(server.url, autocommit=True) as connection:
         for table in ("companies", "financials", "relationships"):
             connection.execute(f"TRUNCATE {place.schema}.{table}")
@@ -89,12 +88,14 @@ def output_of(place):
 
 
 @pytest.mark.slow
-def test_the_package_runs_on_what_was_loaded(weeks, place, tmp_path):
+@pytest.mark.parametrize("fixture", ["file", "on_server"])
+def test_the_package_runs_on_what_was_loaded(weeks, fixture, request, tmp_path):
+    place = request.getfixturevalue(fixture)
     program = os.environ.get("DBT_PROGRAM") or shutil.which("dbt")
     if program is None:
         pytest.skip("DBT_PROGRAM=.../bin/dbt, with dbt-duckdb and dbt-postgres in an environment of its own")
     folders = weeks(0)
-    deliver(folders, place)
+    place.deliver(folders)
     project, output = tmp_path / "dbt", output_of(place)
     shutil.copytree(PACKAGE, project)
     (project / "profiles.yml").write_text(json.dumps({"firmlake": {"target": "test", "outputs": {"test": output}}}))

@@ -19,7 +19,7 @@ from firmlake.tables.schemas import Column, Table
 from support import attached
 
 from .conftest import ODD
-from .test_load import NOWHERE
+from .test_conformance import NOWHERE
 
 COLUMNS = (
     Column("company_number", "text", "Number"),

@@ -1,124 +1,148 @@
-"""A list comes back with every line once, in its order, with its own cells and what is held of its companies."""
+"""A list comes back with every line once, in its order, with its own cells and what is held of its companies.
+
+Each folder of `returned` holds a list (`list`, or `workbook.json`, see `intake.workbooks`) and the files that are
+written of it: `out.csv` as it is; `out.xlsx` and `out.parquet` as `show` shows them. To add a case, make the list and
+an empty file for each format, run `python tests/delivery/test_list_file.py`, and check what it writes.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import sys
+from collections.abc import Iterable
 from contextlib import nullcontext
-from datetime import date, datetime, time
 from decimal import Decimal
-from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import fastexcel
+import duckdb
+import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import python_calamine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xlsxwriter import Workbook
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.rows import guard
 from firmlake.core.settings import IntakeSettings
-from firmlake.core.settings_layers import load_settings
 from firmlake.delivery import list_file
 from firmlake.delivery.files import write_rows
-from firmlake.delivery.list_file import FileBack, check_file_back, choose_added, write_list
-from firmlake.enrich.run import enrich
+from firmlake.delivery.list_file import FileBack, Written, check_file_back, choose_added, write_list
 from firmlake.intake.entries import read_entries
 from firmlake.intake.lines import read_company_list
-from support import ACME, BOLT, UNASKED, publish_list, with_views
+from firmlake.landing.run import Run
+from firmlake.warehouse.generations import publish
+from firmlake.warehouse.load import load_run
+from firmlake.warehouse.loads import Load
+from firmlake.warehouse.views import create_views
+from intake.workbooks import make_workbook
+from support import ACME, DAY, NOON, begin_with_lines, make_run, publish_list, stage, with_views
+
+RETURNED = Path(__file__).parent / "returned"
+COLUMNS = ("name", "portfolio.days_to_file")
+"""What is added in all cases, beside what always is."""
 
 
-class Kept(NamedTuple):
-    """A list of which nothing has landed: a company for each line (None: refused), and the cells of each."""
+def begin_case(folders: Folders, case: Path, scratch: Path, day: int) -> Run:
+    """Begin a run over the list of a case."""
+    path = case / "list"
+    if not path.exists():
+        path = scratch / case.name
+        path.write_bytes(make_workbook(**json.loads((case / "workbook.json").read_text())))
+    found = read_company_list(path)
+    assert found.lines
+    companies = [Company(*row) for row in found.companies.select("country", "company_number").rows()]
+    run = make_run(folders, [], ["financials"], run_id=f"2026-{day:02}", at=NOON + day * DAY, waiting=companies)
+    run = Run(folders, msgspec.structs.replace(run.plan, company_list=case.name))
+    return begin_with_lines(run, pl.concat(found.lines.batches()).rows(), columns=found.lines.columns)
 
-    companies: list[Company | None]
-    cells: list[dict[str, str]]
-    more: dict[str, Any] | None = None
+
+def publish_cases(scratch: Path, cases: Iterable[Path]) -> Folders:
+    """Publish a run over the list of each case, of which nothing has landed, all at once."""
+    folders = Folders(scratch / "data")
+    runs = [begin_case(folders, case, scratch, day) for day, case in enumerate(cases)]
+    ended = [(run, stage(run), run.finish("stopped", "", run.plan.started_at)) for run in runs]
+
+    def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        for run, manifest, outcome in ended:
+            at = run.plan.started_at
+            load_run(connection, run, manifest, outcome, Load(number, run.run_id, at, at))
+        create_views(connection)
+
+    publish(folders, load, memory_limit="256MB", keep=1, start=None)
+    return folders
 
 
-KINDS = [
-    ("n", "5", 5.0),
-    ("n", "-0.30000000000000004", -0.3),
-    ("n", "1.23456789012346E+18", 1.23456789012346e18),
-    ("n", "1234567890123456789", "1234567890123456789"),
-    ("n", "NaN", "NaN"),
-    ("n", "damaged", "damaged"),
-    ("b", "true", True),
-    ("b", "damaged", "damaged"),
-    ("d", "2026-09-01 12:30:00.000000000", datetime(2026, 9, 1, 12, 30)),
-    ("d", "1850-01-01", "1850-01-01"),
-    ("e", "#N/A", None),
-    ("e", "=1+1", "=1+1"),
-    *(("s", text, text) for text in ("5", "true", "2026-09-01", "#N/A", "=1+1")),
-]
-"""Kind and text of cells, and the cell that comes back; None is an error, which our reader leaves empty."""
-KIND_CELLS = {f"column {n}": text for n, (_, text, _) in enumerate(KINDS)}
-DELIMITERS = {";": ";", "": ",", ",": ",", "\t": "\t", "|": "|"}
-OF_WORKBOOK = [{"crm_id": "00123", "turnover": "12.5", "note": "=1+1"}, {"crm_id": "7", "turnover": "-3", "note": "-2"}]
-LISTS = {
-    "lines": Kept([ACME, None, BOLT, ACME], [{"id": str(n)} for n in range(4)]),
-    "a column called line": Kept([ACME, None, BOLT], [{"line": text} for text in ("7", "10", "2")]),
-    "called like ours": Kept([ACME], [{"Name": "mine", "status": "gold", "firmlake_status": "x"}]),
-    "workbook": Kept([ACME, None], OF_WORKBOOK, {"kinds": ["sns", "sns"]}),
-    "unread": Kept([ACME, None], [{"a": "1"}, {"a": "2"}], {"kinds": [None, ""], "given": "2;3;4"}),
-    "kinds": Kept([None], [{"kbo": "x"} | KIND_CELLS], {"kinds": ["s" + "".join(kind for kind, *_ in KINDS)]}),
-    "error": Kept([None], [{"kbo": "#REF!"}], {"kinds": ["e"]}),
-    "lost": Kept([ACME], [{"kbo": "0403227515", "omzet": "5"}], {"kinds": ["sn"]}),
-    **{
-        f"delimiter {n}": Kept([ACME, BOLT], [{"id": "a;b", "omzet": "1.234,50"}] * 2, {"delimiter": delimiter})
-        for n, delimiter in enumerate(DELIMITERS)
-    },
-}
+def show(path: Path, written: Written) -> bytes:
+    """Show a file: CSV as it is, others value by value; a workbook with the number formats of its first sheet."""
+    if path.suffix == ".csv":
+        return path.read_bytes()
+    lines = [f"renamed {written.renamed}, replaced {written.replaced}, {written.refused_count} refused"]
+    if path.suffix == ".parquet":
+        table = pq.read_table(path)
+        lines += [
+            f"{each.name}: {each.type}: {table[each.name].cast(pa.string()).to_pylist()}" for each in table.schema
+        ]
+    else:
+        with python_calamine.CalamineWorkbook.from_path(path) as book:
+            for name in book.sheet_names:
+                lines += [f"# {name}", *map(str, book.get_sheet_by_name(name).to_python())]
+        entries = read_entries(path, IntakeSettings())
+        formats = {entries.table.columns[n]: known for n, known in entries.table.formats.items()}
+        lines.append(f"# kinds and number formats\n{pl.concat(entries.batches)['kinds'].to_list()}\n{formats}")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+CASES = sorted(RETURNED.iterdir())
+FILES = [f"{path.parent.name}/{path.name}" for path in sorted(RETURNED.glob("*/out.*"))]
 
 
 @pytest.fixture(scope="module")
-def given_back(tmp_path_factory):
-    """Write one of the lists back; nobody changes the data folder that holds them all."""
-    folders = Folders(tmp_path_factory.mktemp("lists") / "data")
-    for day, (name, kept) in enumerate(LISTS.items()):
-        run = publish_list(folders, kept.companies, cells=kept.cells, day=day, name=name, **(kept.more or {}))
-        if name == "lost":
-            run.path("list").unlink()
-    with_views(folders)
-    return lambda name, path: write_list(folders, name, FileBack(path), "256MB")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """The lists of all cases in one data folder, which nobody changes."""
+    return publish_cases(tmp_path_factory.mktemp("lists"), CASES)
 
 
-def give_back(folders, path, columns=(), name="customers"):
-    return write_list(folders, name, FileBack(path, columns), "256MB").path
+def give_back(folders: Folders, file: str, scratch: Path, columns: tuple[str, ...] = COLUMNS) -> tuple[Path, bytes]:
+    name, _, out = file.partition("/")
+    written = write_list(folders, name, FileBack(scratch / out, columns), "256MB")
+    return written.path, show(written.path, written)
 
 
-def settings_of(sandbox, tmp_path):
-    flags = {"api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "paths.data": str(tmp_path / "data")}
-    return load_settings(flags=flags, environment=UNASKED)[0]
+@pytest.mark.parametrize("file", FILES)
+def test_a_list_comes_back_as_its_case_says(cases, tmp_path, file):
+    assert give_back(cases, file, tmp_path)[1] == (RETURNED / file).read_bytes()
 
 
-def read_csv(path):
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("companies_at_once", [1, 32_768])
-def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(
-    given_back, tmp_path, monkeypatch, companies_at_once
+def test_every_line_comes_back_once_and_in_order_however_many_companies_are_gathered_at_once(
+    cases, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(list_file, "_PORTION", companies_at_once)
-    rows = read_csv(given_back("lines", tmp_path / "out.csv").path)
-    assert [row["id"] for row in rows] == ["0", "1", "2", "3"]
-    assert [row["status"] for row in rows] == ["waiting", "refused", "waiting", "repeated"]
-    assert rows[3]["reason"] == "line 2 names the same company"
-    assert [row["company"] for row in rows] == [" ".join(ACME), "", " ".join(BOLT), " ".join(ACME)]
-    assert [row["line"] for row in rows] == ["2", "3", "4", "5"], "by which reasons name a line"
+    monkeypatch.setattr(list_file, "_PORTION", 1)
+    assert give_back(cases, "every_line/out.csv", tmp_path)[1] == (RETURNED / "every_line/out.csv").read_bytes()
 
 
-def test_a_column_of_the_list_that_is_called_line_does_not_change_the_order(given_back, tmp_path):
-    rows = read_csv(given_back("a column called line", tmp_path / "out.csv").path)
-    assert [row["line"] for row in rows] == ["7", "10", "2"]
+@pytest.mark.parametrize("file", ["blank_lines/out.csv", "blank_lines/out.xlsx"])
+def test_a_blank_line_comes_back_blank_and_is_no_refused_line_of_the_next_list(cases, tmp_path, file):
+    read = read_company_list(give_back(cases, file, tmp_path)[0])
+    assert (read.line_count, read.blank_count, read.refused.height) == (5, 2, 0)
+
+
+def test_a_list_whose_stored_lines_are_lost_comes_back_as_texts(tmp_path):
+    folders = publish_cases(tmp_path, [RETURNED / "workbook"])
+    for stored in folders.lists.iterdir():
+        stored.unlink()
+    shown = give_back(folders, "workbook/out.xlsx", tmp_path)[1].decode()
+    assert "['00123', '12.5', '=1+1', '0403227515'" in shown
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)
@@ -136,39 +160,12 @@ def test_whatever_columns_and_cells_hold_they_come_back_as_they_were(tmp_path_fa
     folders = Folders(folder / "data")
     publish_list(folders, [ACME, None], cells=cells)
     with_views(folders)
-    found = pl.read_parquet(give_back(folders, folder / "out.parquet", ("name",)))
+    found = pl.read_parquet(give_back(folders, "customers/out.parquet", folder, ("name",))[0])
     assert found.select(names).to_dicts() == cells
-    with give_back(folders, folder / "out.csv", ("name",)).open(encoding="utf-8-sig", newline="") as file:
+    path, _ = give_back(folders, "customers/out.csv", folder, ("name",))
+    with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))
     assert [row[: len(names)] for row in rows[1:]] == [[guard(line[name]) for name in names] for line in cells]
-
-
-def test_an_added_column_that_the_list_has_itself_is_renamed_and_said(given_back, tmp_path):
-    out = tmp_path / "out.csv"
-    written = given_back("called like ours", out)
-    assert written.renamed == {"status": "list_lines_status", "name": "firmlake_name"}
-    (row,) = read_csv(out)
-    assert (row["Name"], row["status"], row["list_lines_status"]) == ("mine", "gold", "waiting")
-
-
-def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_question(given_back, tmp_path):
-    book = fastexcel.read_excel(given_back("workbook", tmp_path / "out.xlsx").path)
-    assert book.sheet_names == ["workbook", "Columns", "Refused lines", "Incomplete"]
-    rows = book.load_sheet("workbook").to_polars()
-    assert rows.select("crm_id", "turnover", "note").rows() == [("00123", 12.5, "=1+1"), ("7", -3.0, "-2")]
-    explained = book.load_sheet("Columns").to_polars()
-    assert explained["column"].to_list() == rows.columns[3:]
-    assert explained["meaning"].null_count() == 0
-    assert "Empty: the line names no company." in explained["meaning"][2], "cells are empty, not null"
-    assert book.load_sheet("Refused lines").to_polars().rows() == [(3.0, "x", "wrong form")]
-
-
-def test_a_line_whose_fields_cannot_be_told_comes_back_whole(given_back, tmp_path):
-    (tmp_path / "list.csv").write_text("kbo;note\n0403227515;a\n2;3;4\n")
-    [lines] = read_company_list(tmp_path / "list.csv").lines.batches()
-    assert lines.select("given", "kinds").rows() == [("0403227515", None), ("2;3;4", "")]
-    rows = read_csv(given_back("unread", tmp_path / "out.csv").path)
-    assert [row["unread_line"] for row in rows] == ["", "2;3;4"]
 
 
 @pytest.mark.parametrize(
@@ -211,15 +208,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_fetched(tmp
         check_file_back(FileBack(tmp_path / name), tmp_path / "." / "list.csv", lines)
 
 
-@pytest.mark.parametrize("n", range(len(DELIMITERS)))
-def test_a_csv_has_the_delimiter_of_the_list_and_with_semicolons_decimal_commas(given_back, tmp_path, n):
-    expected = list(DELIMITERS.values())[n]
-    path = given_back(f"delimiter {n}", tmp_path / "out.csv").path
-    text = path.read_text("utf-8-sig")
-    row = next(csv.DictReader(text.splitlines(), delimiter=expected))
-    assert (row["id"], row["omzet"]) == ("a;b", "1.234,50")
-
-
 def test_numbers_have_the_decimal_sign_that_belongs_to_the_delimiter():
     schema = {"id": pl.String, "revenue": pl.Decimal(18, 2), "growth": pl.Float64}
     batches = pl.DataFrame([["1,5", Decimal("-1234.50"), 0.25], [None, None, None]], schema, orient="row")
@@ -231,112 +219,8 @@ def test_numbers_have_the_decimal_sign_that_belongs_to_the_delimiter():
     assert written == {";": ['"1,5";-1234,50;0,25', ";;"], ",": ['"1,5",-1234.50,0.25', ",,"]}
 
 
-def cell_types(path):
-    """Map each column of the first sheet to the types of its cells: number, text or date; None for an empty cell.
-
-    An error cell is empty to this reader.
-    """
-    load = partial(fastexcel.read_excel(path).load_sheet, 0)
-    texts, numbers, moments = (load(dtypes=kind).to_polars() for kind in ("string", "boolean", "datetime"))
-    return {
-        name: [
-            None if text is None else "number" if number is not None else "date" if moment else "text"
-            for text, number, moment in zip(texts[name], numbers[name], moments[name], strict=True)
-        ]
-        for name in texts.columns
-    }
-
-
-def test_a_cell_whose_kind_is_known_comes_back_as_that_if_a_spreadsheet_can_hold_it(given_back, tmp_path):
-    """Each in a column of its own."""
-    sheet = fastexcel.read_excel(given_back("kinds", tmp_path / "out.xlsx").path).load_sheet(0)
-    found = [sheet.to_polars()[name][0] for name in KIND_CELLS]
-    assert [(type(value), value) for value in found] == [(type(value), value) for *_, value in KINDS]
-
-
-def test_an_error_cell_comes_back_as_one(given_back, tmp_path):
-    sheet = fastexcel.read_excel(given_back("error", tmp_path / "out.xlsx").path).load_sheet(0, dtypes="string")
-    failed = sheet.to_arrow_with_errors()[1]
-    assert [each.detail for each in failed.errors] == ["Expected string but got 'Error(Ref)'"]
-    assert read_csv(given_back("error", tmp_path / "out.csv").path)[0]["kbo"] == "#REF!"
-
-
-def test_a_list_whose_stored_lines_are_lost_comes_back_as_texts(given_back, tmp_path):
-    assert cell_types(given_back("lost", tmp_path / "out.xlsx").path)["omzet"] == ["text"]
-
-
-def test_the_columns_of_a_parquet_list_come_back_with_their_types(sandbox, tmp_path, monkeypatch):
-    """In a workbook, its numbers, dates and truth values are cells of their type; nested values stay JSON text."""
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    moment = datetime(2026, 7, 1, 12, 30)
-    table = pa.table({
-        "kbo": ["0403227515", None],
-        "id": pa.array([10023, None], pa.int32()),
-        "share": pa.array([0.1 + 0.2, float("inf")]),
-        "amount": pa.array([Decimal("1.50"), None], pa.decimal128(12, 2)),
-        "since": pa.array([20_697, 6_668_000], pa.int32()).cast(pa.date32()),  # 2026-09-01, and the year 20226
-        "seen": pa.array([moment, None], pa.timestamp("ms")),
-        "sent": pa.array([moment, None], pa.timestamp("us", "Europe/Brussels")),
-        "at": [time(9, 30), None],
-        "active": [True, False],
-        "tags": [["a", "b"], None],
-    })  # fmt: skip
-    path = tmp_path / "customers.parquet"
-    pq.write_table(table, path)
-    chosen = settings_of(sandbox, tmp_path)
-    enrich(chosen, path, "a test")
-    given = give_back(Folders.of(chosen), tmp_path / "out.parquet")
-    back = pq.read_table(given).select(table.column_names)
-    plain = table.drop(["sent", "tags"])
-    assert back.drop(["sent", "tags"]).cast(plain.schema).equals(plain)
-    assert back.select(plain.column_names).schema.types == plain.schema.types
-    assert pa.types.is_timestamp(back.schema.field("sent").type)
-    assert back["sent"].to_pylist()[0] == table["sent"].to_pylist()[0]
-    assert back["tags"].to_pylist() == ['["a","b"]', None]
-    types = cell_types(give_back(Folders.of(chosen), tmp_path / "out.xlsx"))
-    first = {name: types[name][0] for name in table.column_names}
-    assert first == {
-        "kbo": "text", "id": "number", "share": "number", "amount": "number", "since": "date", "seen": "date",
-        "sent": "text", "at": "date", "active": "number", "tags": "text",
-    }  # fmt: skip
-
-
-def test_numbers_and_dates_of_a_workbook_keep_their_formats_however_often_it_is_given_back(
-    sandbox, tmp_path, monkeypatch
-):
-    """A format code or the number of a built-in format; text cells and columns without one have none."""
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    path = tmp_path / "customers.xlsx"
-    cells = {
-        "kbo": (403227515, "0000000000"),
-        "eur": (5, '#,##0.00 "€"'),
-        "since": (date(2026, 9, 1), 14),
-        "x": (1, ""),
-    }
-    with Workbook(path) as book:
-        sheet = book.add_worksheet()
-        for place, (name, (value, code)) in enumerate(cells.items()):
-            sheet.write_column(0, place, [name, "0403053608" if name == "kbo" else "n/a"])
-            sheet.write(2, place, value, book.add_format({"num_format": code}))
-    chosen = settings_of(sandbox, tmp_path)
-    for name in ("first", "second"):
-        enrich(chosen, path, "a test")
-        path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
-        formats = read_entries(path, IntakeSettings()).table.formats
-        own = {column: formats.get(n) for n, column in enumerate(cells)}
-        assert own == {"kbo": {"n": "0000000000"}, "eur": {"n": '#,##0.00 "€"'}, "since": {"d": 14}, "x": None}
-    assert fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()["since"].to_list() == [
-        "n/a",
-        "2026-09-01 00:00:00",
-    ]
-
-
-@pytest.mark.parametrize("name", ["out.xlsx", "out.csv"])
-def test_a_blank_line_comes_back_blank_and_is_no_refused_line_of_the_next_list(sandbox, tmp_path, monkeypatch, name):
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    path = tmp_path / "customers.csv"
-    path.write_text("kbo,note\n0403227515,a\n\n , \n0403053608,b\n")
-    chosen = settings_of(sandbox, tmp_path)
-    enrich(chosen, path, "a test")
-    read = read_company_list(give_back(Folders.of(chosen), tmp_path / name))
-    assert (read.line_count, read.blank_count, read.refused.height) == (5, 2, 0)
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder:
+        world = publish_cases(Path(folder), CASES)
+        for each in FILES:
+            (RETURNED / each).write_bytes(give_back(world, each, Path(folder))[1])

@@ -69,24 +69,15 @@ def test_the_page_of_a_company_is_that_of_the_command(holding):
         holding.page(Company("BE", "0000000097"))
 
 
-@pytest.mark.parametrize(
-    ("sql", "says"),
-    [
-        ("FROM read_csv('/etc/passwd')", None),
-        ("COPY companies TO '/tmp/x.csv'", None),
-        ("INSTALL httpfs", None),
-        ("FROM no", None),
-        ("DROP TABLE portfolio", None),
-        ("SELECT 1; DROP TABLE portfolio", None),
-        ("CREATE TEMP TABLE x AS SELECT 1", None),
-        ("", None),
-        ("SELECT repeat('x', 1000000) FROM range(1000)", "more than 64 MB"),
-        ("SELECT list(i) FROM range(20000000) t(i)", "more than 64 MB"),
-    ],
-)
-def test_free_sql_reaches_nothing_but_the_warehouse_and_returns_so_much(holding, sql, says):
-    with pytest.raises(UsageError, match=says):
-        holding.ask_freely(sql)
+def test_free_sql_reaches_nothing_but_the_warehouse_and_returns_so_much(holding):
+    refused = [
+        "FROM read_csv('/etc/passwd')", "COPY companies TO '/tmp/x.csv'", "INSTALL httpfs", "FROM no",
+        "DROP TABLE portfolio", "SELECT 1; DROP TABLE portfolio", "CREATE TEMP TABLE x AS SELECT 1", "",
+    ]  # fmt: skip
+    large = ["SELECT repeat('x', 1000000) FROM range(100)", "SELECT list(i) FROM range(9000000) t(i)"]
+    for sql, says in [*((sql, None) for sql in refused), *((sql, "more than 64 MB") for sql in large)]:
+        with pytest.raises(UsageError, match=says):
+            holding.ask_freely(sql)
     rows, has_more = holding.ask_freely("SELECT country FROM portfolio ORDER BY ALL")
     assert (rows["country"].to_list(), has_more) == (["BE", "FR", "NL"], False)
     rows, has_more = holding.ask_freely("FROM range(100000)")

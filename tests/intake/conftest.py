@@ -56,8 +56,10 @@ def converted(tmp_path) -> Callable[..., bytes]:
             pytest.skip("apt-get install libreoffice-calc-nogui")
         (tmp_path / name).write_bytes(content)
         command = [program, f"-env:UserInstallation={tmp_path.as_uri()}/office", "--headless", "--convert-to", ending]
-        subprocess.run([*command, *options, "--outdir", "made", name], cwd=tmp_path, check=True, timeout=90)
-        (made,) = (tmp_path / "made").iterdir()
-        return made.read_bytes()
+        subprocess.run([*command, *options, "--outdir", ending, name], cwd=tmp_path, check=True, timeout=90)
+        (made,) = (tmp_path / ending).iterdir()
+        content = made.read_bytes()
+        made.unlink()
+        return content
 
     return convert

@@ -1,4 +1,4 @@
-"""Each company once, and every line accounted for."""
+"""The companies of a list: each once, no line lost, one identity whatever the file; and the list as it is stored."""
 
 import csv
 import hashlib
@@ -6,21 +6,14 @@ import io
 from pathlib import Path
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.lines import CompanyList, read_company_list
+from firmlake.intake.lines import read_columns, read_company_list, store_lines
 from support import examples
 
 SAMPLE = Path(__file__).parents[2] / "data" / "intake" / "sample.csv"
-
-
-def is_complete(companies: CompanyList) -> bool:
-    """Whether every line is accounted for."""
-    accounted = companies.header_count + companies.companies.height + companies.refused.height
-    return companies.line_count == accounted + companies.repeated_count + companies.blank_count
 
 
 def test_all_lines_of_the_sample_are_accepted():
@@ -32,23 +25,6 @@ def test_all_lines_of_the_sample_are_accepted():
         ("400378485", "0400378485", "leading zero restored"),
         ("403834160", "0403834160", "leading zero restored"),
     ]
-    assert is_complete(companies)
-
-
-def test_each_company_is_named_once_whatever_its_spellings(read):
-    companies = read(
-        "land;nummer bedrijf;btw\nBE;;BE 0403.227.515\nBE;;403227515\nBE;;0403227515\nFR;;83404833048\nFR;;404833048\n"
-    )
-    assert companies.companies.rows() == [
-        ("BE", "0403227515", 2, "BE 0403.227.515"),
-        ("FR", "404833048", 5, "83404833048"),
-    ]
-    assert companies.repeated_count == 3
-    assert companies.repaired["line"].to_list() == [3, 5]  # dots and a prefix are no repairs
-
-
-def test_the_same_digits_in_two_countries_are_two_companies(read):
-    assert read("country;company number\nBE;403227515\nFR;403227515\n").companies.height == 2
 
 
 def test_the_identity_is_that_of_the_set_of_companies(read):
@@ -57,25 +33,6 @@ def test_the_identity_is_that_of_the_set_of_companies(read):
     assert first == read("FR 552 032 534\nBE 0403.091.220\nBE 1\nBE403227515\nBE0403227515\n").sha256
     assert first == hashlib.sha256(b"BE 0403091220\nBE 0403227515\nFR 552032534\n").hexdigest()
     assert first != read("FR 552 032 534\nBE 0403.091.220\n").sha256
-
-
-def test_the_frames_have_the_same_columns_and_types_whatever_they_hold(read):
-    text, whole = pl.String, pl.Int64
-    for companies in (read("kbo\n0403227515\n"), read("land,kbo\n,BE403227515\n,1\n,BE403227515\n\nBE\n")):
-        assert dict(companies.companies.schema) == {
-            "country": text,
-            "company_number": text,
-            "line": whole,
-            "given": text,
-        }
-        assert dict(companies.refused.schema) == {"line": whole, "given": text, "reason": text}
-        assert dict(companies.repaired.schema) == {
-            "line": whole,
-            "given": text,
-            "country": text,
-            "company_number": text,
-            "reason": text,
-        }
 
 
 cells = st.sampled_from(
@@ -96,19 +53,32 @@ def test_no_line_is_lost_and_each_keeps_its_number(tmp_path_factory, drawn, has_
     path = tmp_path_factory.mktemp("lines") / "list.csv"
     path.write_text(written.getvalue(), newline="")
     named = {} if has_header else {"header": "no", "country_column": "1", "number_column": "2", "delimiter": ";"}
-    companies = read_company_list(path, IntakeSettings(**named))
+    found = read_company_list(path, IntakeSettings(**named))
     reader = csv.reader(io.StringIO(written.getvalue(), newline=""), delimiter=";")
     ends = [0, *(reader.line_num for _ in reader)]
-    assert companies.line_count == len(ends) - 1
-    assert is_complete(companies)
-    seen = pl.concat([companies.companies.select("line"), companies.refused.select("line")])["line"]
+    accounted = found.header_count + found.companies.height + found.refused.height
+    assert found.line_count == len(ends) - 1 == accounted + found.repeated_count + found.blank_count
+    seen = pl.concat([found.companies.select("line"), found.refused.select("line")])["line"]
     assert seen.is_unique().all()
     assert set(seen) <= {end + 1 for end in ends[int(has_header) : -1]}
 
 
-@pytest.mark.parametrize("given_text", ["", "x" * 500, "0403\n2275"])
-def test_a_refused_line_keeps_its_number_value_and_reason(read, given_text):
-    companies = read(f'kbo;naam\n0403227515;a\n"{given_text}";b\n')
-    [(line, given_back, reason)] = companies.refused.rows()
-    assert (line, given_back) == (3, given_text[:200])
-    assert reason
+def test_a_list_as_it_was_read_is_stored_once_whatever_file_it_comes_from(tmp_path):
+    """Companies, refused, repaired and blank lines are queries on it."""
+    text = "naam;kbo\nKBC;403227515\nUCB;x\n\nKBC;BE 0403.227.515\n"
+    stored = []
+    for name, content in {"a.csv": text, "b.csv": text, "c.csv": text + "x;y\n"}.items():
+        (tmp_path / name).write_text(content)
+        lines = read_company_list(tmp_path / name).lines
+        stored.append(store_lines(tmp_path / "lists", lines.columns, lines.batches()))
+    assert stored[0] == stored[1] != stored[2]
+    assert sorted((tmp_path / "lists").iterdir()) == sorted(set(stored))
+    lines = pl.read_parquet(stored[0])
+    assert lines["status"].to_list() == ["accepted", "refused", "blank", "accepted"]
+    assert (
+        lines.filter(status="refused")
+        .select("line", "given", "reason")
+        .equals(read_company_list(tmp_path / "a.csv").refused)
+    )
+    assert lines["columns"][0] == '{"naam":"KBC","kbo":"403227515"}'
+    assert (read_columns(stored[0]).names, read_columns(stored[0]).delimiter) == (("naam", "kbo"), ";")

@@ -62,7 +62,7 @@ READERS = {".csv": read_csv, ".parquet": pl.read_parquet, ".xlsx": partial(pl.re
 @pytest.fixture
 def look_up(tmp_path):
     """Match a list, and give the file that was written as a frame of texts."""
-    for name, content in REGISTERS.items():
+    for name, content in {**REGISTERS, "forms.csv": FORMS}.items():
         (tmp_path / name).write_text(content)
 
     def look_up(content, *registers, accept=2.0, out="out.csv", **mapping):
@@ -98,12 +98,6 @@ NAMES = [
 """Lines of a list, each with its company number and how it was found."""
 
 
-def test_a_name_is_taken_where_only_one_company_has_it_and_never_where_it_is_only_similar(look_up):
-    found = look_up("\n".join(["klant;land;plaats", *(line for line, *_ in NAMES), ""]))
-    rows = found.select("company_number", "match").rows()
-    assert [(line, *row) for (line, *_), row in zip(NAMES, rows, strict=True)] == NAMES
-
-
 def test_similar_names_are_candidates_with_scores_and_are_taken_on_demand(look_up):
     found = look_up("naam;land\nCafe t Hoekjes;NL\n")
     [row] = found.rows(named=True)
@@ -113,17 +107,6 @@ def test_similar_names_are_candidates_with_scores_and_are_taken_on_demand(look_u
     assert taken.select("company_number", "match").row(0) == ("27120091", "similar name, accepted")
 
 
-@pytest.mark.parametrize("vat", ["NL804123456B01", "nl 8041.23.456.B.01", "804123456"])
-def test_a_dutch_vat_number_leads_to_its_kvk_number(look_up, vat):
-    found = look_up(f"BTW-nummer\n{vat}\n", "kvk.csv")
-    assert found.select("country", "company_number", "match").row(0) == ("NL", "17085815", "VAT number")
-
-
-def test_a_belgian_vat_number_needs_no_register(look_up):
-    found = look_up("naam;btw\nx;BE 0403.053.608\n", "kvk.csv")
-    assert found.select("company_number", "match").row(0) == ("0403053608", "its own number")
-
-
 FORMS = """KVK-nummer;Naam;Plaats
 17085815;Jansen B.V.;Breda
 27120091;Jansen N.V.;Gouda
@@ -131,47 +114,46 @@ FORMS = """KVK-nummer;Naam;Plaats
 01000000;Peeters B.V.;Breda
 123;De Kroon;Breda
 """
+BY_FORM = [
+    ("Jansen BV;", "17085815", "name"),
+    ("Jansen;", None, "to check: several companies"),
+    ("Jansen VOF;", None, "to check: several companies"),
+    ("Jansen BV;Gouda", "27120091", "name and place"),
+    ("Jansen NV;Breda", "17085815", "name and place"),
+    ("Peeters BV;", None, "to check: several companies"),
+]
+BY_VAT = [
+    (";NL804123456B01", "17085815", "VAT number"),
+    (";nl 8041.23.456.B.01", "17085815", "VAT number"),
+    (";804123456", "17085815", "VAT number"),
+    ("x;BE 0403.053.608", "0403053608", "its own number"),
+    ("ASML;NL804123456B01", "17085815", "VAT number"),
+    ("ASML Holdings;NL804123456B01", "17085815", "VAT number"),
+    ("Café 't Hoekje;NL804123456B01", "17085815", "VAT number, but the company has another name"),
+    ("Zzz;NL80412345B1", None, "not found: correct the VAT number (a Dutch one is NL, 9 digits, B, 2 digits)"),
+]
 
 
 @pytest.mark.parametrize(
-    ("line", "number", "match"),
+    ("header", "lines", "register"),
     [
-        ("Jansen BV;", "17085815", "name"),
-        ("Jansen;", None, "to check: several companies"),
-        ("Jansen VOF;", None, "to check: several companies"),
-        ("Jansen BV;Gouda", "27120091", "name and place"),
-        ("Jansen NV;Breda", "17085815", "name and place"),
-        ("Peeters BV;", None, "to check: several companies"),
+        ("klant;land;plaats", NAMES, ""),  # a name is taken where one company has it, never where it is only similar
+        ("naam;plaats", BY_FORM, "forms.csv"),  # a company whose form is not known may be meant; a place says more
+        ("naam;btw", BY_VAT, "kvk.csv"),  # a Belgian number needs no register
     ],
 )
-def test_of_companies_with_one_name_the_one_with_the_same_legal_form_is_meant(look_up, tmp_path, line, number, match):
-    """A company whose form is not known may be meant too; a place says more than a form."""
-    (tmp_path / "forms.csv").write_text(FORMS)
-    found = look_up(f"naam;plaats\n{line}\n", "forms.csv")
-    assert found.select("company_number", "match").row(0) == (number, match)
+def test_each_line_has_the_company_that_its_name_place_form_or_vat_number_means(look_up, header, lines, register):
+    found = look_up("\n".join([header, *(line for line, *_ in lines), ""]), *filter(None, [register]))
+    rows = found.select("company_number", "match").rows()
+    assert [(line, *row) for (line, *_), row in zip(lines, rows, strict=True)] == lines
 
 
-def test_rows_of_a_register_with_a_wrong_number_are_counted_and_one_is_named(tmp_path):
-    (tmp_path / "forms.csv").write_text(FORMS)
+def test_rows_of_a_register_with_a_wrong_number_are_counted_and_one_is_named(look_up, tmp_path):
     (tmp_path / "names.csv").write_text("naam\nPeeters\n")
     found = match_names(tmp_path / "names.csv", [tmp_path / "forms.csv"], tmp_path / "o.csv", Settings(), {}, 2.0)
     assert found.register[0].endswith(
         "0 vats; 1 rows with a wrong number are left out (line 6, 123: wrong length: a Dutch KVK number has 8 digits)"
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "number", "match"),
-    [
-        ("ASML;NL804123456B01", "17085815", "VAT number"),
-        ("ASML Holdings;NL804123456B01", "17085815", "VAT number"),
-        ("Café 't Hoekje;NL804123456B01", "17085815", "VAT number, but the company has another name"),
-        ("Zzz;NL80412345B1", None, "not found: correct the VAT number (a Dutch one is NL, 9 digits, B, 2 digits)"),
-    ],
-)
-def test_a_vat_number_that_contradicts_the_name_or_is_malformed_says_so(look_up, line, number, match):
-    found = look_up(f"naam;btw\n{line}\n", "kvk.csv")
-    assert found.select("company_number", "match").row(0) == (number, match)
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.xlsx"])
@@ -196,10 +178,12 @@ def test_what_cannot_be_used_is_refused_with_the_next_step(look_up):
         look_up("naam\nKBC Bank\n", out="out.doc")
 
 
-def normal(macro, text):
+@pytest.fixture(scope="module")
+def normal():
+    """Bring a text to its normal form by one of the macros of DuckDB."""
     with duckdb.connect() as connection:
         connection.execute(read_queries(firmlake.match.register.__file__)["prepare"])
-        return connection.execute(f"SELECT {macro}(?)", [text]).fetchall()[0][0]
+        yield lambda macro, text: connection.execute(f"SELECT {macro}(?)", [text]).fetchall()[0][0]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +201,7 @@ def normal(macro, text):
         ("De Kroon besloten vennootschap met beperkte aansprakelijkheid", "De Kroon BV"),
     ],
 )
-def test_legal_forms_are_no_part_of_a_name(name, registered):
+def test_legal_forms_are_no_part_of_a_name(normal, name, registered):
     """After ISO 20275, as people write them."""
     assert normal("normal_name", name) == normal("normal_name", registered) != ""
 
@@ -237,7 +221,7 @@ def test_legal_forms_are_no_part_of_a_name(name, registered):
         ("vat_key", "BE 0403.227.515", None),
     ],
 )
-def test_names_places_postcodes_and_vat_numbers_have_a_normal_form(macro, text, expected):
+def test_names_places_postcodes_and_vat_numbers_have_a_normal_form(normal, macro, text, expected):
     assert normal(macro, text) == expected
 
 

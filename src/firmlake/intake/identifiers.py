@@ -138,11 +138,13 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
             problem=pl.coalesce("problem", pl.when(contradicts).then(pl.lit(CONTRADICTION))),
         )
         .collect()
-        .lazy()
     )
+    countries = numbers["country"].fill_null("any")
+    present = set(countries.unique()) or {"any"}
     parts = [
-        _identify(numbers.filter(pl.col("country").fill_null("any") == country), country, forms)
+        _identify(numbers.filter(countries == country).lazy(), country, forms)
         for country, forms in _FORMS.items()
+        if country in present
     ]
     return pl.concat(parts).sort("row").drop("row").collect()
 

@@ -1,0 +1,112 @@
+"""Files that cannot be used are refused whole, and the next step is named."""
+
+import gzip
+import io
+import os
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+import python_calamine
+
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.columns import COMPANY_COLUMNS
+from firmlake.intake.lines import read_company_list
+from firmlake.intake.table import Reading
+from firmlake.intake.workbook import list_others, open_workbook
+from intake.workbooks import archive, make_workbook
+
+LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
+XLSX = make_workbook({"Sheet1": [["country", "company number"], ["BE", "0403227515"]]})
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def parquet() -> bytes:
+    file = io.BytesIO()
+    pl.DataFrame({"siren": ["552032534"]}).write_parquet(file)
+    return file.getvalue()
+
+
+def listed(*names: str) -> bytes:
+    return archive(dict.fromkeys(names, LIST))
+
+
+def flipped(content: bytes, place: int, count: int = 1) -> bytes:
+    """Damage some bytes."""
+    return content[:place] + bytes(byte ^ 0x5A for byte in content[place : place + count]) + content[place + count :]
+
+
+def lzma() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as made:
+        made.writestr("list.csv", LIST * 20)
+    return file.getvalue()
+
+
+UNUSABLE = {
+    "no bytes": (b"", "is empty"),
+    "a byte order mark alone": (b"\xef\xbb\xbf", "is empty"),
+    "blank lines": (b"\n \r\n\t\n", "is empty"),
+    "header only": (b"country,company_number\n", "only a header"),
+    "header and blank lines": (b"country,company_number\n\n,\n", "only a header"),
+    "picture": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "a PNG picture"),
+    "document": (b"%PDF-1.7\n", "a PDF document"),
+    "web page": (b"<html><table>", "an HTML or XML document"),
+    "web page behind a byte order mark": (b"\xef\xbb\xbf\r\n<html><table>", "an HTML or XML document"),
+    "old spreadsheet": (OLE + bytes(1000), "cannot be read as a workbook"),
+    "password": (OLE + "EncryptedPackage".encode("utf-16-le"), "protected with a password"),
+    "any bytes": (bytes(range(256)) * 10, "is binary"),
+    "UTF-16 cut in a character": (LIST.encode("utf-16")[:-1], "is not utf-16 throughout"),
+    "gzip cut": (gzip.compress(LIST.encode())[:-10], "truncated or damaged gzip file"),
+    "gzip damaged": (gzip.compress(LIST.encode())[:20] + b"damage" * 10, "truncated or damaged gzip file"),
+    "archive": (listed("a.csv", "b.csv"), "a ZIP archive with 2 files"),
+    "a document of Numbers": (listed("Index/Document.iwa", "Metadata/Properties.plist"), "a document of Numbers"),
+    "a Word document": (listed("[Content_Types].xml", "word/document.xml"), "a Word document"),
+    "an OpenDocument file without its type": (listed("content.xml", "styles.xml"), "without a spreadsheet"),
+    "workbook cut": (XLSX[:2000], "truncated or damaged ZIP or XLSX"),
+    "workbook cut at its end": (XLSX[:-30], "truncated or damaged ZIP or XLSX"),
+    # A damaged cell could read as another company: the check sums of the archive are looked at first.
+    "workbook with a flipped byte": (flipped(XLSX, XLSX.index(b"xl/worksheets/sheet1.xml") + 100), "damaged"),
+    "LZMA member damaged": (flipped(lzma(), 60, 30), "truncated or damaged ZIP"),
+    "Parquet cut": (parquet()[:-3], "a damaged Parquet file"),
+    "Parquet damaged": (b"PAR1" + bytes(20) + b"PAR1", "damaged Parquet file"),
+    "JSON array": (b'[{"country": "BE"}]', "a JSON array"),
+    "JSON over several lines": (b'{"country":\n"BE"}', "none of its first lines is an object"),
+    "JSON nested": (b'{"kbo":"0403227515","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "none of its first lines"),
+    "NDJSON cut": (b'{"siren":"552032534"}\n{"siren":"4048330', "its last line is incomplete"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_a_file_that_is_no_usable_list_is_refused_whole(refusal, content, message):
+    assert message in refusal(content).message
+
+
+@pytest.mark.parametrize("name", ["~$klanten.xlsx", ".~lock.klanten.ods#"])
+def test_the_lock_file_of_an_open_workbook_is_refused_with_its_meaning(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x0bAn Peeters" + bytes(40))
+    with pytest.raises(CompanyListError, match="a workbook is open") as caught:
+        read_company_list(tmp_path / name)
+    assert caught.value.next_step == "Name the workbook itself"
+
+
+def test_a_password_that_only_the_reader_of_cells_meets_is_named(tmp_path, monkeypatch):
+    """XLS and OpenDocument files with a password have no mark that their first bytes show."""
+
+    def from_path(_):
+        raise python_calamine.CalamineError("calamine error: Xls error: Workbook is password protected")
+
+    monkeypatch.setattr(python_calamine, "CalamineWorkbook", SimpleNamespace(from_path=from_path))
+    with pytest.raises(CompanyListError, match="is protected with a password"):
+        open_workbook(Reading(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS), list_others)
+
+
+def test_what_is_no_file_is_refused_and_a_pipe_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    said = {"none.csv": "No such file", "": "a folder without Parquet files", "pipe": "not a regular file"}
+    for path, message in said.items():
+        with pytest.raises(CompanyListError, match=message):
+            read_company_list(Path(tmp_path, path))
