@@ -1,129 +1,66 @@
-"""The command line: what each command prints, and the exit code of every way a run can end."""
+"""The command line: what is typed -> exit code and first line; what it makes, and what it may not."""
 
 from __future__ import annotations
 
 import errno
-import io
-import json
 import os
-import re
 import shlex
 import shutil
-import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
-from unittest.mock import Mock
 
-import duckdb
+import click
 import pytest
 
-import firmlake_sandbox
-from firmlake.cli import firmlake
-from firmlake.core.errors import FirmlakeError
-from firmlake.core.folders import Folders
-from firmlake.core.work import lock
+from firmlake.api.service import check_access
+from firmlake.core.errors import SettingsError
+from firmlake.core.settings_layers import confirm_by, load_settings
+from firmlake_sandbox import sample_numbers
+from lake import Lake
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    answer,
+    commands,
+    found,
+    land,
+    lookalike,
+    make_run,
+    publish_landed,
+    publish_list,
+    slow,
+    with_views,
+)
 
-NUMBERS = firmlake_sandbox.sample_numbers(150)
+EVIL = "\x1b]0;title\x1b\\\x1b[31m\u202egnp.exe\u200f\x9b2J"
+"""Sets the title of the window, colours, turns the reading direction, clears the screen."""
 
+# --- mistakes: what is typed -> what the line that follows says ------------------------------------------------------
 
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
+_WORK = {
+    "alerts": "", "archive": "archive", "changes": "", "company": "BE 0403227515 --page page.html",
+    "contacts redrive": "--list 1", "contacts status": "", "explore": "--no-browser", "export": "export",
+    "forget": "company BE 0403227515", "list export": "customers --out list.csv", "list remove": "customers",
+    "list rename": "customers others", "list show": "", "load": "duckdb:loaded.duckdb", "mcp": "", "prune": "",
+    "publish": "", "query": "'SELECT 1'", "redrive": "", "replay": "", "report": "", "status": "--metrics metrics.prom",
+    "verify": "",
+}  # fmt: skip
+"""All commands that work on a data folder that is there, and the least that is typed for them."""
+_DRY = {"forget": "--dry-run", "prune": "--dry-run", "verify": "--forgotten"}
+_MAKE_OR_NEED_NONE = {
+    "check", "config check", "config show", "contacts apply", "contacts plan", "demo", "match", "plan", "run",
+    "sandbox", "service-lists",
+}  # fmt: skip
+_AT_WORK = [
+    *(f"{name} {typed}".strip() for name, typed in _WORK.items()),
+    *(f"{name} {_WORK[name]} {more}" for name, more in _DRY.items()),
+]
 
-    @property
-    def content(self) -> Any:
-        return json.loads(self.out)
-
-
-Call = Callable[..., Result]
-
-
-@pytest.fixture
-def environment(sandbox: firmlake_sandbox.Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A folder of its own and an environment that names the sandbox."""
-    monkeypatch.chdir(tmp_path)
-    names = {
-        "FIRMLAKE_API__BASE_URL": sandbox.base_url,
-        "FIRMLAKE_API_TOKEN": sandbox.token,
-        "FIRMLAKE_API__REQUESTS_PER_MINUTE": "0",
-        "FIRMLAKE_API__RETRY_WAIT_MAX_SECONDS": "0.01",
-        "COLUMNS": "200",
-    }
-    for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
-        monkeypatch.delenv(name)
-    for name, value in names.items():
-        monkeypatch.setenv(name, value)
-    lines = "".join(f"{country},{number}\n" for country, number in NUMBERS)
-    Path("list.csv").write_text("country,company_number\n" + lines)
-    return names
-
-
-@pytest.fixture
-def call(environment: dict[str, str], capfd: pytest.CaptureFixture[str]) -> Call:
-    """Run a command as the shell would, in this process."""
-
-    def run(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = firmlake.main([*arguments], standalone_mode=False)
-        return Result(code, *capfd.readouterr())
-
-    return run
-
-
-def write_few(count: int, path: str = "few.csv") -> None:
-    """A list of the first companies."""
-    Path(path).write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in NUMBERS[:count]))
-
-
-def test_a_run_accounts_for_every_company_in_each_dataset(call: Call):
-    result = call("run", "list.csv", "--json")
-    assert result.code == 0
-    for counts in result.content["datasets"].values():
-        assert sum(counts.values()) == len(NUMBERS)
-        assert counts.get("failed", 0) == counts.get("waiting", 0) == counts["fresh"] == 0
-    assert call("verify", "--json").content["agrees"] is True
-    assert call("verify", "--files", "--json").content["runs"] == 1
-    assert "none has changed" in call("verify", "--files").out
-    assert call("verify", "--files", "--forgotten").code == 2
-
-
-def test_the_json_of_a_run_has_the_same_keys_where_there_is_nothing_to_fetch(call: Call):
-    write_few(2)
-    made = call("run", "few.csv", "--json").content
-    for again in (["run", "few.csv", "--sample", "5"], ["redrive"]):
-        nothing = call(*again, "--json")
-        assert (nothing.code, nothing.content.keys()) == (0, made.keys())
-        assert (nothing.content["outcome"], nothing.content["target_count"], nothing.content["datasets"]) == (
-            "done",
-            0,
-            {},
-        )
-
-
-def test_plan_sends_and_writes_nothing(call: Call, sandbox: firmlake_sandbox.Sandbox, tmp_path: Path):
-    result = call("plan", "list.csv", "--json")
-    assert result.code == 0
-    assert result.content["target_count"] == result.content["credits"] == len(NUMBERS)
-    assert sandbox.ledger()["summary"]["requests"] == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["list.csv"]
-
-
-def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continued(call: Call, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setenv("FIRMLAKE_API__BASE_URL", "http://127.0.0.1:9")
-        result = call("run", "list.csv")
-    assert result.code == 1
-    assert result.err.count("firmlake: ") == 1
-    assert "Traceback" not in result.err
-    assert call("run", "list.csv").code == 0
-
-
-MISTAKES = {
+WITHOUT_FOLDER = {
     "run absent.csv": "absent.csv",
     "run .": "folder",
     "run list.csv --set api.thread=2": "Did you mean api.threads",
@@ -136,565 +73,435 @@ MISTAKES = {
     "run list.csv --set api.base_url=": "No service is named",
     "run list.csv --set api.base_url=http://example.com": "https",
     "run list.csv --set run.time_zone=Europe/Nowhere": "run.time_zone",
+    "run list.csv --set paths.readers=nobody-here": "paths.readers: there is no group nobody-here",
     "run list.csv --out back.doc": "cannot be written as .doc",
     "plan list.csv --set run.credit_price=0.12": "",
     "prune --generations few": "run.keep_generations (firmlake prune)",
     "company BE 0403227516": "check digit",
     "company 0403227515": "'0403227515' does not begin with BE, NL or FR",
     "changes --company 0403227515": "'0403227515' does not begin with BE, NL or FR",
-    "query 'SELECT 1'": "The data folder",
-    "export": "No export target is named. Run `firmlake export FOLDER",
     "export out --table nothing": "",
+    "export": "No export target is named. Run `firmlake export FOLDER",
     "contacts plan absent.csv --list 1002": "absent.csv",
     "verify --files --forgotten": "",
     os.fsdecode(b"run klant\xe9n.csv"): r"klant\xe9n.csv is not valid UTF-8. Rename",
     os.fsdecode(b"run list.csv --data \xe9"): r"\xe9 is not valid UTF-8. Rename",
     os.fsdecode(b"run list.csv --set paths.data=\xe9"): r"paths.data=\xe9 is not valid UTF-8. Rename",
+    "status --data list.csv": "is not a folder",
+    **{f"{typed} --data typo": "/typo does not exist" for typed in _AT_WORK},
 }
-"""What is typed, and what the line that follows names."""
+IN_A_FOLDER = {
+    **{f"query {sql}": "The SQL is empty" for sql in ("''", "';'", "-- '-- nothing'", "' ;; '")},
+    **{f"query 'SELECT 1' --format {kind}": "is binary and cannot be printed. Add --out FILE"
+       for kind in ("parquet", "xlsx")},
+    "query 'SELECT 1' --held": "No generation is held back",
+    "changes --kind nothing": "--kind nothing does not exist",
+    "changes --since yesterday": "yesterday",
+    "changes --company 'BE 1'": "BE 1",
+    "export lake --format xlsx": "`firmlake query SQL --out FILE.xlsx",
+    "query report/finding": "Did you mean report/findings",
+    "query company/": "company/owners",
+    "query company/owners": "is about one company",
+    f"query 'report/findings {BOLT}'": "is about all companies",
+    **{f"{command} --list custmers": "Did you mean 'customers'"
+       for command in ("query 'SELECT 1'", "status", "changes", "report", "export x")},
+    "query 'SELECT nam FROM companies'": 'Candidate bindings: "name"',
+    "query 'SELECT sum(name) FROM companies'": "Candidate functions: sum(",
+    "query 'SELECT nothing'": "`DESCRIBE` lists the tables",
+    "query 'FROM lists.nope'": "Table with name nope does not exist",
+    "query 'FROM lists.none'": "`firmlake list show",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("typed", MISTAKES)
-def test_a_mistake_of_the_caller_is_one_line_with_exit_code_2_and_costs_no_request(call: Call, sandbox, typed):
-    result = call(*shlex.split(typed))
-    assert result.code == 2
-    assert MISTAKES[typed] in result.err
-    assert result.err.splitlines()[-1].startswith("firmlake: ")
-    assert sandbox.ledger()["summary"]["requests"] == 0
-    assert not Path("data").exists() or not list(Path("data").glob("landing/run=*"))
-    told = call(*shlex.split(typed), "--json")
-    assert told.content["exit_code"] == 2
+@pytest.fixture(scope="module")
+def folder_with_lists(tmp_path_factory):
+    """A data folder with two lists, to which nobody writes."""
+    lake = Lake(tmp_path_factory.mktemp("lists"))
+    publish_list(lake.folders, [ACME, BOLT], name="customers")
+    publish_list(lake.folders, [CIRC], day=1, name="others")
+    with_views(lake.folders)
+    return lake
 
 
-def test_a_missing_token_is_a_mistake_too(call: Call, sandbox, monkeypatch):
-    monkeypatch.delenv("FIRMLAKE_API_TOKEN")
-    result = call("run", "list.csv")
-    assert (result.code, "FIRMLAKE_API_TOKEN" in result.err, sandbox.ledger()["summary"]["requests"]) == (2, True, 0)
+@pytest.fixture
+def here(tmp_path, sandbox, monkeypatch):
+    """Stand in a folder with a list of a few companies and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    return Lake(tmp_path, sandbox, 3)
 
 
-@pytest.mark.slow
-def test_fail_on_a_share_lets_fewer_failures_pass(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    country, number = NUMBERS[7]
-    sandbox.set_faults([{"kind": "status", "status": 500, "companies": [country + number], "endpoint": "lookalikes"}])
-    assert call("run", "list.csv", "--fail-on", "0.01").code == 0
+def assert_refused(lake, typed, words, signs=()):
+    """The command ends with 2 and one line, which JSON says too, and made nothing but the note that it failed."""
+    before, typed = set(Path.cwd().rglob("*")), shlex.split(typed)
+    at = typed.index("--") if "--" in typed else len(typed)
+    plain, told = (lake.call(*typed[:at], *more, *typed[at:]) for more in ((), ("--json",)))
+    assert (plain.code, told.code, told.content["exit_code"]) == (2, 2, 2), plain.err
+    for message in (plain.err.splitlines()[-1], f"firmlake: {told.content['error']}. {told.content['next_step']}"):
+        assert message.startswith("firmlake: ")
+        assert words in message
+        assert not [sign for sign in ("\n", "Traceback", *signs) if sign in message]
+    made = {path.relative_to(Path.cwd()).parts for path in set(Path.cwd().rglob("*")) - before}
+    assert not [parts for parts in made if parts[:2] not in (("data",), ("data", "state"))]
+
+
+@pytest.mark.parametrize("typed", WITHOUT_FOLDER)
+def test_a_mistake_is_one_line_with_exit_code_2_and_costs_no_request(here, typed):
+    assert_refused(here, typed, WITHOUT_FOLDER[typed])
+    assert here.requests() == 0
+
+
+@pytest.mark.parametrize("typed", IN_A_FOLDER)
+def test_a_mistake_is_explained_by_what_the_folder_holds(folder_with_lists, typed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(folder_with_lists, typed, IN_A_FOLDER[typed], signs=("^", "LINE 1", "\\x"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("typed", ["query 'SELECT 1' --out x.pdf", "changes --out x.xlsx"])
+def test_a_format_that_a_file_cannot_have_is_a_mistake(folder_with_lists, typed):
+    done = folder_with_lists.call(*shlex.split(typed))
+    assert (done.code, f"--out {typed.split()[-1]}: unknown file extension" in done.err) == (2, True)
+
+
+def test_a_missing_token_and_an_unknown_option_are_mistakes_too(here):
+    del here.environment["FIRMLAKE_API_TOKEN"]
+    assert_refused(here, "run list.csv", "FIRMLAKE_API_TOKEN")
+    unknown = here.call("run", "--json", "--nonsense")
+    assert (unknown.code, "--nonsense" in unknown.content["error"], "--nonsense" in unknown.err) == (2, True, True)
+    assert here.requests() == 0
+
+
+def test_every_command_is_told_apart_by_whether_it_may_make_a_data_folder():
+    known = commands()
+    inner = {name: each.commands for name, each in known.items() if isinstance(each, click.Group)}
+    names = known.keys() - inner.keys() | {f"{name} {each}" for name in inner for each in inner[name]}
+    assert names == _WORK.keys() | _MAKE_OR_NEED_NONE
+
+
+_WRITE = ("archive", "explore", "forget", "list remove", "list rename", "prune", "redrive", "replay")
+
+
+@pytest.mark.parametrize("typed", [typed for typed in _AT_WORK if not typed.startswith(_WRITE) or "--dry-run" in typed])
+def test_a_command_that_reads_writes_nothing_into_a_folder_that_holds_nothing_of_firmlake(here, typed):
+    Path("letters").mkdir()
+    Path("letters/dear.txt").touch()
+    here.call(*shlex.split(typed), "--data", "letters")
+    assert [path.name for path in Path("letters").rglob("*")] == ["dear.txt"]
+
+
+@pytest.mark.parametrize("has_landed", [True, False])
+def test_without_a_warehouse_landed_answers_are_replayed_and_only_an_empty_folder_needs_a_run(has_landed, here):
+    here.data.mkdir()
+    if has_landed:
+        run = make_run(here.folders, [ACME], ["lookalikes"])
+        land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
+        publish_landed(run)
+        shutil.rmtree(here.folders.warehouse)
+    step = "Rebuild the warehouse with `firmlake replay --data" if has_landed else "`firmlake run LIST --data"
+    for command in ("query 'SELECT 1'", "changes", "report", "status"):
+        ran = here.call(*shlex.split(command), "--data", str(here.data))
+        assert step in ran.out + ran.err
+    assert not here.folders.warehouse.exists()
+
+
+# --- what comes from outside cannot draw on a terminal --------------------------------------------------------------
+
+
+def is_harmless(text):
+    return all(character.isprintable() or character == "\n" for character in text)
 
 
 @pytest.mark.parametrize(
-    ("settings", "most"),
+    "arguments",
     [
-        pytest.param((), 200, id="one request more"),
-        pytest.param(
-            ("--set", "api.names.credits_charged_header=unsent"),
-            500,
-            id="by the balance, with those in flight at first",
-            marks=pytest.mark.slow,
-        ),
+        ["run", EVIL], ["plan", "x.csv", "--set", f"{EVIL}=1"], [EVIL], ["run", "x.csv", "--config", EVIL],
+        ["export", f"{EVIL}/x"], ["query", f"SELECT 1 AS {EVIL}"], ["status", "--data", EVIL], ["company", "BE", EVIL],
+        ["run", f"--{EVIL}"], ["changes", "--kind", EVIL], ["contacts", "apply", EVIL],
+        ["status", "--json", "--data", EVIL], ["run", "x\nfirmlake: all is well.csv"],
     ],
-)
-def test_a_budget_also_counts_credits_that_the_service_charges_against_our_ledger(call: Call, sandbox, settings, most):
-    rows = "".join(f"{country},{number}\n" for country, number in firmlake_sandbox.sample_numbers(600))
-    Path("long.csv").write_text(f"country,company_number\n{rows}")
-    assert call("run", "long.csv").code == 0
-    paid = sandbox.ledger()["summary"]["credits_charged"]
-    sandbox.advance(31 * 86_400, rate_seconds=0)  # to firmlake the companies are still paid for
-    result = call("run", "long.csv", "--refresh", "--max-credits", "120", *settings)
-    assert (result.code, "more than the" in result.err) == (4, True)
-    assert 120 < sandbox.ledger()["summary"]["credits_charged"] - paid <= most
-    assert call("verify").code == 0
+    ids=lambda arguments: " ".join(arguments).replace(EVIL, "EVIL"),
+)  # fmt: skip
+def test_an_argument_cannot_draw_on_a_terminal_or_forge_a_line(arguments, here):
+    done = here.call(*arguments)
+    assert done.code == 2
+    assert is_harmless(done.out + done.err), done.err
+    assert sum(line.startswith("firmlake: ") for line in done.err.splitlines()) <= 1
 
 
-@pytest.mark.parametrize("command", ["run list.csv", "company BE 0403227515", "check", "service-lists"])
-def test_a_token_is_asked_for_until_it_is_replaced(call: Call, environment, monkeypatch, command):
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "wr0ng-token")
-    assert call(*command.split()).code == 5
-    assert "Get a valid token" in call("status", "--json").content["next_step"]
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", environment["FIRMLAKE_API_TOKEN"])
-    status = call("status", "--json").content
-    assert status["failure"]["is_mended"]
-    assert "token" not in status["next_step"]
+def test_a_list_of_which_every_line_is_refused_cannot_draw_on_stderr(here):
+    lines = ["country,company_number", f"BE,{EVIL}", f"XX{EVIL},1", *(f"BE,0000 {n} is no number" for n in range(30))]
+    here.list.write_text("\n".join(lines), "utf-8")
+    done = here.call("plan", "list.csv")
+    assert done.code == 2
+    assert is_harmless(done.out + done.err), done.err
+    assert "\\x1b]0;title" in done.err, "who reads it sees what stands there"
 
 
-def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(call: Call, environment, monkeypatch):
-    write_few(3, "north.csv")
-    write_few(2, "south.csv")
-    assert call("run", "south.csv").code == 0
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "wr0ng-token")
-    assert call("run", "north.csv").code == 5
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", environment["FIRMLAKE_API_TOKEN"])
-    assert call("run", "south.csv").code == 0
-    status = call("status", "--json").content
-    assert [(each["name"], bool(each["failure"]), each["exit_code"]) for each in status["lists"]] == [
-        ("north", True, None),  # nothing of it was ever published, and the token has been replaced
-        ("south", False, 0),
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_command_has_a_summary_that_fits_80_columns_and_every_option_says_what_it_does(folder_with_lists):
+    folder_with_lists.environment["COLUMNS"] = "80"
+    shown = folder_with_lists.call("--help").out
+    folder_with_lists.environment["COLUMNS"] = "300"
+    assert "..." not in shown.partition("Fetch:")[2]
+    assert max(map(len, shown.splitlines())) <= 80
+    listed = {words[0]: words[1:] for words in map(str.split, shown.splitlines()) if words}
+    assert all(listed[name] for name in commands())
+    inner = chain.from_iterable(getattr(group, "commands", {"": group}).values() for group in commands().values())
+    options = [
+        (each.name, one.name, one.help) for each in inner for one in each.params if isinstance(one, click.Option)
     ]
-    shown = call("status").out
-    assert "firmlake run north.csv" in shown
-    assert "Run north.csv again" in shown
-    assert call("status", "--metrics", "firmlake.prom") == (0, "", ""), "cron sends a mail for each line"
-    metrics = Path("firmlake.prom").read_text().splitlines()
-    for line in (
-        'firmlake_failed{list="north"} 1',
-        'firmlake_failed{list="south"} 0',
-        'firmlake_unfinished_runs{list="north"} 1',
-        'firmlake_unfinished_runs{list="south"} 0',
-        'firmlake_last_run_exit_code{list="south"} 0',
-        'firmlake_last_run_companies{list="south"} 0',
-    ):
-        assert line in metrics
-    assert call("run", "north.csv").code == 0
-    status = call("status", "--json").content
-    assert {each["exit_code"] for each in status["lists"]} == {0}
-    assert (status["failures"], status["next_step"]) == ([], "Nothing to do")
+    assert len(options) > 200
+    assert not [each for each in options if not each[-1]]
 
 
-def test_the_last_line_on_stderr_says_what_happened_also_with_out(call: Call):
-    write_few(6)
-    stopped = call("run", "few.csv", "--max-credits", "3", "--out", "back.csv")
-    assert stopped.code == 4
-    assert "Written: " in stopped.err
-    assert stopped.err.splitlines()[-1].startswith(
-        "firmlake: Published what was fetched, but stopped: run.max_credits = 3"
-    )
+def test_the_sandbox_gets_its_own_options_and_no_token(here, monkeypatch):
+    called = []
+    monkeypatch.setattr(subprocess, "call", lambda command, env: called.append((command, env)) or 3)
+    assert here.call("sandbox", "--help", "--port", "99999").code == 3
+    ((command, environment),) = called
+    assert command == [sys.executable, "-P", "-m", "firmlake_sandbox", "--help", "--port", "99999"]
+    assert here.service.token not in str(environment)
 
 
-def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accepted(call: Call, sandbox):
-    assert call("run", "list.csv").code == 0
-    sandbox.set_faults([{"kind": "drift", "field": "revenue", "change": "renamed", "count": 0}])
-    result = call("run", "list.csv", "--refresh")
-    assert result.code == 6
-    assert "profitability.revenue" in result.err
-    assert call("query", "SELECT count(revenue) > 0 AS held FROM financials", "--json").content == [{"held": True}]
-    before = sandbox.ledger()["summary"]["requests"]
-    result = call("run", "list.csv", "--set", "run.vanished_share_max=1", "--json")
-    assert result.code == 3
-    assert "profitability.revenue is in none of" in result.content["reason"]
-    assert 'contract.rename = {"financials.profitability.revenueV2" = "profitability.revenue"}' in result.err
-    assert sandbox.ledger()["summary"]["requests"] == before
-    kinds = {(kind, path) for _, kind, path, _ in result.content["drift"]}
-    assert {("vanished_field", "profitability.revenue"), ("new_field", "profitability.revenueV2")} <= kinds
+# --- settings --------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_in_use_is_exit_7_and_names_the_holder(call: Call):
-    with lock(Folders(Path("data")), "firmlake run of somebody else"):
-        result = call("run", "list.csv")
-    assert result.code == 7
-    assert "firmlake run of somebody else" in result.err
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
-def test_a_signal_ends_a_run_in_time_and_the_next_one_goes_on(environment, sandbox, number, code, call: Call):
-    # Three requests a minute: the fourth waits in the throttle when the signal comes.
-    settings = {"FIRMLAKE_API__REQUESTS_PER_MINUTE": "3", "FIRMLAKE_API_TOKEN": sandbox.token}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "firmlake", "run", "list.csv"],
-        env={**os.environ, **settings, "TMPDIR": str(Path.cwd())},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr
-    while sandbox.ledger()["summary"]["requests"] < 3:
-        assert process.poll() is None
-    process.send_signal(number)
-    _, err = process.communicate(timeout=15)
-    assert process.returncode == code
-    assert "run again to continue" in err
-    assert "Traceback" not in err
-    result = call("run", "list.csv", "--json")
-    assert result.code == 0
-    assert "Continuing run" in result.err
-    assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"]
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_is_taken_up_with_another_version_of_its_list(call: Call, sandbox):
-    write_few(130)
-    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
-    assert call("run", "few.csv").code == 5
-    paid = sandbox.ledger()["summary"]["credits_charged"]
-    assert 90 < paid < 130
-    (interrupted,) = (path.name.removeprefix("run=") for path in Path("data/landing").glob("run=*"))
-    write_few(40)
-    assert call("plan", "few.csv", "--json").content["continues_run"] == interrupted
-    assert call("run", "few.csv").code == 0
-    summary = sandbox.ledger()["summary"]
-    assert (summary["credits_charged"], summary["companies_charged_again"]) == (paid, 0)
-    assert call("status", "--json").content["unfinished"] == []
-    held = "SELECT count(*) AS n FROM companies WHERE paid_at IS NOT NULL"
-    assert call("query", held, "--format", "json").content == [{"n": paid}]
-    outcomes = "SELECT outcome, reason FROM runs ORDER BY started_at"
-    assert [row["outcome"] for row in call("query", outcomes, "--format", "json").content] == ["done"]
-
-
-@pytest.mark.parametrize("is_complete", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_run_that_ended_is_published_before_another_version_of_its_list(
-    call: Call, sandbox, monkeypatch, is_complete
-):
-    """Before the first publish of a data folder there is no warehouse, and the outcome is decided already."""
-    write_few(130)
-    if not is_complete:
-        sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
-        assert call("run", "few.csv").code == 5
-        write_few(120)
-    with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["firmlake.enrich.run"], "publish_run", Mock(side_effect=FirmlakeError("killed", "")))
-        assert call("run", "few.csv").code == 1
-    write_few(120)
-    assert call("run", "few.csv").code == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-    outcomes = call("query", "SELECT outcome FROM runs ORDER BY started_at", "--format", "json").content
-    assert [row["outcome"] for row in outcomes] == ["done"] * (1 + is_complete), "what ended is not taken up"
-
-
-@pytest.mark.reliability
-def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    write_few(20)
-    write_few(130, "many.csv")
-    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
-    assert call("run", "many.csv").code == 5
-    paid = sandbox.ledger()["summary"]["credits_charged"]
-    assert paid > 90
-    plan = call("plan", "few.csv", "--max-credits", "0", "--json").content
-    few = plan["unfinished_elsewhere"][0]["paid_count"]
-    assert (plan["waiting_count"], plan["credits"], few) == (20 - few, 0, few)
-    assert 15 < few <= 20
-    assert "first run many.csv again" in call("plan", "few.csv").out
-    assert call("plan", "list.csv", "--json").content["credits"] == len(NUMBERS) - paid
-    before = call("run", "few.csv", "--json").content
-    after = call("run", "many.csv", "--json").content
-    for summary in (before, after):
-        assert summary["credit_count"] == summary["expected_credit_count"]
-    assert after["credit_count"] == sandbox.ledger()["summary"]["credits_charged"]
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-    assert call("verify").code == 0
-
-
-def test_steps_that_nobody_knows_yet_are_in_the_plan(call: Call):
-    write_few(5)
-    outward = ["plan", "few.csv", "--expand", "lookalikes", "--depth", "2"]
-    content = call(*outward, "--max-credits", "60", "--json").content
-    assert content["unknown_steps"] == [{"step": number, "max_credits": 55} for number in (1, 2)]
-    lines = call(*outward).out.splitlines()
-    assert "Step 1, lookalikes: not known before few.csv is fetched; no limit of credits" in lines
-    assert any(line.startswith("Step 2, lookalikes: not known before step 1") for line in lines)
-
-
-@pytest.mark.slow
-def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
-    """A mistaken host on day one: the right one is asked from the start, and what it answers belongs to it."""
-    write_few(3)
-    wrong = "--set", "api.base_url=http://127.0.0.2:9"
-    assert call("run", "few.csv", *wrong).code == 1
-    result = call("run", "few.csv")
-    assert (result.code, "goes on" in result.err) == (0, False)
-    services = call("query", "SELECT DISTINCT service FROM runs", "--json").content
-    assert "127.0.0.1" in str(services)
-    assert "127.0.0.2" not in str(services)
-    assert call("status", "--json").content["unfinished"] == []
-    assert call("run", "few.csv", *wrong).code == 2
-
-
-def test_a_replay_that_publishes_a_failed_run_ends_its_failure(call: Call, monkeypatch):
-    def full(*_, **__):
-        raise FirmlakeError("No space left on device", "Make room")
-
-    write_few(2)
-    with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["firmlake.enrich.finish"], "publish", full)
-        assert call("run", "few.csv").code == 1
-    assert "No space" in call("status", "--json").content["failure"]["line"]
-    assert call("replay").code == 0
-    status = call("status", "--json").content
-    assert (status["failure"], status["next_step"]) == (None, "Nothing to do")
-
-
-def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(call: Call):
-    """Otherwise the run would use another folder, and pay for the same companies again."""
-    write_few(1)
-    assert call("check", "few.csv", "--write", "fit.toml", "--data", "else where").err.endswith(
-        "`firmlake run LIST --config fit.toml --data 'else where'`\n"
-    )
-
-
-def test_a_warehouse_that_differs_from_a_replay_is_in_the_status_until_it_was_rebuilt(call: Call):
-    """The check of every month finds it at night; comparing checksums, every week, does not take it back."""
-    write_few(2)
-    assert call("run", "few.csv").code == 0
-    generation = Path("data/warehouse/firmlake.duckdb").resolve()
-    generation.chmod(0o600)
-    with duckdb.connect(generation) as connection:
-        connection.execute("DELETE FROM lookalikes_versions")
-    result = call("verify")
-    assert (result.code, result.err.splitlines()[-1]) == (
-        1, "firmlake: The warehouse differs from a replay. Rebuild it with `firmlake replay`",
-    )  # fmt: skip
-    assert call("verify", "--files").code == 0
-    assert "differs from a replay" in call("status", "--json").content["failure"]["line"]
-    assert call("replay").code == 0
-    assert call("status", "--json").content["next_step"] == "Nothing to do"
-
-
-def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_succeeds(call: Call):
-    write_few(2)
-    assert call("run", "few.csv").code == 0
-    Path("there.duckdb").write_text("no database")
-    assert call("load", "duckdb:there.duckdb").code == 1
-    status = call("status", "--json").content
-    assert (status["failure"], len(status["undelivered"])) == (None, 1)
-    assert "Repeat the delivery" in status["next_step"]
-    Path("there.duckdb").unlink()
-    target = f"duckdb:{Path('there.duckdb').absolute()}"
-    assert "\nruns: 1 row\n" in call("load", target).err
-    assert call("status", "--json").content["undelivered"] == []
-    assert f"\nLoaded: generation 1 to {target}, schema firmlake, " in call("status").out
-
-
-def interrupt(call: Call, sandbox: firmlake_sandbox.Sandbox, *arguments: str) -> Path:
-    """Refuse the token in the middle of a first run, and return the folder of the run."""
-    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
-    assert call("run", *(arguments or ["list.csv"])).code == 5
-    sandbox.set_faults([])
-    (run,) = Path("data/landing").glob("run=*")
-    return run
-
-
-@pytest.mark.parametrize("source", ["stdin", pytest.param("query", marks=pytest.mark.slow)])
-def test_an_interrupted_run_over_a_list_that_was_kept_is_resumed_by_what_status_advises(
-    source, call: Call, sandbox, monkeypatch
-):
-    with Path("list.csv").open("rb") as stream:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
-        interrupt(call, sandbox, *(["-"] if source == "stdin" else ["--sql", "FROM 'list.csv'"]))
-    requests = sandbox.ledger()["summary"]["requests"]
-    (command,) = re.findall("`(firmlake run .*)` again: run .* resumes", call("status", "--json").content["next_step"])
-    monkeypatch.chdir(Path("data"))
-    result = call(*shlex.split(command)[1:], "--data", ".", "--json")
-    assert (result.code, "Continuing run" in result.err) == (0, True)
-    assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"] > requests
-
-
-@pytest.mark.parametrize("lost", ["landing/**/*.zst", "landing/*/targets-*.parquet"])
-def test_status_names_what_a_resume_lacks(lost, call: Call, sandbox):
-    run = interrupt(call, sandbox)
-    path = next(Path("data").glob(lost))
-    path.write_bytes(path.read_bytes()[:30] + b"x" + path.read_bytes()[31:])
-    status = call("status", "--json").content
-    ((name, line, next_step),) = status["damaged"]
-    assert (f"run={name}", str(path) in line) == (run.name, True)
-    assert next_step in status["next_step"], "to run the list again would fail"
-    assert call("plan", "list.csv").code == 1
-
-
-@pytest.mark.slow
-def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_version_is_not(call: Call):
-    """Also where each week has a folder of its own, and where a list grows or shrinks a lot."""
-
-    def plan(path: str, *numbers: tuple[str, str]) -> Result:
-        Path(path).parent.mkdir(exist_ok=True)
-        Path(path).write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in numbers))
-        return call("plan", path, "--json")
-
-    assert plan("a/customers.csv", *NUMBERS[:6]).content["other_list"] is None
-    assert call("run", "a/customers.csv").code == 0
-    other = plan("b/Customers.csv", *NUMBERS[4:20]).content["other_list"]
-    assert (other["name"], other["company_count"], other["shared_count"]) == ("customers", 6, 2)
-    warning = "Warning: the list customers had 6 companies"
-    assert warning in call("plan", "b/Customers.csv").out
-    assert warning not in call("plan", "b/Customers.csv", "--set", "run.list_name=suppliers").out
-    for version in (NUMBERS[3:9], NUMBERS[:40], NUMBERS[5:6]):
-        assert plan("2026-11-23/customers.csv", *version).content["other_list"] is None
-    assert warning in call("run", "b/Customers.csv", "--sample", "1").err, "the file counts, not its sample"
-
-
-def flip(path: Path) -> None:
-    """Change a bit in the middle of a file."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("table", ["targets", "list"])
-def test_what_is_said_of_a_damaged_table_of_a_published_run_is_true(table, call: Call, sandbox):
-    """The warehouse keeps what the run fetched, and a replay goes on without it if its folders are moved."""
-    write_few(3)
-    assert (call("run", "few.csv").code, call("run", "list.csv").code) == (0, 0)
-    pattern = {"targets": "run=*/targets-*.parquet", "list": "lists/*"}[table]
-    few, damaged = sorted(Path("data/landing").glob(pattern), key=lambda path: path.stat().st_mtime)
-    flip(damaged)
-    for command in (
-        ["plan", "list.csv"],
-        ["run", "few.csv"],
-        ["status"],
-        ["query", "FROM companies"],
-        ["export", "e"],
-    ):
-        assert call(*command).code == 0
-    for command in (["archive", "a"], ["verify"], ["replay"], ["forget", "company", *NUMBERS[0]]):
-        assert (call(*command).code, call(*command).code) == (1, 1)
-    told = call("replay").err
-    assert "runs and queries go on" in told
-    assert ("Run its list again, which writes the file anew" in told) is (table == "list")
-    for path in re.findall("For `firmlake replay` without this run, move (.*) and (\\S*) elsewhere", told)[0]:
-        shutil.move(path, "elsewhere-" + path.replace("/", "-"))
-    assert call("replay").code == 0
-    assert call("run", "list.csv").code == 0
-    assert call("verify").code == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-    assert few.exists()
-
-
-@pytest.mark.slow
-def test_answers_whose_targets_are_lost_before_they_were_published_are_moved_and_not_paid_twice(call: Call, sandbox):
-    run = interrupt(call, sandbox)
-    flip(next(run.glob("targets-*.parquet")))
-    (own,) = re.findall("there is no copy, move (.*?) elsewhere", call("run", "list.csv").err)
-    shutil.move(own, "elsewhere-" + own.replace("/", "-"))
-    assert call("run", "list.csv").code == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-
-
-@pytest.mark.slow
-def test_a_lost_warehouse_is_made_again_before_anything_is_spent(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    write_few(10)
-    assert (call("run", "few.csv").code, call("run", "few.csv", "--refresh").code) == (0, 0)
-    requests = sandbox.ledger()["summary"]["requests"]
-    shutil.rmtree("data/warehouse")
-    for command in (["run", "few.csv"], ["plan", "few.csv"], ["redrive"]):
-        result = call(*command)
-        assert (result.code, "firmlake replay" in result.err) == (1, True)
-    assert sandbox.ledger()["summary"]["requests"] == requests
-    assert call("status", "--json").content["next_step"].startswith("Rebuild the warehouse with `firmlake replay`")
-    assert call("replay").code == 0
-    assert call("plan", "few.csv", "--json").content["fresh_count"] == 10
-
-
-@pytest.mark.slow
-def test_a_damaged_run_is_left_out_named_and_exit_1(call: Call, tmp_path: Path):
-    write_few(1)
-    call("run", "few.csv")
-    path = min(tmp_path.rglob("log/*.zst"))
-    path.write_bytes(b"{" * path.stat().st_size)
-    for arguments in (["prune", "--staged-days", "0"], ["archive", "archive"]):
-        result = call(*arguments, "--json")
-        assert (result.code, str(path.relative_to(tmp_path)) in result.content["damaged"][0][1]) == (1, True)
-        assert f"Skipped run {path.parent.parent.name.removeprefix('run=')}" in result.err
-
-
-def test_one_company_is_printed_with_every_period(call: Call):
-    country, number = NUMBERS[0]
-    content = call("company", country, number, "--json").content
-    assert content["is_found"]
-    rows = call("company", f"{country}{number}").out.splitlines()
-    periods = content["tables"]["financials"]
-    assert all(any(period["end_date"] in row for row in rows) for period in periods)
-
-
-@pytest.mark.slow
-def test_one_company_lands_and_counts_like_any_other(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    """Its credit is in the ledger and in what was spent, and a run afterwards pays for it no more."""
-    write_few(3)
-    country, number = NUMBERS[0]
-    assert call("company", country, number).code == 0
-    assert sandbox.ledger()["summary"]["credits_charged"] == 1
-    spent = call("query", "SELECT sum(credit_count), sum(expected_credit_count) FROM spend", "--json").content
-    assert [int(value) for value in spent[0].values()] == [1, 1]
-    assert call("status", "--json").content["companies"]["financials"] == {"reported": 1}
-    plan = call("plan", "few.csv", "--json").content
-    assert (plan["credits"], plan["fresh_count"]) == (2, 1)
-    assert call("company", country, number, "--set", "run.max_credits=0").code == 0, "it is paid for"
-    assert call("run", "few.csv").code == 0
-    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
-
-
-@pytest.mark.slow
-def test_what_changed_from_one_week_to_the_next_is_told(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    """By the service's own weeks: the feed has what the tables differ in."""
-    for week in (0, 1):
-        sandbox.set_options(week=week)
-        assert call("run", "list.csv", "--set", "run.refresh_after_days=0").code == 0
-    loads = call("query", "SELECT run_id FROM loads ORDER BY generation", "--json").content
-    first, second = (row["run_id"] for row in loads)
-    events = call("changes", "--json").content
-    assert {event["run_id"] for event in events} == {second}
-    found = {event["company_number"] for event in events if event["kind"] == "new_accounts"}
-    query = f"""
-        SELECT DISTINCT company_number FROM financials ANTI JOIN financials_as_of('{first}')
-        USING (country, company_number, start_date, end_date, dup_no)
-        SEMI JOIN financials_as_of('{first}') USING (country, company_number)
-    """
-    assert found == {row["company_number"] for row in call("query", query, "--json").content} != set()
-    assert call("changes", "--since", first, "--json").content == events
-    appeared = call("changes", "--since", "2000-01-01", "--kind", "company_appeared", "--json").content
-    assert first in {event["run_id"] for event in appeared}
-    assert call("changes", "--out", "feed.csv", "--json").content["events"] == len(events)
-    assert Path("feed.csv").read_text().count(second) == len(events)
-    assert call("changes", "--format", "csv").out.count(second) == len(events)
-    assert f"{len(events)} events" in call("changes").out
-    for wrong in (["--kind", "nothing"], ["--since", "yesterday"], ["--company", "BE 1"], ["--out", "feed.doc"]):
-        result = call("changes", *wrong)
-        assert (result.code, wrong[1].split()[-1] in result.err) == (2, True)
-    assert call("verify").code == 0
-
-
-def test_config_show_hides_passwords(call: Call):
+def test_config_show_hides_passwords(here):
     address = "api.base_url=https://user:planted-secret@host.example/v1"
-    for shown in (call("config", "show", "--set", address).out, call("config", "show", "--json", "--set", address).out):
+    for more in ((), ("--json",)):
+        shown = here.call("config", "show", "--set", address, *more).out
         assert "[hidden]@host.example/v1" in shown
         assert "planted-secret" not in shown
 
 
-def test_help_needs_neither_prefect_nor_polars():
-    code = (
-        "import sys, firmlake.cli; assert not {'polars', 'prefect', 'duckdb', 'pyarrow', 'pandas'} & set(sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+@pytest.fixture
+def stranger(here, monkeypatch):
+    """Stand in a folder whose settings file names a server that nobody else named."""
+    (here.folder / "config").mkdir()
+    (here.folder / "config/firmlake.toml").write_text(f'[api]\nbase_url = "{here.service.base_url}"\n')
+    for name in ("FIRMLAKE_API__BASE_URL", "FIRMLAKE_CONFIG"):
+        del here.environment[name]
+    for name, value in here.environment.items():
+        monkeypatch.setenv(name, value)
+    return here
 
 
-def test_metrics_keep_the_access_that_their_file_has(call: Call):
-    Path("data").mkdir()
-    for mode in (0o600, 0o644):
-        assert call("status", "--metrics", "m.prom").code == 0
-        assert stat.S_IMODE(Path("m.prom").stat().st_mode) == mode
-        Path("m.prom").chmod(0o644)
+@pytest.mark.parametrize("command", ["run list.csv", "company BE0403227515", "check list.csv"])
+def test_a_settings_file_that_was_found_in_the_folder_gets_no_token(command, stranger):
+    told = stranger.call(*command.split())
+    assert told.code == 2
+    file = Path("config/firmlake.toml").absolute()
+    for words in (f"Settings are read from {file}: api.base_url", "FIRMLAKE_API__BASE_URL", "FIRMLAKE_CONFIG="):
+        assert words in told.err
+    assert stranger.call("plan", "list.csv").code == 0, "it sends nothing"
+    assert stranger.requests() == 0
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_an_error_keeps_its_exit_code_where_nothing_can_be_printed(call: Call, monkeypatch, options):
+NAMED = [
+    ("config/firmlake.toml", {}, {}), (None, {}, {"FIRMLAKE_CONFIG": "config/firmlake.toml"}),
+    (None, {}, {"FIRMLAKE_API__BASE_URL": "{}"}), (None, {"api.base_url": "{}"}, {}),
+    (None, {"api.base_url": "sandbox"}, {}),
+]  # fmt: skip
+
+
+def test_an_address_or_a_file_that_somebody_named_gets_it(stranger):
+    with pytest.raises(SettingsError, match="token is not sent"):
+        check_access(load_settings()[0])
+    for file, flags, environment in NAMED:
+        address = stranger.service.base_url
+        filled = [{key: value.format(address) for key, value in each.items()} for each in (flags, environment)]
+        check_access(load_settings(file and Path(file), *filled)[0])
+
+
+def test_a_person_at_a_terminal_is_asked_once(stranger, monkeypatch):
+    asked = []
+    for agrees in (True, False):
+        with confirm_by(lambda question, agrees=agrees: not asked.append(question) and agrees):
+            if agrees:
+                check_access(load_settings()[0])
+            else:
+                with pytest.raises(SettingsError):
+                    check_access(load_settings()[0])
+    assert len(asked) == 2
+    assert stranger.service.base_url in asked[0]
+    monkeypatch.setattr("firmlake.cli.call.can_ask", lambda: True)
+    monkeypatch.setattr(click, "confirm", lambda question, **_: False)
+    assert stranger.call("run", "list.csv").code == 2
+    assert stranger.requests() == 0
+
+
+# --- output that cannot be written -----------------------------------------------------------------------------------
+
+
+def test_an_error_keeps_its_exit_code_where_nothing_can_be_printed(here, monkeypatch):
     def gone(*_, **__):
         raise OSError(errno.EIO, "Input/output error")
 
-    assert call("plan", "absent.csv", *options).code == 2
     for printing in ("secho", "echo"):
         monkeypatch.setattr(f"firmlake.terminal.echo.click.{printing}", gone)
-    assert call("plan", "absent.csv", *options).code == 2
+    for options in ((), ("--json",)):
+        assert here.call("plan", "absent.csv", *options).code == 2
 
 
-def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):
+def test_a_full_disk_behind_stdout_is_one_line(here, monkeypatch):
     def full(text, **options):
         if not options.get("err"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    Path("data").mkdir()
+    here.data.mkdir()
     monkeypatch.setattr("firmlake.terminal.echo.click.secho", full)
-    assert call("status").code == 1
+    assert here.call("status").code == 1
     monkeypatch.setattr("firmlake.cli.call.was_interrupted", lambda: True)
-    assert call("status").code == 130, "a signal comes first"
+    assert here.call("status").code == 130, "a signal comes first"
 
 
-def test_a_file_that_may_not_be_read_is_one_line_wherever_it_is_opened(call: Call, monkeypatch):
+def test_a_file_that_may_not_be_read_is_one_line_wherever_it_is_opened(here, monkeypatch):
     """For example if root once ran what another account runs every week. No test can take rights from root."""
 
     def forbidden(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied", "data/landing/00001.zst")
 
-    write_few(1)
-    assert call("run", "few.csv").code == 0
+    here.data.mkdir()
     monkeypatch.setattr("firmlake.cli.look.read_status", forbidden)
-    result = call("status", "--json")
-    line = (
-        "data/landing/00001.zst: Permission denied. Give access, or run as the owner of the data folder, then run again"
-    )
-    assert (result.code, result.err) == (1, f"firmlake: {line}\n")
+    result = here.call("status", "--json")
+    line = "data/landing/00001.zst: Permission denied. Give access, or run as the owner of the data folder, then run"
+    assert (result.code, result.err) == (1, f"firmlake: {line} again\n")
     assert result.content["error"] in line
+
+
+def test_metrics_keep_the_access_that_their_file_has(here):
+    here.data.mkdir()
+    for mode in (0o600, 0o644):
+        assert here.call("status", "--metrics", "m.prom").code == 0
+        assert stat.S_IMODE(Path("m.prom").stat().st_mode) == mode
+        Path("m.prom").chmod(0o644)
+
+
+# --- what is written is its owner's alone; one setting lets a group read the warehouse, reports and exports --------
+
+EVERYTHING = (
+    "run list.csv --log log.jsonl", "service-lists", "report", "changes --out changes.csv", "export exported",
+    "export tables --format csv", "archive archived", "status --metrics metrics.txt", "verify",
+)  # fmt: skip
+"""Commands that make every kind of file there is."""
+
+
+def modes(here, umask, *options):
+    """Mode of everything that these commands make, links aside, by path."""
+    given = {path.name for path in here.folder.iterdir()}
+    before = os.umask(umask)
+    try:
+        for command in EVERYTHING:
+            assert here.call(*command.split(), *options).code == 0, command
+    finally:
+        os.umask(before)
+    paths = (path for path in here.folder.rglob("*") if not path.is_symlink() and path.name not in given)
+    return {str(path.relative_to(here.folder)): stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
+@pytest.mark.slow
+def test_nobody_but_the_owner_reads_what_is_written(here):
+    found = modes(here, 0o022)
+    assert len(found) > 60
+    assert {path: oct(mode) for path, mode in found.items() if mode & 0o077} == {}
+
+
+@pytest.mark.slow
+def test_a_stricter_umask_is_respected_and_one_setting_opens_warehouse_reports_and_exports_to_a_group(here):
+    """And what was paid for, who was asked for and the state of runs stay closed."""
+    import grp
+
+    found = modes(here, 0o077, "--set", f"paths.readers={grp.getgrgid(os.getgid()).gr_name}")
+    opened = {path for path, mode in found.items() if mode & 0o040}
+    assert not any(mode & 0o027 for mode in found.values()), "nobody writes but the owner, nobody else reads"
+    assert {"data", "data/warehouse", "data/report.html", "exported", "exported/latest.json"} <= opened
+    assert {path for path in found if path.startswith("data/warehouse/gen_")} <= opened
+    assert {path for path in found if path.startswith(("exported/exports/", "tables/exports/"))} <= opened
+    assert not {path for path in opened if path.startswith(("data/landing", "data/state", "data/staged"))}
+    assert found["data/warehouse"] & 0o010, "a folder is opened to look into"
+
+
+@pytest.mark.slow
+def test_landed_answers_can_be_kept_from_their_own_owners_mistakes(here):
+    here.write(sample_numbers(1))
+    before = os.umask(0o277)
+    try:
+        assert here.call("run", "list.csv").code == 0
+    finally:
+        os.umask(before)
+    landed = (here.data / "landing").rglob("*.zst")
+    assert not any(stat.S_IMODE(path.stat().st_mode) & 0o200 for path in landed)
+
+
+# --- as processes: the reader of the output may leave, streams may be closed, the disk behind them full --------
+
+
+@pytest.fixture
+def listed(folder_with_lists):
+    return lambda redirect, *arguments: subprocess.run(
+        ["sh", "-c", f'"$@" {redirect}', "sh", sys.executable, "-m", "firmlake", *arguments],
+        env=folder_with_lists.variables(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "query 'FROM range(3)' --format csv",
+        *slow("changes", "query 'FROM range(100000)'", "query 'FROM range(100000)' --format csv",
+              "query 'FROM range(3)' --json", "changes --format csv", "status", "config show",
+              "sandbox --dialect help"),
+    ],
+)  # fmt: skip
+def test_a_pipe_that_is_closed_early_ends_the_command_quietly(typed, folder_with_lists):
+    process = folder_with_lists.start(*shlex.split(typed))
+    process.stdout.close()  # before anything is written, so that small output fails too
+    with process:
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+_CLOSED = {"stdout": ">&-", "stdin": "<&-", "stderr": "2>&-", "all": "<&- >&- 2>&-"}
+
+
+@pytest.mark.parametrize("closed", ["all", *slow("stdin", "stderr", "stdout")])
+def test_a_command_whose_streams_are_closed_does_its_work(closed, listed):
+    """A scheduler may close them. The next file opened must not become the stream that others print to."""
+    ended = listed(_CLOSED[closed], "status")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("typed", ["status", *slow("status --json", "query 'FROM range(3)'", "--help")])
+def test_a_full_disk_behind_stdout_is_one_line_and_exit_code_1(typed, listed):
+    ended = listed(">/dev/full", *shlex.split(typed))
+    line = "firmlake: Stdout or a file: No space left on device. Make room on the disk, then run again\n"
+    assert (ended.returncode, ended.stderr) == (1, line)
+
+
+@pytest.mark.slow
+def test_a_full_disk_behind_stderr_does_not_change_the_exit_code(listed):
+    """Python would end with code 120, which is not documented."""
+    assert listed("2>/dev/full", "status", "--data", "missing").returncode == 2
+
+
+# --- `import firmlake` prepares the environment for libraries, and is quick -------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "threads"), [({}, "1"), ({"POLARS_MAX_THREADS": "2"}, "2")])
+def test_polars_has_one_thread_unless_the_environment_says_otherwise(given, threads):
+    environment = {name: value for name, value in os.environ.items() if name != "POLARS_MAX_THREADS"} | given
+    command = [sys.executable, "-c", "import firmlake, polars; print(polars.thread_pool_size())"]
+    asked = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert asked.stdout.strip() == threads
+
+
+def test_a_plan_imports_no_library_that_it_does_not_need_and_help_hardly_any(here):
+    """Libraries import pandas unasked where it is installed, which takes as long as all else that a small run does."""
+    for arguments, known in (("--help", {"polars", "duckdb", "pyarrow"}), ("plan list.csv", {"altair", "jinja2"})):
+        shown = here.ended(here.start(*arguments.split(), code=["-X", "importtime", "-m", "firmlake"]))
+        assert shown.code == 0, shown.err
+        imported = {line.rpartition("|")[2].strip() for line in shown.err.splitlines()}
+        assert "firmlake.cli" in imported
+        assert not {"pandas", "prefect", *known} & imported

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tarfile
 from datetime import timedelta
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
@@ -21,6 +19,7 @@ from firmlake.report.metrics import render_metrics
 from firmlake.report.status import read_status
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import ask, open_warehouse
+from lake import Lake
 from support import DAY, NOON, edit_warehouse, publish_landed, query, slow
 
 KEPT = {int(path.name.partition(".")[0]): path for path in (Path(__file__).parent / "fixtures").glob("*.tar.xz")}
@@ -122,32 +121,23 @@ COMMANDS = (
 
 
 @pytest.mark.slow
-def test_every_command_says_that_replay_makes_an_earlier_warehouse_anew(unpacked, tmp_path, monkeypatch, capfd):
+def test_every_command_says_that_replay_makes_an_earlier_warehouse_anew(unpacked, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "sandbox")
-    monkeypatch.setenv("FIRMLAKE_PATHS__DATA", "data/sandbox")  # which is the demo's
-    folders = Folders(tmp_path / "data" / "sandbox")
-    shutil.copytree(unpacked(2), folders.data, symlinks=True)
-    Path("list.csv").write_text("country,company_number\nBE,0403227515\n")
+    lake = Lake(tmp_path, paths__data="data/sandbox", api__base_url="sandbox")  # the folder is the demo's
+    shutil.copytree(unpacked(2), "data/sandbox", symlinks=True)
+    lake.write([("BE", "0403227515")])
     Path("contacts.csv").write_text("country,company_number,contact_id\nBE,0403227515,7\n")
-    assert firmlake.main(
-        ["contacts", "plan", "contacts.csv", "--list", "1002", "--out", "contacts.json"], standalone_mode=False
-    ) == 0  # fmt: skip
+    assert lake.call("contacts", "plan", "contacts.csv", "--list", "1002", "--out", "contacts.json").code == 0
     for command in COMMANDS:
-        capfd.readouterr()
-        assert firmlake.main(command.split(), standalone_mode=False) == 1, command
-        told = capfd.readouterr().err
-        assert "tables have another shape" in told, command
-        assert "Rebuild it with `firmlake replay`" in told, command
-    assert firmlake.main(["status"], standalone_mode=False) == 0
-    told = capfd.readouterr().out
-    assert "Next: Rebuild it with `firmlake replay" in told
-    assert "Damaged" not in told, "there is nothing to restore: replay reads the plans of such runs"
-    assert firmlake.main(["query", "SELECT count(*) FROM companies"], standalone_mode=False) == 0
-    assert firmlake.main(["replay"], standalone_mode=False) == 0
-    assert firmlake.main(["status"], standalone_mode=False) == 0
+        told = lake.call(*command.split())
+        assert told.code == 1, command
+        assert "tables have another shape" in told.err, command
+        assert "Rebuild it with `firmlake replay`" in told.err, command
+    told = lake.call("status")
+    assert (told.code, "Next: Rebuild it with `firmlake replay" in told.out) == (0, True)
+    assert "Damaged" not in told.out, "there is nothing to restore: replay reads the plans of such runs"
+    for command in (["query", "SELECT count(*) FROM companies"], ["replay"], ["status"]):
+        assert lake.call(*command).code == 0
 
 
 def _hashes(folders: Folders):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import json
-import runpy
 import sys
 from pathlib import Path
 
@@ -14,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import firmlake
-from enrich.desk import Desk
 from firmlake.core.errors import CompanyListError, SettingsError
 from firmlake_sandbox import sample_numbers
+from lake import Lake
 
 ROWS = {
     "customer": ["Acme", "Bolt", "nobody", "not in the register"],
@@ -27,15 +24,14 @@ ROWS = {
 
 
 @pytest.fixture
-def settings(sandbox, monkeypatch):
+def lake(sandbox, tmp_path, monkeypatch):
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    return {"api.base_url": sandbox.base_url, "api.requests_per_minute": 0}
+    return Lake(tmp_path, sandbox, 30)
 
 
-def test_the_examples_run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    done = doctest.testmod(firmlake)
-    assert (done.failed, done.attempted > 5) == (0, True)
+@pytest.fixture
+def settings(lake):
+    return {"api.base_url": lake.service.base_url, "api.requests_per_minute": 0}
 
 
 KINDS = {
@@ -60,16 +56,14 @@ def test_a_frame_comes_back_line_by_line_with_its_columns(kind, settings, tmp_pa
     assert found.warehouse == (tmp_path / "data/warehouse/firmlake.duckdb").resolve()
 
 
-def test_the_data_folder_is_the_commands_and_nothing_is_paid_twice(sandbox, settings, tmp_path):
-    desk = Desk(tmp_path, sandbox)
-    desk.environment["FIRMLAKE_API_TOKEN"] = sandbox.token
-    code, out, _ = desk.call("run", str(desk.list), "--json")
-    ran = json.loads(out)
-    found = firmlake.enrich(desk.list, data=desk.folders.data, settings=settings)
-    assert (code, found.summary.request_count, found.summary.list_name) == (0, 0, ran["list_name"])
-    assert found.companies.height == ran["company_count"]
-    assert desk.call("query", 'SELECT count(*) FROM lists."list"', "--format", "csv")[1].split()[-1] == "30"
-    planned = firmlake.plan(desk.list, data=desk.folders.data, settings=settings)
+def test_the_data_folder_is_the_commands_and_nothing_is_paid_twice(lake, settings):
+    ran = lake.run()
+    found = firmlake.enrich(lake.list, data=lake.data, settings=settings)
+    summary = ran.content
+    assert (ran.code, found.summary.request_count, found.summary.list_name) == (0, 0, summary["list_name"])
+    assert found.companies.height == summary["company_count"]
+    assert lake.query('SELECT count(*) FROM lists."list"') == [(30,)]
+    planned = firmlake.plan(lake.list, data=lake.data, settings=settings)
     assert (planned.company_count, planned.target_count, planned.credits) == (30, 0, 0)
 
 
@@ -96,15 +90,6 @@ def test_errors_are_those_of_the_command(settings, tmp_path):
         firmlake.enrich(pl.DataFrame({"a": ["x", "y"]}), data=tmp_path / "data", settings=settings)
     with pytest.raises(CompanyListError, match=r"nowhere\.csv"):
         firmlake.plan(Path("nowhere.csv"), data=tmp_path, settings=settings)
-
-
-def test_the_notebook_runs_without_a_network(tmp_path, monkeypatch):
-    pytest.importorskip("marimo")
-    monkeypatch.chdir(tmp_path)
-    notebook = runpy.run_path(str(Path(__file__).parents[1] / "docs/from_python.py"))
-    _, variables = notebook["app"].run()
-    assert variables["found"].lines["status"].to_list() == ["enriched"] * 4 + ["refused"]
-    assert variables["revenue"].height > 0
 
 
 def test_the_function_stays_a_function_after_its_package_is_imported():

@@ -75,7 +75,11 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((str(address), port))
+    try:
+        listener.bind((str(address), port))
+    except (OverflowError, OSError):
+        listener.close()
+        raise
     listener.listen(2048)
     return listener
 

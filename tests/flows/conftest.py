@@ -9,40 +9,35 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from firmlake_sandbox import Sandbox
+from lake import Lake, wait_until
 
-from .support import FLOWS, ROOT, ByHand, ask_server, settings_for, wait_until
-
-if TYPE_CHECKING:
-    from prefect import Flow
+from .support import FLOWS, ByHand
 
 
 class FlowRun(NamedTuple):
-    """A flow run as Prefect's server has it, and the error it ended with here."""
+    """A flow run as Prefect's server has it, and what it gave here: its result, or the error it ended with."""
 
     state: str
     message: str
-    error: Any
+    result: Any
     artifacts: dict[str, Any]
     tasks: Callable[[], dict[str, str]]
     """Names and states; the server records them some moments late."""
 
-
-RunFlow = Callable[..., FlowRun]
 
 _NOT_NEEDED = ("SCHEDULER", "LATE_RUNS", "FOREMAN", "CANCELLATION_CLEANUP", "PAUSE_EXPIRATIONS", "TRIGGERS")
 """Services of the server that ask its database for work all the time, which flows called in a process never have."""
 
 
 @pytest.fixture(scope="session")
-def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prefect_home(tmp_path_factory):
     """A folder that all test processes share."""
     base = tmp_path_factory.getbasetemp()
     home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "prefect"
@@ -51,7 +46,7 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def flow_modules() -> Iterator[None]:
+def flow_modules():
     """Make the modules beside the flows importable, as they are where a flow runs."""
     sys.path.insert(0, str(FLOWS))
     yield
@@ -59,7 +54,7 @@ def flow_modules() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def prefect_server(prefect_home: Path, flow_modules: None) -> Iterator[str]:
+def prefect_server(prefect_home, flow_modules):
     """The API of a server: the first process to want it starts it, and stops it after the last has let go."""
     from temporary_server import TemporaryServer
 
@@ -86,7 +81,7 @@ def prefect_server(prefect_home: Path, flow_modules: None) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def prefect_settings(prefect_home: Path) -> Iterator[None]:
+def prefect_settings(prefect_home):
     """What Prefect is to find in the environment when it is imported."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(prefect_home))
@@ -97,11 +92,10 @@ def prefect_settings(prefect_home: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def enrich(prefect_server: str, prefect_settings: None) -> Iterator[Flow[..., Any]]:
-    """The flow, loaded by its entrypoint as a deployment loads it."""
+def prefect(prefect_server, prefect_settings):
+    """Prefect in this process, which knows the server; gives the address of its API."""
     from prefect.context import refresh_global_settings_context
     from prefect.events.worker import EventsWorker
-    from prefect.flows import load_flow_from_entrypoint
     from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
@@ -110,34 +104,51 @@ def enrich(prefect_server: str, prefect_settings: None) -> Iterator[Flow[..., An
         refresh_global_settings_context()
         # Ending a heartbeat takes a second for each run, and only in this way can there be none.
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
-            yield load_flow_from_entrypoint(f"{FLOWS / 'enrich.py'}:enrich")
+            yield prefect_server
         EventsWorker.drain_all()
         APILogWorker.drain_all()
 
 
-@pytest.fixture
-def run_flow(
-    enrich: Flow[..., Any], prefect_server: str, sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> RunFlow:
-    """Run the flow on the sandbox; settings by keyword, `__` for the dot."""
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+def load_flow(name):
+    """Load a flow by its entrypoint, as a deployment does."""
+    from prefect.flows import load_flow_from_entrypoint
 
-    def run(company_list: Path | None, sql: str = "", **settings: object) -> FlowRun:
-        overrides = settings_for(sandbox, tmp_path / "data", **settings)
-        state = enrich(company_list and str(company_list), overrides=overrides, sql=sql, return_state=True)
-        return _look_up(prefect_server, state)
+    return load_flow_from_entrypoint(f"{FLOWS / name}.py:{name}")
+
+
+@pytest.fixture
+def make_lake(prefect, sandbox, tmp_path, monkeypatch):
+    """Make lakes in which flows can run."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    return lambda companies=60, name="", **settings: Lake(tmp_path / name, sandbox, companies, **settings)
+
+
+@pytest.fixture
+def lake(make_lake):
+    return make_lake()
+
+
+@pytest.fixture
+def run_flow(prefect):
+    """Run a flow with the settings of a lake; further ones by keyword, `__` for the dot."""
+
+    def run(lake, *arguments, flow="enrich", given=None, **settings):
+        if not arguments and flow == "enrich":
+            arguments = (str(lake.list),)
+        overrides = lake.overrides(**settings)
+        state = load_flow(flow)(*arguments, **(given or {}), overrides=overrides, return_state=True)
+        return _look_up(prefect, state)
 
     return run
 
 
 @pytest.fixture
-def by_hand(tmp_path: Path) -> ByHand:
-    return ByHand(tmp_path)
+def by_hand(tmp_path, sandbox):
+    return ByHand(tmp_path, sandbox, 0)
 
 
 @pytest.fixture
-def real_server(by_hand: ByHand, flow_modules: None) -> Iterator[str]:
+def real_server(by_hand, flow_modules):
     """`prefect server start` with its own database and the settings that are shipped for it."""
     from temporary_server import server_settings
 
@@ -147,32 +158,33 @@ def real_server(by_hand: ByHand, flow_modules: None) -> Iterator[str]:
     command = [str(Path(sys.executable).with_name("prefect")), "server", "start", "--port", str(port)]
     with (by_hand.folder / "server.txt").open("wb") as log:
         process = subprocess.Popen(
-            command,
-            env={**by_hand.environment, **own},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+            command, env={**by_hand.variables(), **own}, stdout=log, stderr=log, start_new_session=True
         )
-    api = f"http://127.0.0.1:{port}/api"
-
-    def is_healthy() -> bool:
-        try:
-            return httpx.get(f"{api}/health", trust_env=False).status_code == 200
-        except httpx.TransportError:
-            return False
-
     try:
-        wait_until(is_healthy, 120, "a healthy server")
-        yield api
+        wait_until(lambda: is_healthy(f"http://127.0.0.1:{port}"), 120, "a healthy server")
+        yield f"http://127.0.0.1:{port}/api"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(90)
 
 
-def _look_up(api: str, state: Any) -> FlowRun:
+def is_healthy(address):
+    try:
+        return httpx.get(f"{address}/api/health", trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def ask_server(method, address, content=None):
+    """Ask a Prefect server, with the authentication string in the environment, if one is there."""
+    user, _, password = os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")
+    return httpx.request(method, address, json=content, trust_env=False, auth=(user, password) if password else None)
+
+
+def _look_up(api, state):
     run_id = str(state.state_details.flow_run_id)
 
-    def ask(method: str, path: str) -> Any:
+    def ask(method, path):
         of_run = {"flow_runs": {"id": {"any_": [run_id]}}} if method == "POST" else None
         return ask_server(method, f"{api}/{path}", of_run).raise_for_status().json()
 

@@ -1,68 +1,105 @@
-"""A backfill on a real server with a work pool: killed and started again, nothing is started, paid or lost twice."""
+"""A backfill divides work into portfolios that stay; killed and started again, nothing is started or paid twice."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
+import polars as pl
 import pytest
+from firmlake.flows.backfill import divide
 
+from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
+from firmlake.core.settings import IntakeSettings, PathSettings, Settings
+from firmlake.intake.lines import read_company_list
 from firmlake.warehouse.generations import ask
-from firmlake_sandbox import Sandbox
+from firmlake_sandbox import sample_numbers
+from lake import killed_at_last, wait_until
 from postgres import serve_postgres
 
-from .support import ByHand, Pool, killed_at_last, settings_for, wait_until, write_list
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+from .support import Pool
 
 LIMIT = 20
 
 
 @pytest.fixture
-def by_hand(tmp_path: Path) -> ByHand:
-    return ByHand(tmp_path / "by_hand", "backfill")
+def settings(tmp_path):
+    return Settings(paths=PathSettings(str(tmp_path / "home")), intake=IntakeSettings(country_column="land"))
 
 
-def test_a_backfill_that_is_killed_and_started_again_pays_once_and_ends_as_the_worst(
-    by_hand: ByHand, real_server: str, sandbox: Sandbox, tmp_path: Path
-):
+def test_a_list_is_divided_by_country_and_its_refused_lines_are_kept(settings, tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text('land,company_number\nBE,0403.227.515\nNL,24202194\nBE,0403091220\nBE,nonsense\nBE,"=1+1"\n')
+    portfolios, refused_count = divide(settings, path)
+    assert [portfolio.name for portfolio in portfolios] == ["BE", "NL"]
+    read = [read_company_list(each.company_list, each.intake).companies for each in portfolios]
+    assert [frame["company_number"].to_list() for frame in read] == [["0403227515", "0403091220"], ["24202194"]]
+    assert refused_count == 2
+    refused = pl.read_csv(tmp_path / "home/lists/refused.csv")
+    assert refused.select("line", "given").rows() == [(5, "nonsense"), (6, "'=1+1")]
+    assert divide(settings, path)[0] == portfolios, "again: the same names, lists and folders"
+
+
+def test_a_folder_is_divided_into_its_files_and_two_of_one_name_or_none_are_refused(settings, tmp_path):
+    (tmp_path / "lists/older").mkdir(parents=True)
+    with pytest.raises(CompanyListError, match="holds no file"):
+        divide(settings, tmp_path)
+    for name in ("b.csv", "a.xlsx", ".hidden.csv"):
+        (tmp_path / "lists" / name).write_text(name)
+    portfolios, refused_count = divide(settings, tmp_path / "lists")
+    assert [(each.name, each.company_list.name) for each in portfolios] == [("a", "a.xlsx"), ("b", "b.csv")]
+    assert [each.folders.data for each in portfolios] == [tmp_path / "home/portfolios" / name for name in "ab"]
+    assert all(each.intake is settings.intake for each in portfolios)
+    assert refused_count == 0
+    (tmp_path / "lists/a.csv").touch()
+    with pytest.raises(CompanyListError, match="2 files for portfolio a"):
+        divide(settings, tmp_path / "lists")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_backfill_that_is_killed_and_started_again_pays_once_and_ends_as_the_worst(by_hand, real_server, sandbox):
     """Three portfolios, two workers, one allowance; a company of one of them fails."""
-    lists, home, archived = tmp_path / "lists", tmp_path / "home", tmp_path / "archive"
+    lists, archived, names = by_hand.folder / "lists", by_hand.folder / "archive", ("north", "south", "west")
     lists.mkdir()
-    companies = [write_list(lists / f"{name}.csv", 300, seed) for seed, name in enumerate(("north", "south", "west"))]
+    for seed, name in enumerate(names):
+        by_hand.write(sample_numbers(300, seed=seed), lists / f"{name}.csv")
+    poison = "".join(sample_numbers(300, seed=1)[7])
     sandbox.set_options(requests_per_minute=LIMIT, rate_limit_kind="sliding-window")
-    sandbox.set_faults([{"kind": "status", "endpoint": "lookalikes", "companies": [companies[1][7]], "status": 500}])
-    pool = Pool(by_hand, real_server, FIRMLAKE_API_TOKEN=sandbox.token)
-    arguments = (str(lists), "--name", "one", "--archive", str(archived))
-    by_hand.environment["PREFECT_API_URL"] = real_server
+    sandbox.set_faults([{"kind": "status", "endpoint": "lookalikes", "companies": [poison], "status": 500}])
+    pool = Pool(by_hand, real_server)
 
-    def runs() -> list[dict[str, Any]]:
+    def backfill():
+        return by_hand.flow(str(lists), "--name", "one", "--archive", str(archived), name="backfill")
+
+    def runs():
         return pool.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"like_": " of one"}}})
 
-    with serve_postgres() as store, pool.worker("one"), pool.worker("two"):
-        shared = {"api__requests_per_minute": LIMIT, "api__throttle_store": store.url, "run__shard_companies": 100}
-        settings = settings_for(sandbox, home, **shared)
-        with killed_at_last(by_hand.start(*arguments, settings=settings)) as process:
-            wait_until(lambda: len(runs()) == 3, what="three runs")
-            process.kill()
-        ended = by_hand.end(by_hand.start(*arguments, settings=settings), 400)
-        assert ended.code == 3, ended.err
-        counts = "Backfill one: 1 published, some companies failed, 2 done; south: Published, but 1 company failed"
-        assert ended.error.startswith(counts)
-        assert len(runs()) == 3, "the second start found the runs of the first"
-        summary = sandbox.ledger()["summary"]
-        assert summary["busiest_minute"] <= LIMIT
-        assert summary["companies_charged_again"] == 0
-        of_portfolios = [Folders(home / "portfolios" / name) for name in ("north", "south", "west")]
-        held = [ask(each, "SELECT count(*), count(paid_at) FROM companies")[1][0] for each in of_portfolios]
-        assert [company_count for company_count, _ in held] == [300, 300, 300]
-        assert sum(paid_count for _, paid_count in held) == summary["credits_charged"]
-        assert len(list(archived.glob("landing/run=*"))) == 3
+    with serve_postgres() as store:
+        for key, value in {
+            "api__requests_per_minute": LIMIT, "api__throttle_store": store.url, "run__shard_companies": 100,
+        }.items():  # fmt: skip
+            by_hand.set(key, value)
+        with pool.worker("one"), pool.worker("two"):
+            with killed_at_last(backfill()) as process:
+                wait_until(lambda: len(runs()) == 3, what="three runs")
+                process.kill()
+            ended = by_hand.ended(backfill(), 400)
+            assert ended.code == 3, ended.err
+            counts = "Backfill one: 1 published, some companies failed, 2 done; south: Published, but 1 company failed"
+            assert ended.error_line.startswith(f"firmlake: {counts}")
+            assert len(runs()) == 3, "the second start found the runs of the first"
+            assert (by_hand.ledger()["busiest_minute"] <= LIMIT, by_hand.ledger()["companies_charged_again"]) == (
+                True,
+                0,
+            )
+            of_portfolios = [Folders(by_hand.data / "portfolios" / name) for name in names]
+            held = [ask(each, "SELECT count(*), count(paid_at) FROM companies")[1][0] for each in of_portfolios]
+            assert [company_count for company_count, _ in held] == [300, 300, 300]
+            assert sum(paid_count for _, paid_count in held) == by_hand.ledger()["credits_charged"]
+            assert len(list(archived.glob("landing/run=*"))) == 3
 
-        sandbox.set_faults([])
-        again = by_hand.end(by_hand.start(*arguments, settings=settings), 400)
-        assert again.code == 0, again.err
-        names = [run["name"].partition(" ")[0] for run in runs()]
-        assert sorted(names) == ["north", "south", "south", "west"], "only what failed was started again"
-        assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+            sandbox.set_faults([])
+            again = by_hand.ended(backfill(), 400)
+            assert again.code == 0, again.err
+            started = [run["name"].partition(" ")[0] for run in runs()]
+            assert sorted(started) == ["north", "south", "south", "west"], "only what failed was started again"
+            assert by_hand.ledger()["companies_charged_again"] == 0

@@ -12,31 +12,30 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import yaml
 
-from firmlake_sandbox import Sandbox
+from lake import wait_until
 from postgres import serve_postgres
 
-from .support import ROOT, ByHand, wait_until, write_list
+from .conftest import is_healthy
+from .support import ROOT, ByHand
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
 COMPANIES = 60
 
 
-def free_port() -> int:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 
 
-def make_image(folder: Path) -> None:
+def make_image(folder):
     """Copy what the Dockerfile copies into `/firmlake`."""
     _, _, last_stage = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")
     for line in last_stage.splitlines():
@@ -44,35 +43,36 @@ def make_image(folder: Path) -> None:
             for source in line.split()[1:-1]:
                 target = folder / source
                 target.parent.mkdir(parents=True, exist_ok=True)
-                copy: Any = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+                copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
                 copy(ROOT / source, target)
 
 
 class Engine:
     """Starts services as `docker compose up` would, but without a container."""
 
-    def __init__(self, folder: Path, variables: dict[str, str], places: dict[str, str]) -> None:
+    def __init__(self, folder, variables, places):
         self.folder, self._variables, self._places = folder, variables, places
-        self._environment = ByHand(folder / "machine").environment
+        self._machine = ByHand(folder / "machine")
+        self._machine.environment = {name: self._machine.environment[name] for name in ("HOME", "NO_COLOR")}
 
-    def resolve(self, text: str) -> str:
+    def resolve(self, text):
         """Fill in the variables of .env; hosts and folders become those of this machine."""
         text = re.sub(r"\$\{(\w+)(?::[-?][^}]*)?\}", lambda found: self._variables.get(found[1], ""), text)
         for inside, outside in self._places.items():
             text = text.replace(inside, outside)
         return text
 
-    def environment(self, name: str) -> dict[str, str]:
+    def environment(self, name):
         from temporary_server import server_settings
 
         own = server_settings() if "env_file" in SERVICES[name] else {}
         own |= {key: self.resolve(value) for key, value in SERVICES[name]["environment"].items()}
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         image = {"LAKE_HOME": self.resolve("/firmlake"), "PATH": path, "DO_NOT_TRACK": "1"}
-        return {**self._environment, **image, "PYTHONPATH": str(ROOT / "src"), **own}
+        return {**self._machine.variables(), **image, "PYTHONPATH": str(ROOT / "src"), **own}
 
     @contextmanager
-    def up(self, name: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    def up(self, name, *more):
         command = [self.resolve(part) for part in SERVICES[name]["command"]]
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
@@ -89,16 +89,14 @@ class Engine:
             process.terminate()
             process.wait(60)
 
-    def log(self, name: str) -> str:
+    def log(self, name):
         return (self.folder / f"{name}.log").read_text()
 
 
-def test_the_weekly_run_is_fetched_published_and_exported(
-    sandbox: Sandbox, s3: str, tmp_path: Path, flow_modules: None
-):
+def test_the_weekly_run_is_fetched_published_and_exported(sandbox, s3, tmp_path, flow_modules):
     make_image(tmp_path / "firmlake")
     (tmp_path / "firmlake/lists").mkdir()
-    write_list(tmp_path / "firmlake/lists/companies.csv", COMPANIES)
+    ByHand(tmp_path / "lists").write(COMPANIES, tmp_path / "firmlake/lists/companies.csv")
     (tmp_path / "token").write_text(f"{sandbox.token}\n")
     api = f"http://127.0.0.1:{(port := free_port())}"
     with serve_postgres(port=free_port()) as database:
@@ -131,21 +129,14 @@ def test_the_weekly_run_is_fetched_published_and_exported(
     assert "planted" not in engine.log("server") + engine.log("worker") + engine.log("deploy")
 
 
-def is_healthy(api: str) -> bool:
-    try:
-        return httpx.get(f"{api}/api/health", trust_env=False).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-def run_weekly(engine: Engine, api: str) -> None:
+def run_weekly(engine, api):
     assert httpx.post(f"{api}/api/flow_runs/filter", json={}, trust_env=False).status_code == 401
     with httpx.Client(base_url=f"{api}/api", trust_env=False, timeout=60, auth=("firmlake", "planted-third")) as client:
         weekly = client.get("/deployments/name/enrich/weekly").json()
         scheduled = {"state": {"type": "SCHEDULED"}}
         run_id = client.post(f"/deployments/{weekly['id']}/create_flow_run", json=scheduled).json()["id"]
 
-        def ended(run: dict[str, Any]) -> bool:
+        def ended(run):
             return run["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
         wait_until(lambda: ended(client.get(f"/flow_runs/{run_id}").json()), 180, "the end of the run")

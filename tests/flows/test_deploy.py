@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -11,18 +10,14 @@ from click.testing import CliRunner
 
 from firmlake.core.errors import UsageError
 
+from .conftest import load_flow
 from .support import ROOT
-
-if TYPE_CHECKING:
-    from prefect import Flow
 
 TIMES = (("0 3 * * 1", True, "night"), ("0 6 * * *", False, "morning"), ("0 12 * * *", True, "noon"))
 AUTOMATIONS = yaml.safe_load((ROOT / "automations.yaml").read_text())["automations"]
 
 
-def test_a_variable_without_a_value_is_refused_before_a_server_is_asked(
-    flow_modules: None, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_variable_without_a_value_is_refused_before_a_server_is_asked(flow_modules, monkeypatch):
     from deploy import deploy
 
     monkeypatch.setenv("LAKE_HOME", str(ROOT))
@@ -38,7 +33,7 @@ def test_a_variable_without_a_value_is_refused_before_a_server_is_asked(
         assert CliRunner().invoke(deploy, ["--check"]).exit_code == 0
 
 
-def test_every_variable_of_the_file_is_asked_for(flow_modules: None, monkeypatch: pytest.MonkeyPatch):
+def test_every_variable_of_the_file_is_asked_for(flow_modules, monkeypatch):
     from deploy import _check_variables
 
     named = set(re.findall(r"\$\{?(LAKE_\w+)", (ROOT / "prefect.yaml").read_text()))
@@ -51,9 +46,7 @@ def test_every_variable_of_the_file_is_asked_for(flow_modules: None, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("force", [False, True])
-def test_what_a_person_set_on_the_server_stays_and_is_named(
-    enrich: Flow[..., Any], capsys: pytest.CaptureFixture[str], force: bool
-):
+def test_what_a_person_set_on_the_server_stays_and_is_named(prefect, capsys, force):
     """Otherwise a deployment after an upgrade would start runs that somebody has paused, and lift their budgets."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate
@@ -63,9 +56,9 @@ def test_what_a_person_set_on_the_server_stays_and_is_named(
 
     tuesday = CronSchedule(cron="15 5 * * 2", timezone="UTC")
     with get_client(sync_client=True) as client:
-        flow_id = client.create_flow(enrich)
+        flow_id = client.create_flow(load_flow("enrich"))
 
-        def deploy(company_list: str) -> Any:
+        def deploy(company_list):
             schedules = [
                 DeploymentScheduleCreate(schedule=CronSchedule(cron=cron, timezone="UTC"), active=active, slug=slug)
                 for cron, active, slug in TIMES
@@ -122,9 +115,7 @@ def test_what_a_person_set_on_the_server_stays_and_is_named(
 
 
 @pytest.mark.slow
-def test_an_automation_that_somebody_disabled_stays_so_unless_forced(
-    enrich: object, capsys: pytest.CaptureFixture[str]
-):
+def test_an_automation_that_somebody_disabled_stays_so_unless_forced(prefect, capsys):
     from prefect.client.orchestration import get_client
     from prefect.events.schemas.automations import AutomationCore
 

@@ -1,30 +1,34 @@
-"""What turns stages into a flow, without a server."""
+"""What turns stages into a flow and what stands on its page, without a server."""
 
 from __future__ import annotations
 
 import logging
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 
-from firmlake.core.errors import (
-    DamagedError,
-    InterruptedRunError,
-    Stopped,
-    UsageError,
-)
+from firmlake.core.errors import DamagedError, InterruptedRunError, Stopped, UsageError
+from firmlake.core.settings import Settings
+from firmlake.enrich.events import Published
+from firmlake.report.feed import AlertCounts
+from firmlake.report.page import Report
+from firmlake.report.summary import RunSummary
 
 from .support import FLOWS, ROOT
 
 
 @pytest.fixture(autouse=True)
-def _environment(flow_modules: None, prefect_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def _environment(flow_modules, prefect_settings, monkeypatch):
     monkeypatch.chdir(ROOT)
+
+
+# --- settings, list and token ----------------------------------------------------------------------------------------
 
 
 def test_without_a_list_the_sample_is_run_on_the_embedded_service():
@@ -32,8 +36,7 @@ def test_without_a_list_the_sample_is_run_on_the_embedded_service():
 
     settings, path = read_job(None, None, {"run.shard_companies": "7"})
     assert (settings.api.base_url, settings.paths.data) == ("sandbox", "data/sandbox")
-    assert path == "data/intake/sample.csv"
-    assert settings.run.shard_companies == 7
+    assert (path, settings.run.shard_companies) == ("data/intake/sample.csv", 7)
     assert read_job(None, None, {"paths.data": "elsewhere"})[0].paths.data == "elsewhere"
 
 
@@ -67,22 +70,17 @@ def test_without_a_list_only_a_person_gets_the_sample_and_not_from_another_servi
         assert read_job(company_list, None, None, *sql)[1] == found
 
 
-@pytest.mark.parametrize("key", ["api.token", "FIRMLAKE_API_TOKEN"])
-def test_a_token_among_the_overrides_is_refused_with_what_to_do_about_it(key: str):
-    from job import read_job, read_settings
-
-    for read in (lambda given: read_job("list.csv", None, given), lambda given: read_settings(None, given)):
-        with pytest.raises(UsageError, match="stores and shows among") as caught:
-            read({key: "canary-token"})
-        assert "Delete this flow run" in caught.value.next_step
-        assert "canary" not in str(caught.value)
-
-
-def test_a_token_comes_from_a_block_or_from_a_file_and_the_error_names_both(monkeypatch: pytest.MonkeyPatch):
+def test_a_token_among_the_overrides_is_refused_and_so_is_one_from_two_places(monkeypatch):
     import prefect  # noqa: F401 - a deployed run has imported it
 
-    from job import read_settings
+    from job import read_job, read_settings
 
+    for key in ("api.token", "FIRMLAKE_API_TOKEN"):
+        for read in (lambda given: read_job("list.csv", None, given), lambda given: read_settings(None, given)):
+            with pytest.raises(UsageError, match="stores and shows among") as caught:
+                read({key: "canary-token"})
+            assert "Delete this flow run" in caught.value.next_step
+            assert "canary" not in str(caught.value)
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
     monkeypatch.setenv("FIRMLAKE_API_TOKEN_BLOCK", "a-block")
     monkeypatch.setenv("FIRMLAKE_API_TOKEN_FILE", "/run/secrets/token")
@@ -90,57 +88,41 @@ def test_a_token_comes_from_a_block_or_from_a_file_and_the_error_names_both(monk
         read_settings(None, None)
 
 
-def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_traceback():
+# --- how a flow ends -------------------------------------------------------------------------------------------------
+
+
+def test_an_error_of_ours_becomes_a_state_and_a_line_of_the_log_and_any_other_keeps_its_traceback():
     from prefect.exceptions import UnfinishedRun
 
     import job
 
-    [rule] = [each for each in logging.getLogger("prefect.flow_runs").filters if isinstance(each, job._OneLine)]
-
-    def logged(error: Exception) -> tuple[str, bool]:
-        info = (type(error), error, None)
-        line = logging.LogRecord("prefect.flow_runs", logging.ERROR, "", 0, "It ended %s", ("badly",), info)
-        assert rule.filter(line)
-        return line.getMessage(), bool(line.exc_info)
-
-    assert logged(Stopped("No credits", "Buy some")) == ("No credits. Buy some", False)
-    assert logged(UnfinishedRun("Run is in CANCELLING state")) == ("Run is in CANCELLING state", False)
-    assert logged(ZeroDivisionError("by 0")) == ("It ended badly", True)
-
-
-def test_an_error_of_ours_becomes_a_state_with_its_line_and_no_frames():
-    from job import in_one_line
-
-    @in_one_line
-    def fail(error: Exception) -> None:
+    @job.in_one_line
+    def fail(error):
         raise error
 
     for error, name in ((Stopped("No credits", "Buy some"), "Failed"), (InterruptedRunError("Cut"), "Crashed")):
-        state: Any = fail(error)
+        state = fail(error)
         assert (state.name, state.message, state.data) == (name, str(error), error)
         assert error.__traceback__ is None
     with pytest.raises(ZeroDivisionError):
         fail(ZeroDivisionError())
 
-
-def test_a_reader_that_has_gone_is_no_fault():
-    """Nor is what rich makes of it, which would end the process."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from job import show; "
-    code += "from firmlake.terminal.rows import show_table; "
-    code += "[show(lambda: show_table(['a'], [('a' * 60,)] * 2_000)) for _ in range(3)]"
-    command = [sys.executable, "-c", code, str(FLOWS)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout
-        assert process.stderr
-        process.stdout.readline()
-        process.stdout.close()
-        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+    (rule,) = [each for each in logging.getLogger("prefect.flow_runs").filters if isinstance(each, job._OneLine)]
+    for error, said in (
+        (Stopped("No credits", "Buy some"), ("No credits. Buy some", False)),
+        (UnfinishedRun("Run is in CANCELLING state"), ("Run is in CANCELLING state", False)),
+        (ZeroDivisionError("by 0"), ("It ended badly", True)),
+    ):
+        info = (type(error), error, None)
+        line = logging.LogRecord("prefect.flow_runs", logging.ERROR, "", 0, "It ended %s", ("badly",), info)
+        assert rule.filter(line)
+        assert (line.getMessage(), bool(line.exc_info)) == said
 
 
-def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch: pytest.MonkeyPatch):
+def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch):
     import job
 
-    told: list[str] = []
+    told = []
     monkeypatch.setattr(job, "tell", told.append)
     job.name_damaged("2 runs archived", {})
     with pytest.raises(DamagedError, match=r"2 runs archived, without one: x is gone\. Restore it"):
@@ -148,12 +130,16 @@ def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch: pytes
     assert told == ["Skipped run one: x is gone. Restore it"]
 
 
-_AFTER_THE_WORKER = """
+_READERS_GONE = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from job import _outlive_worker
-_outlive_worker()
+from job import _outlive_worker, show
+from firmlake.terminal.rows import show_table
 sys.stdin.readline()  # by now nobody reads stdout
+for _ in range(3):
+    show(lambda: show_table(["a"], [("a" * 60,)] * 2_000))
+sys.stdout = open(os.devnull, "w")
+_outlive_worker()
 for _ in range(200):
     if os.path.samestat(os.fstat(1), os.stat(os.devnull)):
         break
@@ -163,17 +149,106 @@ open(sys.argv[2], "w").write("went on")
 """
 
 
-def test_a_run_goes_on_when_the_worker_that_reads_its_lines_is_gone(tmp_path: Path):
+def test_a_reader_that_has_gone_is_no_fault_and_a_run_outlives_the_worker_that_reads_its_lines(tmp_path):
+    """Nor is what rich makes of it, which would end the process."""
     done = tmp_path / "done"
-    command = [sys.executable, "-c", _AFTER_THE_WORKER, str(FLOWS), str(done)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdin
-        assert process.stdout
+    command = [sys.executable, "-c", _READERS_GONE, str(FLOWS), str(done)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         process.stdout.close()
         process.stdin.write(b"\n")
         process.stdin.flush()
-        assert process.wait(60) == 0
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
     assert done.read_text() == "went on"
+
+
+class _Client:
+    """A server that knows one run, whose states it gives one after the other."""
+
+    def __init__(self, *states):
+        self.states, self.given = list(states), []
+
+    def read_flow_run(self, _run_id):
+        return SimpleNamespace(state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
+
+    def set_flow_run_state(self, _run_id, state, *, force):
+        assert force
+        self.given.append(state)
+
+
+ENDS = {
+    "Running": ["CRASHED"], "Pending": ["CRASHED"], "Completed": [], "AwaitingRetry": [],
+    "Paused": ["CRASHED"],  # it waited for an approval
+    "Cancelling": ["CANCELLED"],  # its worker died too
+    "Cancelling Cancelled": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", ENDS)
+def test_a_run_that_was_ended_from_outside_gets_its_last_state_from_us_unless_it_has_one(made):
+    from prefect import states
+
+    from watch import report_end
+
+    pause = {"Paused": {"timeout_seconds": 60}}
+    client = _Client(*(getattr(states, name)(**pause.get(name, {})) for name in made.split()))
+    report_end(client, uuid4(), lambda seconds: None)
+    assert [state.type.value for state in client.given] == ENDS[made]
+    assert all(state.message for state in client.given)
+
+
+# --- its page --------------------------------------------------------------------------------------------------------
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+SUMMARY = RunSummary(
+    run_id="20260105T120000Z-0000", outcome="some_failed", list_name="ours|<b>.csv", started_at=NOON, finished_at=NOON,
+    line_count=2001, company_count=2000, refused_count=1, repeated_count=0, fresh_count=500, target_count=1500,
+    request_count=1234, credit_count=None, expected_credit_count=1500, changed_company_count=1400, reject_count=3,
+    discard_count=2, datasets={"financials": {"reported": 1400, "failed": 100, "fresh": 500}},
+    rows={"financials": 11200}, drift=[("financials", "new_field", "a|b", 7)], generation=4,
+    warehouse=Path("data/warehouse/firmlake.duckdb"),
+)  # fmt: skip
+LINE = "Run 20260105T120000Z-0000: 1,500 of 2,000 companies asked for, 1,234 requests, unknown credits, generation 4"
+
+
+def test_the_summary_accounts_for_every_company_and_names_from_outside_cannot_break_out_of_their_cell():
+    from artifacts import summary_line, summary_markdown
+
+    text = summary_markdown(SUMMARY)
+    lines = text.splitlines()
+    at = lines.index("| companies by dataset | reported | empty | not found | failed | waiting | fresh |")
+    assert lines[at + 2] == "| financials | 1,400 | 0 | 0 | 100 | 0 | 500 |"
+    assert "| companies | 2,000, 500 of them fresh |" in lines
+    assert text.startswith("## ours\\|&lt;b>.csv: some failed\n")
+    assert "| financials | new_field | a\\|b | 7 |" in text
+    assert summary_line(SUMMARY) == LINE
+    with_alerts = msgspec.structs.replace(SUMMARY, alerts=AlertCounts(opened=3, opened_high=1, open=9, closed=2))
+    said = "3 opened (1 of high severity), 2 closed, 9 open"
+    assert summary_line(with_alerts) == f"{LINE}; alerts: {said}"
+    assert f"Alerts: {said}" in summary_markdown(with_alerts)
+
+
+def test_a_table_of_failures_that_has_not_all_of_them_says_where_they_are(monkeypatch):
+    import artifacts
+
+    shown = []
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda *_, **__: None)
+    monkeypatch.setattr(artifacts, "create_table_artifact", lambda _rows, key, description: shown.append(description))
+    failed, rejected, most = {"what": "company failed"}, {"what": "record rejected"}, 200
+    for rows in ([], [failed] * (most - 1) + [rejected] * (most - 1), [failed] * most):
+        artifacts.show_on_page(Published(None, None, SUMMARY, [], Settings()), rows, [])
+    none, few, many = shown
+    assert none == few == "What failed in run 20260105T120000Z-0000"
+    assert "dead_letters and rejects have all of them" in many
+
+
+def test_the_report_is_named_by_its_place_and_its_figures():
+    from artifacts import report_markdown
+
+    tiles = {"companies": 2000, "last run": "some failed", "credits left": None}
+    text = report_markdown(Report(Path("/data/a|b/report.html"), tiles), SUMMARY)
+    assert text.startswith("## Report of generation 4\n\n/data/a\\|b/report.html: ")
+    assert "| companies | 2,000 |\n| last run | some failed |\n| credits left | unknown |" in text
 
 
 @pytest.mark.parametrize(
@@ -186,50 +261,7 @@ def test_a_run_goes_on_when_the_worker_that_reads_its_lines_is_gone(tmp_path: Pa
         ("a < b & [1] (2) jan@here.be", "a < b & [1] (2) jan@here.be"),
     ],
 )
-def test_names_in_a_notice_call_nobody_and_are_no_links(text: str, read: str):
+def test_names_in_a_notice_call_nobody_and_are_no_links(text, read):
     from job import plain
 
     assert plain(text) == read
-
-
-_PAUSE = {"timeout_seconds": 60}
-
-
-class _Client:
-    """A server that knows one run, whose states it gives one after the other."""
-
-    def __init__(self, *states: object) -> None:
-        self.states, self.given = list(states), list[object]()
-
-    def read_flow_run(self, _run_id: object) -> object:
-        return SimpleNamespace(state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
-
-    def set_flow_run_state(self, _run_id: object, state: object, *, force: bool) -> None:
-        assert force
-        self.given.append(state)
-
-
-@pytest.mark.parametrize(
-    ("made", "given"),
-    [
-        (["Running"], ["CRASHED"]),
-        (["Pending"], ["CRASHED"]),
-        (["Paused"], ["CRASHED"]),  # it waited for an approval
-        (["Cancelling"], ["CANCELLED"]),  # its worker died too
-        (["Cancelling", "Cancelled"], []),
-        (["Completed"], []),
-        (["AwaitingRetry"], []),
-    ],
-)
-def test_a_run_that_was_ended_from_outside_gets_its_last_state_from_us_unless_it_has_one(
-    made: list[str], given: list[str]
-):
-    from prefect import states
-
-    from watch import report_end
-
-    client = _Client(*(getattr(states, name)(**_PAUSE if name == "Paused" else {}) for name in made))
-    waits: list[float] = []
-    report_end(client, uuid4(), waits.append)
-    assert [state.type.value for state in client.given] == given
-    assert all(state.message for state in client.given)

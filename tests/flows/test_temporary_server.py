@@ -1,4 +1,4 @@
-"""The temporary server ends with whoever started it."""
+"""The temporary server ends with whoever started it; the settings that are shipped for a server are Prefect's."""
 
 from __future__ import annotations
 
@@ -8,60 +8,61 @@ from pathlib import Path
 import httpx
 import pytest
 
-from .support import wait_until
+from lake import wait_until
 
 
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def test_one_that_does_not_serve_yet_is_ended_at_once(tmp_path: Path, flow_modules: None):
+@pytest.fixture
+def start(tmp_path, flow_modules):
+    """Start a server whose home is the folder of the test; it is stopped at the end."""
     from temporary_server import TemporaryServer
 
-    server = TemporaryServer(tmp_path / "home/server.log", {**os.environ, "PREFECT_HOME": str(tmp_path / "home")})
-    server.stop()
-    assert not _exists(server.pid)
+    servers = []
 
+    def start(**variables):
+        environment = {**os.environ, "PREFECT_HOME": str(tmp_path), **variables}
+        servers.append(TemporaryServer(tmp_path / "server.log", environment))
+        return servers[-1]
 
-def test_one_that_does_not_start_is_an_error_that_names_its_log(tmp_path: Path, flow_modules: None):
-    from temporary_server import TemporaryServer
-
-    (tmp_path / "uvicorn.py").write_text("raise ImportError('there is none')")
-    server = TemporaryServer(tmp_path / "server.log", {**os.environ, "PYTHONPATH": str(tmp_path)})
-    with pytest.raises(OSError, match=str(tmp_path / "server.log")):
-        server.wait()
-    assert "there is none" in (tmp_path / "server.log").read_text()
-    server.stop()
-
-
-@pytest.mark.slow
-def test_one_answers_only_who_knows_its_string_which_no_process_list_shows(tmp_path: Path, flow_modules: None):
-    from temporary_server import TemporaryServer
-
-    server = TemporaryServer(tmp_path / "server.log", {**os.environ, "PREFECT_HOME": str(tmp_path)})
-    client = server.wait()
-    user, _, password = client["PREFECT_API_AUTH_STRING"].partition(":")
-    try:
-        for auth, status in ((None, 401), ((user, "guessed"), 401), ((user, password), 200)):
-            address = f"{client['PREFECT_API_URL']}/flow_runs/filter"
-            assert httpx.post(address, json={}, auth=auth, trust_env=False).status_code == status
-        assert password not in Path(f"/proc/{server.pid}/cmdline").read_text()
-    finally:
+    yield start
+    for server in servers:
         server.stop()
 
 
-@pytest.mark.slow
-def test_one_that_lost_its_owner_ends_by_itself(tmp_path: Path, flow_modules: None):
-    """Closing the pipe is what the kernel does when the owner is killed."""
-    from temporary_server import TemporaryServer
-
-    server = TemporaryServer(tmp_path / "server.log", {**os.environ, "PREFECT_HOME": str(tmp_path)})
-    server.wait()
-    assert server._process.stdin
-    server._process.stdin.close()
-    wait_until(lambda: server._process.poll() is not None, 20)
+def test_one_that_does_not_serve_yet_is_ended_at_once(start):
+    server = start()
     server.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(server.pid, 0)
+
+
+def test_one_that_does_not_start_is_an_error_that_names_its_log(tmp_path, start):
+    (tmp_path / "uvicorn.py").write_text("raise ImportError('there is none')")
+    with pytest.raises(OSError, match=str(tmp_path / "server.log")):
+        start(PYTHONPATH=str(tmp_path)).wait()
+    assert "there is none" in (tmp_path / "server.log").read_text()
+
+
+@pytest.mark.slow
+def test_one_answers_only_who_knows_its_string_which_no_process_list_shows_and_ends_without_its_owner(start):
+    server = start()
+    client = server.wait()
+    user, _, password = client["PREFECT_API_AUTH_STRING"].partition(":")
+    for auth, status in ((None, 401), ((user, "guessed"), 401), ((user, password), 200)):
+        address = f"{client['PREFECT_API_URL']}/flow_runs/filter"
+        assert httpx.post(address, json={}, auth=auth, trust_env=False).status_code == status
+    assert password not in Path(f"/proc/{server.pid}/cmdline").read_text()
+    server._process.stdin.close()  # as the kernel does when the owner is killed
+    wait_until(lambda: server._process.poll() is not None, 20)
+
+
+@pytest.mark.slow
+def test_prefect_knows_every_setting_and_takes_its_value(prefect_settings, flow_modules, monkeypatch):
+    from prefect.settings import Settings
+
+    from temporary_server import server_settings
+
+    shipped = server_settings()
+    for name, value in shipped.items():
+        monkeypatch.setenv(name, value)
+    taken = Settings().to_environment_variables(exclude_unset=True)
+    assert shipped.keys() - {"DO_NOT_TRACK"} <= taken.keys()

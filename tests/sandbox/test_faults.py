@@ -1,41 +1,40 @@
+"""Faults that tests script: which requests each applies to, and what becomes of the answer."""
+
+from __future__ import annotations
+
 import gzip
 import json
 import socket
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import pytest
 
-from .calls import Api
+from .conftest import STATIC
 
 LISTS = "/v1/lists"
 
 
-def statuses(api: Api, count: int, path: str = LISTS) -> list[int]:
-    return [api.call("GET", path).status_code for _ in range(count)]
+def statuses(api, count):
+    return [api.lists().status_code for _ in range(count)]
 
 
-def raw(api: Api) -> bytes:
-    """All bytes of an answer, as far as the connection goes."""
+def raw(api):
+    """Head and body of an answer, as far as the connection goes."""
     host, port = api.sandbox.base_url.removeprefix("http://").split(":")
-    request = b"GET /v1/lists HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer secret\r\n\r\n"
+    head = f"GET {LISTS} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {api.sandbox.token}\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=5) as line:
-        line.sendall(request)
-        parts = []
-        while part := line.recv(65_536):
-            parts.append(part)
-        return b"".join(parts)
+        line.sendall(head.encode())
+        head, _, body = b"".join(iter(lambda: line.recv(65_536), b"")).partition(b"\r\n\r\n")
+    return head.lower(), body
 
 
-# Which requests a rule applies to.
+# --- which requests a rule applies to --------------------------------------------------------------------------------
 
 
-def test_a_rule_is_for_an_endpoint_or_a_dataset(api: Api, companies: list[str]) -> None:
-    rules = [{"kind": "status", "endpoint": endpoint} for endpoint in ("financials", "lists.overview")]
-    api.sandbox.set_faults(rules)
+def test_a_rule_is_for_an_endpoint_a_dataset_or_the_nth_requests_that_it_concerns(api, companies):
+    api.sandbox.set_faults([{"kind": "status", "endpoint": name} for name in ("financials", "lists.overview")])
     assert api.bulk("financials", companies[:2]).status_code == 500
     assert api.single("financials", companies[0]).status_code == 500
     assert api.bulk("lookalikes", companies[:2]).status_code == 200
@@ -43,110 +42,86 @@ def test_a_rule_is_for_an_endpoint_or_a_dataset(api: Api, companies: list[str]) 
     api.sandbox.set_faults([{"kind": "status", "endpoint": "financials.single"}])
     assert api.bulk("financials", companies[:2]).status_code == 200
     assert api.single("financials", companies[0]).status_code == 500
-
-
-def test_a_rule_is_for_the_nth_requests_that_it_concerns(api: Api, companies: list[str]) -> None:
     api.sandbox.set_faults([{"kind": "status", "endpoint": "lists", "nth": [2, 4]}])
     api.bulk("financials", companies[:1])
     assert statuses(api, 5) == [200, 500, 200, 500, 200]
 
 
-def test_poison_fails_every_request_that_names_the_company(api: Api, companies: list[str]) -> None:
+def test_poison_fails_every_request_that_names_the_company(api, companies):
     poison = companies[7]
     api.sandbox.set_faults([{"kind": "status", "companies": [poison]}])
     assert api.bulk("financials", companies[:20]).status_code == 500
     assert api.bulk("financials", companies[8:20]).status_code == 200
     assert api.single("lookalikes", poison).status_code == 500
-    assert api.add_contacts(1002, {companies[0]: ["1"], poison: ["1"]}).status_code == 500
-    assert api.add_contacts(1002, {companies[0]: ["1"]}).status_code == 200
+    assert api.add_contacts(STATIC, {companies[0]: ["1"], poison: ["1"]}).status_code == 500
+    assert api.add_contacts(STATIC, {companies[0]: ["1"]}).status_code == 200
     assert api.summary()["credits_charged"] == 12
 
 
-def test_probability_is_decided_by_the_request_and_not_by_the_order(api: Api) -> None:
+def test_probability_is_decided_by_the_request_and_not_by_the_order(api):
     paths = [f"{LISTS}?offset={offset}" for offset in range(120)] * 2
-    rule = {"kind": "status", "probability": 0.3, "seed": 7}
 
-    def failures(order: list[str], threads: int) -> list[tuple[str, int]]:
-        api.sandbox.set_faults([rule])
+    def failures(order, threads, seed=7):
+        api.sandbox.set_faults([{"kind": "status", "probability": 0.3, "seed": seed}])
         with ThreadPoolExecutor(threads) as pool:
             return sorted(zip(order, pool.map(lambda path: api.call("GET", path).status_code, order), strict=True))
 
     alone = failures(paths, 1)
     assert 0.2 < sum(status == 500 for _, status in alone) / len(paths) < 0.4
     assert failures(paths[::-1], 4) == alone
-    rule["seed"] = 8
-    assert failures(paths, 1) != alone
+    assert failures(paths, 1, seed=8) != alone
 
 
-def test_faults_come_after_authorization_and_rate_limit(api: Api) -> None:
+def test_faults_come_after_authorization_and_rate_limit(api):
     api.sandbox.set_options(requests_per_minute=1, rate_limit_kind="sliding-window")
     api.sandbox.set_faults([{"kind": "status"}])
     assert api.call("GET", LISTS, headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert statuses(api, 2) == [500, 429]
 
 
-# Instead of the work.
+# --- instead of the work ---------------------------------------------------------------------------------------------
+
+ERRORS = [
+    (503, {"message": "Down"}, {}),
+    *((429, {}, {"retry-after": wait}) for wait in ("7200", "soon", "-1", "", "Wed, 21 Oct 2015 07:28:00 GMT")),
+    (302, {}, {"location": "http://a.test/"}),
+]
 
 
-@pytest.mark.parametrize(
-    ("rule", "status", "headers"),
-    [
-        ({"kind": "status", "status": 503, "message": "Down"}, 503, {}),
-        *(
-            ({"kind": "status", "status": 429, "headers": {"Retry-After": value}}, 429, {"retry-after": value})
-            for value in ("7200", "soon", "-1", "", "Wed, 21 Oct 2015 07:28:00 GMT")
-        ),
-        (
-            {"kind": "status", "status": 302, "headers": {"location": "http://a.test/"}},
-            302,
-            {"location": "http://a.test/"},
-        ),
-    ],
-)
-def test_an_error_has_any_status_and_headers_and_does_no_work(
-    api: Api, companies: list[str], rule: dict[str, Any], status: int, headers: dict[str, str]
-) -> None:
-    api.sandbox.set_faults([rule])
-    answer = api.bulk("financials", companies[:2])
-    assert answer.status_code == status
-    assert {name: answer.headers[name] for name in headers} == headers
-    assert "message" not in rule or answer.json() == {"status": status, "message": rule["message"]}
+def test_an_error_has_any_status_and_headers_and_does_no_work(api, companies):
+    for status, message, headers in ERRORS:
+        api.sandbox.set_faults([{"kind": "status", "status": status, "headers": headers, **message}])
+        answer = api.bulk("financials", companies[:2])
+        assert answer.status_code == status
+        assert {name: answer.headers[name] for name in headers} == headers
+        assert not message or answer.json() == {"status": status, **message}
     assert api.summary()["credits_charged"] == 0
 
 
-def test_a_token_may_expire(api: Api) -> None:
+def test_a_token_may_expire_and_credits_may_run_out(api, companies):
+    api.sandbox.set_faults([{"kind": "exhaust_credits", "nth": [3], "balance": 1}])
+    assert [api.single("financials", company).status_code for company in companies[:4]] == [200, 200, 200, 402]
+    assert api.single("lookalikes", companies[0]).status_code == 200
     api.sandbox.set_faults([{"kind": "expire_token", "nth": [2]}])
     assert statuses(api, 3) == [200, 401, 401]
     assert api.call("GET", LISTS, headers={"Authorization": "Bearer second"}).status_code == 200
 
 
-def test_credits_may_run_out(api: Api, companies: list[str]) -> None:
-    api.single("financials", companies[0])
-    api.sandbox.set_faults([{"kind": "exhaust_credits", "nth": [2], "balance": 1}])
-    codes = [api.single("financials", company).status_code for company in companies[1:4]]
-    assert codes == [200, 200, 402]
-    assert api.single("lookalikes", companies[0]).status_code == 200
-
-
-def test_a_delay_comes_before_the_work(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "delay", "seconds": 0.2}])
+def test_a_delay_comes_before_the_work_and_a_hanging_request_is_never_answered(api, companies):
+    api.sandbox.set_faults([{"kind": "delay", "seconds": 0.2, "times": 1}, {"kind": "hang", "nth": [2]}])
     began = time.monotonic()
     assert statuses(api, 1) == [200]
     assert time.monotonic() - began >= 0.2
-
-
-def test_a_hanging_request_is_never_answered(api: Api, companies: list[str]) -> None:
-    api.sandbox.set_faults([{"kind": "hang", "times": 1}])
     with pytest.raises(httpx.ReadTimeout):
         api.call("GET", f"/v1/companies/{companies[0][:2]}/{companies[0][2:]}/financials", timeout=0.1)
     assert statuses(api, 1) == [200]
     assert api.summary()["credits_charged"] == 0
 
 
-# On the connection.
+# --- on the connection -----------------------------------------------------------------------------------------------
 
 
-def test_a_reset_comes_before_any_work_and_an_answer_may_be_lost_after_it(api: Api, companies: list[str]) -> None:
+def test_a_reset_comes_before_any_work_and_an_answer_may_be_lost_after_it(api, companies):
     for kind, charged in (("reset", 0), ("lose", 2)):
         api.sandbox.set_faults([{"kind": kind, "nth": [1]}])
         with pytest.raises(httpx.ReadError):
@@ -155,85 +130,67 @@ def test_a_reset_comes_before_any_work_and_an_answer_may_be_lost_after_it(api: A
     assert api.summary()["by_outcome"] == {"no answer": 2}
     api.sandbox.set_faults([{"kind": "lose", "nth": [1]}])
     with pytest.raises(httpx.ReadError):
-        api.add_contacts(1002, {companies[0]: ["1"]})
-    assert api.add_contacts(1002, {companies[0]: ["1"]}).json()["message"].startswith("0 contacts")
+        api.add_contacts(STATIC, {companies[0]: ["1"]})
+    assert api.add_contacts(STATIC, {companies[0]: ["1"]}).json()["message"].startswith("0 contacts")
 
 
-@pytest.mark.parametrize(("kind", "error"), [("reset_body", httpx.ReadError), ("truncate", httpx.RemoteProtocolError)])
-@pytest.mark.parametrize("count", [None, 0, 10])
-def test_an_answer_may_break_off_within_its_body(
-    api: Api, companies: list[str], kind: str, error: type[Exception], count: int | None
-) -> None:
-    api.sandbox.set_faults([{"kind": kind, "bytes": count, "nth": [1]}])
-    with pytest.raises(error):
-        api.bulk("financials", companies[:50])
-    assert api.bulk("financials", companies[:50]).status_code == 200
-
-
-def test_a_truncated_answer_announces_all_and_ends_early(api: Api) -> None:
+def test_an_answer_may_break_off_within_its_body(api, companies):
+    for kind, error in (("reset_body", httpx.ReadError), ("truncate", httpx.RemoteProtocolError)):
+        for count in (None, 0, 10):
+            api.sandbox.set_faults([{"kind": kind, "bytes": count, "nth": [1]}])
+            with pytest.raises(error):
+                api.bulk("financials", companies[:50])
+            assert api.bulk("financials", companies[:50]).status_code == 200
     api.sandbox.set_faults([{"kind": "truncate", "bytes": 10}])
-    head, _, body = raw(api).partition(b"\r\n\r\n")
+    head, body = raw(api)
     assert body == b'{"data":[{'
-    assert int(head.lower().partition(b"content-length: ")[2].split()[0]) > 1000
+    assert int(head.partition(b"content-length: ")[2].split()[0]) > 1000, "it announces all"
 
 
-def test_a_trickle_arrives_whole_in_the_end(api: Api) -> None:
-    whole = api.call("GET", LISTS).content
+def test_a_trickle_arrives_whole_in_the_end(api):
+    whole = api.lists().content
     api.sandbox.set_faults([{"kind": "trickle", "bytes": 200, "seconds": 0.01}])
     began = time.monotonic()
-    assert api.call("GET", LISTS).content == whole
+    assert api.lists().content == whole
     assert time.monotonic() - began > 0.01 * len(whole) / 200
 
 
-# Wrong bodies with status 200.
+# --- wrong bodies with status 200 ------------------------------------------------------------------------------------
+
+WRONG = {
+    "cut": b"[{", "html": b"<!DOCTYPE", "empty": b"", "null": b"null", "error": b'{"status":500', "empty_object": b"{}",
+    "empty_list": b"[]",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("body", "start", "is_json"),
-    [
-        ("cut", b"[{", False),
-        ("html", b"<!DOCTYPE", False),
-        ("empty", b"", False),
-        ("null", b"null", True),
-        ("error", b'{"status":500', True),
-        ("empty_object", b"{}", True),
-        ("empty_list", b"[]", True),
-    ],
-)
-def test_a_body_may_be_none_though_the_work_was_done(
-    api: Api, companies: list[str], body: str, start: bytes, is_json: bool
-) -> None:
-    api.sandbox.set_faults([{"kind": "wrong_body", "body": body}])
-    answer = api.bulk("financials", companies[:3])
-    assert answer.status_code == 200
-    assert answer.content.startswith(start)
-    assert api.summary()["credits_charged"] == 3
-    if is_json:
-        answer.json()
-    else:
-        with pytest.raises(ValueError, match="char"):
+def test_a_body_may_be_none_though_the_work_was_done(api, companies):
+    for body, start in WRONG.items():
+        api.sandbox.set_faults([{"kind": "wrong_body", "body": body}])
+        answer = api.bulk("financials", companies[:3])
+        assert (answer.status_code, answer.content[: len(start)]) == (200, start)
+        if body in ("cut", "html", "empty"):
+            with pytest.raises(ValueError, match="char"):
+                answer.json()
+        else:
             answer.json()
-
-
-def test_a_body_may_be_nested_beyond_reading(api: Api) -> None:
+    assert api.summary()["credits_charged"] == 3
     api.sandbox.set_faults([{"kind": "wrong_body", "body": "nested", "depth": 300_000}])
-    assert api.call("GET", LISTS).content == b"[" * 300_000 + b"]" * 300_000
+    assert api.lists().content == b"[" * 300_000 + b"]" * 300_000
 
 
-def test_a_gzip_bomb_is_small_valid_and_large_within(api: Api) -> None:
+def test_a_gzip_bomb_is_small_valid_and_large_within(api):
     api.sandbox.set_faults([{"kind": "gzip_bomb", "megabytes": 20}])
-    head, _, body = raw(api).partition(b"\r\n\r\n")
-    assert b"content-encoding: gzip" in head.lower()
+    head, body = raw(api)
+    assert b"content-encoding: gzip" in head
     assert len(body) < 100_000
     content = gzip.decompress(body)
-    assert len(content) == 20_000_002
-    assert json.loads(content) == []
+    assert (len(content), json.loads(content)) == (20_000_002, [])
 
 
-# Elements, totals, pages, fields.
+# --- elements, totals, pages, fields ---------------------------------------------------------------------------------
 
 
-def spoil(api: Api, asked: list[str], /, dataset: str = "financials", **rule: object) -> tuple[list[Any], list[Any]]:
+def spoil(api, asked, /, dataset="financials", **rule):
     """The right elements and the spoilt ones."""
     api.sandbox.set_faults([])
     right = api.bulk(dataset, asked[:10]).json()
@@ -250,57 +207,41 @@ ANOMALIES = {
 }
 
 
-@pytest.mark.parametrize("anomaly", ANOMALIES)
-def test_elements_may_be_wrong_in_so_many_ways(api: Api, companies: list[str], anomaly: str) -> None:
-    whole = anomaly in ("reordered", "message")
-    of = {"count": 0} if whole else {"companies": [companies[3]]}
-    right, spoilt = spoil(api, companies, kind="elements", anomaly=anomaly, **of)
-    assert spoilt == ANOMALIES[anomaly](right)
-
-
-def test_a_company_nobody_asked_for_may_be_there(api: Api, companies: list[str]) -> None:
+def test_elements_may_be_wrong_in_so_many_ways(api, companies):
+    for anomaly, expected in ANOMALIES.items():
+        of = {"count": 0} if anomaly in ("reordered", "message") else {"companies": [companies[3]]}
+        right, spoilt = spoil(api, companies, kind="elements", anomaly=anomaly, **of)
+        assert spoilt == expected(right), anomaly
     right, spoilt = spoil(api, companies, kind="elements", anomaly="foreign")
     assert spoilt[:-1] == right
     assert spoilt[-1]["identifier"] not in [element["identifier"] for element in right]
+    drawn = [spoil(api, companies, kind="elements", anomaly="missing", count=4, seed=seed)[1] for seed in range(9)]
+    assert all(len(spoilt) == 6 and all(element in right for element in spoilt) for spoilt in drawn)
+    assert any(other != drawn[0] for other in drawn)
 
 
-def test_so_many_elements_are_drawn_by_the_request(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(api, companies, kind="elements", anomaly="missing", count=4)
-    assert len(spoilt) == 6
-    assert all(element in right for element in spoilt)
-    others = [spoil(api, companies, kind="elements", anomaly="missing", count=4, seed=seed)[1] for seed in range(1, 9)]
-    assert any(other != spoilt for other in others)
-
-
-def test_totals_may_change_between_pages(api: Api, companies: list[str]) -> None:
+def test_totals_may_change_between_pages_which_may_be_smaller_than_asked(api, companies):
     right = api.bulk("financials", companies[:5], offset=1).json()
     api.sandbox.set_faults([{"kind": "totals", "by": 2}])
     first, second = (api.bulk("financials", companies[:5], offset=offset).json() for offset in (0, 1))
     assert [one["pagination"]["total"] for one in first] == [one["pagination"]["total"] for one in right]
     assert [one["pagination"]["total"] for one in second] == [one["pagination"]["total"] + 2 for one in right]
+    for is_silent, limit in ((False, 2), (True, 5)):
+        api.sandbox.set_faults([{"kind": "small_pages", "limit": 2, "is_silent": is_silent}])
+        answer = api.single("financials", companies[0], limit=5).json()
+        assert len(answer["data"]) == min(2, answer["pagination"]["total"])
+        lists = api.lists(limit=5).json()
+        assert (answer["pagination"]["limit"], len(lists["data"]), lists["pagination"]["limit"]) == (limit, 2, limit)
 
 
-@pytest.mark.parametrize(("is_silent", "limit"), [(False, 2), (True, 5)])
-def test_pages_may_be_smaller_than_asked(api: Api, companies: list[str], is_silent: bool, limit: int) -> None:
-    api.sandbox.set_faults([{"kind": "small_pages", "limit": 2, "is_silent": is_silent}])
-    answer = api.single("financials", companies[0], limit=5).json()
-    assert len(answer["data"]) == min(2, answer["pagination"]["total"])
-    assert answer["pagination"]["limit"] == limit
-    lists = api.call("GET", LISTS, params={"limit": 5}).json()
-    assert (len(lists["data"]), lists["pagination"]["limit"]) == (2, limit)
-
-
-def values(elements: list[Any], field: str) -> Iterator[Any]:
-    for element in elements:
-        for record in element["data"]:
-            yield record["profitability"].get(field, "nothing")
+def values(elements, field):
+    return [record["profitability"].get(field, "nothing") for element in elements for record in element["data"]]
 
 
 LITERALS = {"1e30": 1e30, "1" + "0" * 30: 10**30, "12.345": 12.345, "null": None, "{}": {}, '"n/a"': "n/a"}
-# A change of the field grossMargin, and what each record then has instead, under which name.
 DRIFTS = [
     *(
-        ({"change": "literal", "literal": text}, "grossMargin", lambda _, value=value: value)
+        ({"change": "literal", "literal": text}, "grossMargin", lambda _, v=value: v)
         for text, value in LITERALS.items()
     ),
     ({"change": "vanished"}, "grossMargin", lambda _: "nothing"),
@@ -308,51 +249,38 @@ DRIFTS = [
     ({"change": "unknown"}, "grossMargin", lambda right: right),
     ({"change": "text"}, "grossMargin", str),
 ]
+"""A change of the field grossMargin, and what each record then has instead, under which name."""
 
 
-@pytest.mark.parametrize(("change", "name", "expected"), DRIFTS)
-def test_a_field_may_hold_any_json_vanish_be_renamed_joined_or_quoted(
-    api: Api, companies: list[str], change: dict[str, str], name: str, expected: Any
-) -> None:
-    right, spoilt = spoil(api, companies, kind="drift", field="grossMargin", count=0, **change)
-    assert list(values(spoilt, name)) == [expected(one) for one in values(right, "grossMargin")]
-    if change == {"change": "unknown"}:
-        assert all(isinstance(one, dict) for one in values(spoilt, "unheardOf"))
-
-
-def test_a_literal_is_sent_to_the_last_digit(api: Api, companies: list[str]) -> None:
+def test_a_field_may_hold_any_json_vanish_be_renamed_joined_or_quoted(api, companies):
+    for change, name, expected in DRIFTS:
+        right, spoilt = spoil(api, companies, kind="drift", field="grossMargin", count=0, **change)
+        assert values(spoilt, name) == [expected(one) for one in values(right, "grossMargin")], change
+        if change == {"change": "unknown"}:
+            assert all(isinstance(one, dict) for one in values(spoilt, "unheardOf"))
     digits = "0.1234567890123456789012345"
     api.sandbox.set_faults([{"kind": "drift", "field": "ebit", "change": "literal", "literal": digits, "count": 1}])
-    assert f'"ebit":{digits},'.encode() in api.bulk("financials", companies[:2]).content
-
-
-def test_drift_may_concern_one_company_alone(api: Api, companies: list[str]) -> None:
-    right, spoilt = spoil(
-        api, companies, "lookalikes", kind="drift", field="score", change="text", companies=[companies[2]]
-    )
+    assert f'"ebit":{digits},'.encode() in api.bulk("financials", companies[:2]).content, "to the last digit"
+    of = {"field": "score", "change": "text", "companies": [companies[2]]}
+    right, spoilt = spoil(api, companies, "lookalikes", kind="drift", **of)
     assert spoilt[:2] + spoilt[3:] == right[:2] + right[3:]
     assert all(isinstance(entry["score"], str) for entry in spoilt[2]["data"])
 
 
-def test_faults_of_several_kinds_come_together(api: Api, companies: list[str]) -> None:
+def test_faults_of_several_kinds_come_together_and_error_answers_are_not_spoilt(api, companies):
     right = api.bulk("financials", companies[:10]).json()
+    missing = {"kind": "elements", "anomaly": "missing"}
     api.sandbox.set_faults(
         [
             {"kind": "elements", "anomaly": "reordered"},
-            {"kind": "elements", "anomaly": "missing", "companies": [companies[0]]},
+            {**missing, "companies": [companies[0]]},
             {"kind": "delay", "seconds": 0.01},
             {"kind": "trickle", "bytes": 50_000, "seconds": 0.001},
         ]
     )
     assert api.bulk("financials", companies[:10]).json() == right[:0:-1]
-
-
-def test_error_answers_are_not_spoilt(api: Api) -> None:
-    api.sandbox.set_faults([{"kind": "elements", "anomaly": "missing"}, {"kind": "wrong_body", "body": "null"}])
+    api.sandbox.set_faults([missing, {"kind": "wrong_body", "body": "null"}])
     assert api.bulk("financials", []).json()["status"] == 400
-
-
-def test_the_fields_of_a_contacts_answer_can_be_changed(api: Api, companies: list[str]) -> None:
     api.sandbox.set_faults([{"kind": "drift", "field": "success", "change": "literal", "literal": "false"}])
-    answer = api.add_contacts(1002, {companies[0]: ["1"]}).json()
+    answer = api.add_contacts(STATIC, {companies[0]: ["1"]}).json()
     assert (answer["success"], answer["message"]) == (False, "1 contact added to the list")

@@ -12,9 +12,7 @@ import duckdb
 import msgspec
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
-from firmlake.cli import firmlake
 from firmlake.core.errors import SomeFailedError
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.rebuild.prune import Pinned
@@ -27,6 +25,7 @@ from firmlake.terminal.rows import show
 from firmlake.terminal.runs import summary_parts
 from firmlake.terminal.service_lists import service_lists_parts
 from firmlake.terminal.status import checks_parts, removable_parts
+from lake import Lake
 from support import ACME, NOON
 
 REASON = "the service forbids lookalikes: your contract does not hold this dataset"
@@ -89,22 +88,17 @@ def test_a_first_query_names_the_command_as_it_is_found(monkeypatch):
 
 
 @pytest.mark.slow
-def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path, monkeypatch):
+def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path, sandbox, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("customers.csv").write_text(LIST)
-    where = ["--data", "data"]
-    ran = CliRunner().invoke(
-        firmlake,
-        ["run", "customers.csv", "--set", "api.base_url=sandbox", "--out", "back.xlsx", *where],
-        standalone_mode=False,
-    )
-    assert "line 2: x0: wrong form" in ran.stderr
-    assert "line 7: " not in ran.stderr
-    assert "and 2 more: firmlake list show customers" in ran.stderr
-    assert ran.output.splitlines()[-1] == ("Written: 9 lines to back.xlsx; see its sheet Refused lines for 7 lines")
-    listed = CliRunner().invoke(firmlake, ["list", "show", "customers", *where], standalone_mode=False).stdout
-    for n in range(7):
-        assert f"x{n} " in listed
+    lake = Lake(tmp_path, sandbox)
+    ran = lake.call("run", "customers.csv", "--out", "back.xlsx")
+    assert "line 2: x0: wrong form" in ran.err
+    assert "line 7: " not in ran.err
+    assert "and 2 more: firmlake list show customers" in ran.err
+    assert "Written: 9 lines to back.xlsx; see its sheet Refused lines for 7 lines" in ran.err.splitlines()
+    listed = lake.call("list", "show", "customers").out
+    assert all(f"x{n} " in listed for n in range(7))
     assert "not found" in listed
     assert "wrong form" in listed
 
