@@ -20,8 +20,7 @@ import firmlake.cli.forget
 import firmlake.forget.forget
 import firmlake.rebuild.verify  # noqa: F401 - imported once for all forks
 from firmlake.core.folders import Folders
-from forget.everything import places_of
-from forget.support import NAME, SPELLED, now
+from forget.world import NAME, SPELLED, now, places_of
 
 _KILLED = Path(__file__).parent.parent / "reliability" / "killed.py"
 

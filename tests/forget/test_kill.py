@@ -25,8 +25,7 @@ from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
 from support import ACME, DAY, export, land_run, party, query, stage
 
-from .everything import places_of
-from .support import NAME, SPELLED, make_weeks, now, settings_of
+from .world import NAME, SPELLED, make_weeks, now, places_of, settings_of
 
 _COUNT = "SELECT count(*) FROM runs"
 _PARTS = 6

@@ -50,31 +50,18 @@ def test_before_the_first_publish_there_is_nothing_and_a_next_step(folders):
         pass
 
 
-def test_each_publish_makes_a_new_read_only_file_that_the_link_names(folders):
-    for value in (1, 2, 3):
-        path = add(folders, value)
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_each_publish_makes_a_read_only_file_that_a_relative_link_names_and_the_newest_are_kept(folders, keep):
+    for value in range(1, 5):
+        path = add(folders, value, keep)
         assert newest(folders) == path
         assert generation_number(path) == value
         assert path.stat().st_mode & 0o777 == 0o400
-    assert values(folders) == [1, 2, 3]
-    assert names(folders) == [LINK, "gen_000001.duckdb", "gen_000002.duckdb", "gen_000003.duckdb"]
-    assert (folders.warehouse / LINK).readlink() == Path("gen_000003.duckdb")
-
-
-def test_the_link_is_relative_so_that_the_folder_can_be_moved(folders):
-    add(folders, 1)
+    assert values(folders) == [1, 2, 3, 4]
+    assert names(folders) == [LINK, *(f"gen_{number:06}.duckdb" for number in range(5 - min(keep, 4), 5))]
     moved = folders.data.rename(folders.data.with_name("elsewhere"))
     with duckdb.connect(moved / "warehouse" / LINK, read_only=True) as connection:
-        assert connection.execute("SELECT value FROM t").fetchall() == [(1,)]
-
-
-@pytest.mark.parametrize("keep", [1, 2, 5])
-def test_the_newest_files_are_kept(folders, keep):
-    for value in range(1, 5):
-        add(folders, value, keep)
-    kept = [f"gen_{number:06}.duckdb" for number in range(5 - min(keep, 4), 5)]
-    assert names(folders) == [LINK, *kept]
-    assert values(folders) == [1, 2, 3, 4]
+        assert connection.execute("SELECT count(*) FROM t").fetchall() == [(4,)]
 
 
 def test_a_file_that_is_named_by_the_link_alone_survives_every_failure(folders):
@@ -199,56 +186,48 @@ publish(folders, load, memory_limit="100MB", keep=1, start=start)
 """
 
 
-def test_what_a_crash_left_is_removed_folders_too(folders):
-    """DuckDB keeps what does not fit into memory in a folder beside the file."""
-    add(folders, 1)
-    spilled = folders.warehouse / ".gen_000002.duckdb.part.tmp"
+def leave_what_does_not_fit_into_memory(warehouse):
+    """DuckDB keeps it in a folder beside the file."""
+    spilled = warehouse / ".gen_000003.duckdb.part.tmp"
     spilled.mkdir()
     (spilled / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"x")
-    (folders.warehouse / ".gen_000002.duckdb.part").write_bytes(b"x")
-    (folders.warehouse / ".gen_000002.duckdb.part.wal").write_bytes(b"x")
-    (folders.warehouse / f".{LINK}.part").symlink_to("nowhere")
-    add(folders, 2)
-    assert names(folders) == [LINK, "gen_000001.duckdb", "gen_000002.duckdb"]
-    assert values(folders) == [1, 2]
+    for suffix in ("", ".wal"):
+        (warehouse / f".gen_000003.duckdb.part{suffix}").write_bytes(b"x")
+    (warehouse / f".{LINK}.part").symlink_to("nowhere")
 
 
-def test_a_generation_that_the_link_never_named_is_passed_over(folders):
+def leave_a_generation_that_the_link_never_named(warehouse):
     """Killed after its rename, before the swap: it is whole, but its run was never published."""
-    first = add(folders, 1)
-    shutil.copyfile(first, folders.warehouse / "gen_000002.duckdb")
-    assert newest(folders) == first
-    assert add(folders, 3).name == "gen_000003.duckdb"
-    assert values(folders) == [1, 3]
+    shutil.copyfile(warehouse / "gen_000001.duckdb", warehouse / "gen_000003.duckdb")
 
 
-def test_a_folder_copied_without_its_link_still_has_its_warehouse(folders):
+def make_the_link_a_file(warehouse):
+    (warehouse / LINK).unlink()
+    shutil.copyfile(warehouse / "gen_000002.duckdb", warehouse / LINK)
+
+
+def copy_it_without_its_link(warehouse):
+    (warehouse / LINK).unlink()
+
+
+@pytest.mark.parametrize(
+    ("happen", "number"),
+    [
+        (leave_what_does_not_fit_into_memory, 3),
+        (leave_a_generation_that_the_link_never_named, 4),
+        (make_the_link_a_file, 3),
+        (copy_it_without_its_link, 3),
+    ],
+)
+def test_whatever_became_of_the_folder_the_newest_generation_is_read_and_built_upon(folders, happen, number):
     add(folders, 1)
     add(folders, 2)
-    (folders.warehouse / LINK).unlink()
+    happen(folders.warehouse)
     assert values(folders) == [1, 2]
-    add(folders, 3)
+    path = add(folders, 3)
     assert values(folders) == [1, 2, 3]
-
-
-def test_a_newest_generation_that_is_gone_is_named_and_no_older_one_passes_for_it(folders):
-    add(folders, 1)
-    path = add(folders, 2)
-    path.unlink()
-    with pytest.raises(DamagedError, match=path.name):
-        values(folders)
-    with pytest.raises(DamagedError, match=path.name):
-        newest(folders)
-
-
-def test_a_link_that_became_a_file_is_a_warehouse(folders):
-    path = add(folders, 1)
-    link = folders.warehouse / LINK
-    link.unlink()
-    shutil.copyfile(path, link)
-    add(folders, 2)
-    assert values(folders) == [1, 2]
-    assert link.is_symlink()
+    assert (folders.warehouse / LINK).readlink() == Path(path.name) == Path(f"gen_{number:06}.duckdb")
+    assert names(folders) == [LINK, *(f"gen_{each:06}.duckdb" for each in range(1, number + 1))]
 
 
 def test_a_warehouse_is_only_read_by_those_who_open_it(folders):
@@ -259,21 +238,22 @@ def test_a_warehouse_is_only_read_by_those_who_open_it(folders):
         ask(folders, "DELETE FROM t")
 
 
-@pytest.mark.parametrize("harm", ["cut", "empty", "garbage", "flipped"])
-def test_a_damaged_generation_is_named_and_not_built_upon(folders, harm):
-    path = add(folders, 1)
+@pytest.mark.parametrize("harm", ["cut", "empty", "garbage", "flipped", "gone"])
+def test_a_damaged_generation_is_named_and_neither_built_upon_nor_passed_over_for_an_older_one(folders, harm):
+    add(folders, 1)
+    path = add(folders, 2)
     content = bytearray(path.read_bytes())
+    for position in range(4096, len(content), 512):
+        content[position] ^= 1
     path.chmod(0o644)
-    if harm == "flipped":
-        for position in range(4096, len(content), 512):
-            content[position] ^= 1
-    path.write_bytes({"cut": content[:5000], "empty": b"", "garbage": b"x" * 9999, "flipped": content}[harm])
-    with pytest.raises(DamagedError, match=str(path)) as caught:
-        values(folders)
-    assert "replay" in caught.value.next_step
-    with pytest.raises(DamagedError, match=str(path)):
-        add(folders, 2)
-    assert names(folders) == [LINK, path.name]
+    path.write_bytes({"cut": content[:4096], "garbage": b"x" * 9999, "flipped": content}.get(harm, b""))
+    if harm == "gone":
+        path.unlink()
+    for use in (values, lambda folders: add(folders, 3)):
+        with pytest.raises(DamagedError, match=str(path)) as caught:
+            use(folders)
+        assert "replay" in caught.value.next_step
+    assert names(folders) == [LINK, "gen_000001.duckdb", *[path.name] * (harm != "gone")]
 
 
 def test_a_disk_that_fills_while_loading_publishes_nothing(folders):
@@ -360,25 +340,20 @@ def test_a_load_that_runs_out_of_memory_with_two_threads_is_repeated_with_one(fo
 
 
 def test_a_query_that_needs_more_memory_says_which_setting_to_raise(folders):
-    def use(connection):
-        connection.execute("SET temp_directory = ''")
-        connection.execute("CREATE TEMP TABLE t AS SELECT range AS value FROM range(5_000_000)")
-
     publish(folders, lambda connection, number: None, memory_limit="100MB", keep=1)
     opened = open_warehouse(folders, memory_limit="20MB", of_any_version=True)
     with pytest.raises(FirmlakeError, match="more memory than 20MB") as error, opened as connection:
-        use(connection)
+        connection.execute("SET temp_directory = ''; CREATE TEMP TABLE t AS FROM range(5_000_000)")
     assert "run.duckdb_memory" in error.value.next_step
 
 
-def test_memory_is_limited_only_where_duckdb_can_spill(folders, monkeypatch):
-    limit = "SELECT current_setting('memory_limit')"
+@pytest.mark.parametrize("can_spill", [True, False])
+def test_memory_is_limited_only_where_duckdb_can_spill(folders, monkeypatch, can_spill):
     publish(folders, lambda connection, number: None, memory_limit="100MB", keep=1)
+    monkeypatch.setattr("firmlake.warehouse.generations.is_writable", lambda folder: can_spill)
     with open_warehouse(folders, memory_limit="20MB", of_any_version=True) as connection:
-        assert connection.execute(limit).fetchall() == [("19.0 MiB",)]
-    monkeypatch.setattr("firmlake.warehouse.generations.is_writable", lambda folder: folder != folders.warehouse)
-    with open_warehouse(folders, memory_limit="20MB", of_any_version=True) as connection:
-        assert connection.execute(limit).fetchall() != [("19.0 MiB",)]
+        limit = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    assert (limit == [("19.0 MiB",)]) == can_spill
 
 
 @pytest.mark.parametrize(

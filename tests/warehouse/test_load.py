@@ -1,22 +1,23 @@
 """Loading: only what changed is written, a late answer replaces no newer one, and the ledger says what happened.
 
-What answers, failures and silences do to rows and states is in test_versions.py.
+What answers, failures and silences do to rows and states in general is in test_history.py; what stays of an answer
+that is unreadable in part is in questions/weeks.txt.
 """
 
 from __future__ import annotations
 
 import json
+from typing import Any, NamedTuple
 
-import duckdb
 import pytest
 
+from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.rebuild.replay import replay
-from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest
-from firmlake.warehouse.loads import loaded_runs
 from support import (
     ACME,
     BOLT,
@@ -34,8 +35,6 @@ from support import (
     land_run,
     lookalike,
     make_run,
-    party,
-    period,
     publish_landed,
     query,
     run_name,
@@ -44,85 +43,102 @@ from support import (
 )
 
 
-def similar(*scores):
-    return {"lookalikes": [lookalike(score=score) for score in scores]}
+def similar(score):
+    return {"lookalikes": [lookalike(score=score)]}
 
 
 def naive(day):
-    return (NOON + day * DAY).replace(tzinfo=None)
+    return None if day is None else (NOON + day * DAY).replace(tzinfo=None)
 
 
-def scores(folders):
-    return query(folders, "SELECT country, score, run_id FROM lookalikes ORDER BY ALL")
+class Scene(NamedTuple):
+    """What is answered about a company in each run, and what the warehouse makes of it.
+
+    Attributes:
+        answers: A score, FAILED, WAITING, None for a company that is not found, or "-" for one that is not asked.
+        paid: The day on which its paid window began, after each run.
+        state: Its status at the end, the day of the answer that counts, and of the run that says so.
+        row: Its score at the end, and the day of the run that brought it.
+    """
+
+    answers: tuple[Any, ...]
+    paid: tuple[float | None, ...]
+    state: tuple[str, float | None, float]
+    row: tuple[float, float] | None
 
 
-def states(folders):
-    return query(folders, "SELECT country, status, fetched_at, run_id FROM company_state ORDER BY ALL")
+RUNS = ((0, 0), (1, 1), (0.5, 1.5), (29.9, 29.9), (30, 30), (31, 31))
+"""The days on which runs began and were published: the third was killed before its publish, and went on later."""
+F, W, N = FAILED, WAITING, "-"
+SCENES = {
+    # A window begins with the first answer after the last one ended, and never with a failure.
+    "renewed": Scene((0.9, F, N, 0.9, W, 0.8), (0, 0, 0, 0, 0, 31), ("reported", 31, 31), (0.8, 31)),
+    "renewed on its day": Scene((0.9, W, N, F, 0.7, F), (0, 0, 0, 0, 30, 30), ("failed", 30, 31), (0.7, 30)),
+    "failed at first": Scene((F, 0.9, N, F, F, F), (None, 1, 1, 1, 1, 1), ("failed", 1, 31), (0.9, 1)),
+    # Only what changed is written.
+    "unchanged": Scene((0.9, 0.9, N, N, N, N), (0,) * 6, ("reported", 1, 1), (0.9, 0)),
+    "changed": Scene((0.5, 0.6, N, N, N, N), (0,) * 6, ("reported", 1, 1), (0.6, 1)),
+    # An answer that is published late replaces no newer one, although its company was paid for then.
+    "late": Scene((N, 0.9, 0.1, N, N, N), (None, 1, *(0.5,) * 4), ("reported", 1, 1), (0.9, 1)),
+    "late wait": Scene((N, None, W, N, N, N), (None,) * 6, ("not_found", 1, 1), None),
+    "late and first": Scene((N, N, 0.3, N, N, N), (None, None, *(0.5,) * 4), ("reported", 0.5, 0.5), (0.3, 0.5)),
+    "late and never before": Scene((N, N, W, N, N, N), (None,) * 6, ("waiting", None, 0.5), None),
+}
+COMPANIES = {name: Company("NL", f"{place:08}") for place, name in enumerate(SCENES, 1)}
 
 
-def test_the_ledger_counts_what_a_load_wrote_and_a_failure_leaves_what_was_there(folders):
-    run_of(folders, 0, {ACME: similar(0.9), BOLT: similar(0.5)})
-    run_of(folders, 1, {ACME: similar(0.9), BOLT: similar(0.6)})
-    assert scores(folders) == [("BE", 0.9, run_name(0)), ("NL", 0.6, run_name(1))]
-    with duckdb.connect(newest(folders), read_only=True) as connection:
-        assert loaded_runs(connection) == [run_name(0), run_name(1)]
-    ledger = "SELECT generation, run_id, published_at, schema_version, changed_company_count, row_counts FROM loads"
-    rows = query(folders, f"{ledger} ORDER BY generation")
-    assert [row[:5] for row in rows] == [
-        (1, run_name(0), naive(0) + MINUTE, SCHEMA_VERSION, 2),
-        (2, run_name(1), naive(1) + MINUTE, SCHEMA_VERSION, 1),
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """The data folder after all runs, and after each the paid windows; the first run asks for relationships, too."""
+    folders, paid = Folders(tmp_path_factory.mktemp("load")), []
+    for place, (day, published) in enumerate(RUNS):
+        told = {COMPANIES[name]: scene.answers[place] for name, scene in SCENES.items() if scene.answers[place] != N}
+        answers = {one: similar(score) if isinstance(score, float) else score for one, score in told.items()}
+        datasets = ["lookalikes", *["relationships"] * (not place)]
+        run_of(folders, day, answers, datasets, published=published, outcome="some_failed", keep=1)
+        windows = dict(query(folders, "SELECT company_number, paid_at FROM companies"))
+        paid.append([windows.get(company.company_number) for company in COMPANIES.values()])
+    return folders, paid
+
+
+def test_rows_states_and_paid_windows_are_those_of_the_answers_that_count(loaded):
+    folders, paid = loaded
+    assert list(map(list, zip(*paid, strict=True))) == [list(map(naive, scene.paid)) for scene in SCENES.values()]
+    rows = query(folders, "SELECT company_number, score::DOUBLE, run_id FROM lookalikes ORDER BY 1")
+    assert rows == [
+        (COMPANIES[name].company_number, scene.row[0], run_name(scene.row[1]))
+        for name, scene in SCENES.items()
+        if scene.row
     ]
-    assert [json.loads(row[5])["lookalikes"] for row in rows] == [2, 1]
-    run_of(folders, 2, {ACME: FAILED}, ["lookalikes"], outcome="some_failed")
-    assert query(folders, "SELECT reason, run_id FROM dead_letters") == [("refused: 422", run_name(2))]
-    named = query(folders, "SELECT name, place, fetched_at, run_id FROM companies WHERE country = 'BE'")
-    assert named == [("BE name", "Gent", naive(1), run_name(2))]
-
-
-def accounts(year, revenue, *codes):
-    return period(year, profitability__revenue=revenue, jointCommitteeCodes=[*codes])
-
-
-def test_a_record_that_cannot_be_read_retires_nothing_that_it_may_have_been(folders):
-    """Accounts that are new or restated are taken; the codes of committees go with their period."""
-    lost = {**accounts(2023, 3), "endDate": "x"}
-    unlike = {**lookalike(CIRC), "companyId": "x"}
-    before = {
-        ACME: {"financials": [accounts(2024, 4), accounts(2023, 3), accounts(2022, 2)]},
-        BOLT: {"financials": [accounts(year, 1, "100", "200") for year in (2023, 2024)]},
-        CIRC: {"lookalikes": [lookalike(BOLT, 0.9), lookalike(CIRC, 0.8)]},
-    }
-    after = {
-        ACME: {"financials": [accounts(2025, 5), accounts(2024, 40), lost]},
-        BOLT: {"financials": [lost | {"jointCommitteeCodes": ["100"]}, accounts(2024, 1, "300")]},
-        CIRC: {"lookalikes": [lookalike(BOLT, 0.7), unlike]},
-    }
-    for day, answers in enumerate((before, after)):
-        run_of(folders, day, answers)
-    held = query(folders, "SELECT year(end_date), revenue::INT FROM financials WHERE country = 'BE' ORDER BY 1")
-    assert held == [(2022, 2), (2023, 3), (2024, 40), (2025, 5)]
-    codes = query(folders, "SELECT year(end_date), code FROM financial_joint_committees ORDER BY ALL")
-    assert codes == [(2023, "100"), (2023, "200"), (2024, "300")]
-    alike = query(folders, "SELECT lookalike_country, rank, score::DOUBLE FROM lookalikes ORDER BY rank")
-    assert alike == [("NL", 1, 0.7), ("FR", 2, 0.8)]
-    kinds = {kind for (kind,) in query(folders, "SELECT kind FROM changes")}
-    assert {"period_removed", "lookalike_out"}.isdisjoint(kinds)
-    for dataset in ("financials", "lookalikes"):
-        keys = ", ".join(TABLES[dataset].key)
-        assert not query(folders, f"SELECT {keys} FROM {dataset} GROUP BY ALL HAVING count(*) > 1")
-
-
-def test_an_answer_that_is_published_late_replaces_no_newer_one(folders):
-    """A run was killed before its publish, and goes on after another one has asked for the same companies."""
-    run_of(folders, 1, {ACME: similar(0.9), BOLT: None}, ["lookalikes"])
-    run_of(folders, 0, {ACME: similar(0.1), BOLT: WAITING, CIRC: similar(0.3)}, outcome="stopped", published=1)
-    assert scores(folders) == [("BE", 0.9, run_name(1)), ("FR", 0.3, run_name(0))]
-    assert states(folders) == [
-        ("BE", "reported", naive(1), run_name(1)),
-        ("FR", "reported", naive(0), run_name(0)),
-        ("NL", "not_found", naive(1), run_name(1)),
+    states = "SELECT company_number, status, fetched_at, run_id FROM company_state WHERE dataset = 'lookalikes'"
+    assert query(folders, f"{states} ORDER BY 1") == [
+        (COMPANIES[name].company_number, status, naive(at), run_name(run))
+        for name, scene in SCENES.items()
+        for status, at, run in [scene.state]
     ]
-    assert query(folders, "SELECT fetched_at FROM companies WHERE country = 'BE'") == [(naive(1),)]
+    failed = query(folders, "SELECT company_number, reason, run_id FROM dead_letters ORDER BY run_id, 1")
+    assert failed[0] == (COMPANIES["failed at first"].company_number, "refused: 422", run_name(0))
+
+
+def test_a_dataset_that_is_left_out_is_left_alone_and_a_failure_has_no_content(loaded):
+    states = "SELECT company_number, status, reject_count, payload_hash IS NULL, run_id FROM company_state"
+    rows = query(loaded[0], f"{states} WHERE dataset = 'relationships' ORDER BY 1")
+    assert [row[1:] for row in rows] == [
+        ("empty", 0, False, run_name(0)), ("empty", 0, False, run_name(0)), ("failed", None, True, run_name(0)),
+        ("empty", 0, False, run_name(0)), ("empty", 0, False, run_name(0)),
+    ]  # fmt: skip
+
+
+def test_the_ledger_has_each_load_in_its_order_with_what_it_wrote(loaded):
+    columns = "generation, run_id, published_at, schema_version, changed_company_count, row_counts"
+    rows = query(loaded[0], f"SELECT {columns} FROM loads ORDER BY generation")
+    assert [row[:4] for row in rows] == [
+        (generation, run_name(day), naive(published) + MINUTE, SCHEMA_VERSION)
+        for generation, (day, published) in enumerate(RUNS, 1)
+    ]
+    assert [(row[4], json.loads(row[5])["lookalikes"]) for row in rows] == [
+        (4, 4), (4, 3), (1, 1), (0, 0), (1, 1), (1, 1),
+    ]  # fmt: skip
 
 
 def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other_and_replaces_none_of_now(folders):
@@ -130,51 +146,18 @@ def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other_and_replac
     run_of(folders, 365, {ACME: similar(0.9), BOLT: None}, ["lookalikes"])
     run_of(folders, 0, {ACME: similar(0.1), BOLT: similar(0.2), CIRC: similar(0.3)})
     run_of(folders, 364, {CIRC: similar(0.9)}, published=0)
-    assert scores(folders) == [("BE", 0.1, run_name(0)), ("FR", 0.3, run_name(0)), ("NL", 0.2, run_name(0))]
-    assert {state[1:] for state in states(folders)} == {("reported", naive(0), run_name(0))}
+    scores = query(folders, "SELECT country, score, run_id FROM lookalikes ORDER BY ALL")
+    assert scores == [("BE", 0.1, run_name(0)), ("FR", 0.3, run_name(0)), ("NL", 0.2, run_name(0))]
+    states = query(folders, "SELECT DISTINCT status, fetched_at, run_id FROM company_state")
+    assert states == [("reported", naive(0), run_name(0))]
     assert query(folders, "SELECT DISTINCT fetched_at FROM companies") == [(naive(0),)]
     assert query(folders, "SELECT DISTINCT paid_at FROM companies WHERE country <> 'FR'") == [(naive(0),)]
 
 
-def test_states_say_what_is_known_of_each_answer_and_a_dataset_left_out_is_left_alone(folders):
-    four = (ACME, BOLT, CIRC, ACME._replace(company_number="0770493071"))
-    answers = zip(four, ({"lookalikes": [], "relationships": [party()]}, None, FAILED, WAITING), strict=True)
-    run_of(folders, 0, dict(answers))
-    run_of(folders, 1, {ACME: similar(0.8)})
-    rows = query(folders, "SELECT dataset, status, reject_count, payload_hash IS NULL, run_id FROM company_state")
-    told = {"not_found": (0, False), "failed": (None, True), "waiting": (None, True)}
-    assert sorted(rows) == sorted([
-        *((dataset, status, *rest, run_name(0)) for dataset in ("lookalikes", "relationships")
-          for status, rest in told.items()),
-        ("lookalikes", "reported", 0, False, run_name(1)), ("relationships", "reported", 0, False, run_name(0)),
-    ])  # fmt: skip
-
-
-def test_a_credit_window_begins_with_the_first_answer_after_the_last_one_ended_and_never_with_a_failure(folders):
-    companies, began = [ACME, BOLT, CIRC], []
-    for day, answers in (
-        (0, (similar(0.9), similar(0.9), FAILED)),
-        (1, (FAILED, WAITING, similar(0.9))),
-        (29.9, (similar(0.9), FAILED, FAILED)),
-        (30, (WAITING, similar(0.9), FAILED)),
-        (31, (similar(0.9), FAILED, FAILED)),
-    ):
-        run_of(folders, day, dict(zip(companies, answers, strict=True)), keep=1)
-        began.append([paid for (paid,) in query(folders, "SELECT paid_at FROM companies ORDER BY country = 'FR', 1")])
-    first = naive(0)
-    assert began == [
-        [first, first, None],
-        [first, first, naive(1)],
-        [first, first, naive(1)],
-        [first, naive(30), naive(1)],
-        [naive(30), naive(31), naive(1)],
-    ]
-
-
-# --- what concerns the run -------------------------------------------------------------------------------------------
-
-
-def test_a_run_is_described_by_what_it_set_out_to_do_and_how_it_ended(folders):
+@pytest.mark.parametrize("name", ["it's", *slow("a b", "br[1]*", "\u00fc")])
+def test_a_run_is_described_by_what_it_set_out_to_do_and_how_it_ended(tmp_path, name):
+    """A run that is loaded again changes nothing else, and the data folder may have any name."""
+    folders = Folders(tmp_path / name)
     run = land_run(folders, 0, {ACME: similar(0.9), BOLT: FAILED})
     land(run, (header("lookalikes", [BOLT], status=500, headers={"x-credits-charged": "2"}), b""))
     publish_landed(run)
@@ -182,7 +165,7 @@ def test_a_run_is_described_by_what_it_set_out_to_do_and_how_it_ended(folders):
     assert query(folders, f"SELECT {columns}, credit_count, expected_credit_count FROM runs") == [
         ("list.csv", "this machine", naive(0), naive(0) + MINUTE, "done", 2, 2, 2, 2, 1)
     ]
-    others = WAREHOUSE_TABLES.keys() - {"loads", "runs"}  # a run that is loaded again changes nothing else
+    others = WAREHOUSE_TABLES.keys() - {"loads", "runs"}
     before = {name: query(folders, f"SELECT * FROM {name} ORDER BY ALL") for name in others}
     publish_landed(run)
     assert {name: query(folders, f"SELECT * FROM {name} ORDER BY ALL") for name in before} == before
@@ -212,10 +195,3 @@ def test_a_row_that_occurs_twice_stops_publishing_until_a_replay(folders, table)
     assert newest(folders) == before
     replay(folders, lambda: NOON + 2 * DAY)
     assert query(folders, "SELECT count(*), count(DISTINCT company_number) FROM company_state") == [(2, 2)]
-
-
-@pytest.mark.parametrize("name", ["it's", *slow("a b", "br[1]*", "\u00fc")])
-def test_a_data_folder_may_have_any_name(tmp_path, name):
-    folders = Folders(tmp_path / name)
-    run_of(folders, 0, {ACME: similar(0.9)})
-    assert len(scores(folders)) == 1

@@ -198,8 +198,9 @@ def read_party(name, stake="0.25", function="SHAREHOLDER"):
     return party(company, percentage=None if stake == "null" else float(stake), function=function, **named)
 
 
-def read_lookalike(number):
-    return lookalike(Company("NL", number.zfill(8)))
+def read_lookalike(number, score="0.75"):
+    record = lookalike(Company("NL", number.zfill(8)), float(score))
+    return record | ({"companyId": "x"} if number == "unreadable" else {})
 
 
 class Weeks:

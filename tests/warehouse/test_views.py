@@ -1,4 +1,4 @@
-"""Views and macros: each file makes what it says, every column is described, and every generation has all of them."""
+"""Tables, views and macros: every column has its type and description, and every generation has all of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,27 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.core.errors import FirmlakeError
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse import views
+from firmlake.warehouse.changes import KINDS
 from firmlake.warehouse.schema import create_tables
-from firmlake.warehouse.views import SEVERITIES, create_views, definitions, describe_columns, outdate_views
+from firmlake.warehouse.versions import MACROS, VALIDITY, versions_of
+from firmlake.warehouse.views import (
+    SEVERITIES,
+    create_view,
+    create_views,
+    definitions,
+    describe_columns,
+    outdate_views,
+)
 
 from .figures import Figures
 
 CHECKS = [definition for definition in definitions() if definition.kind == "check"]
 MADE = [definition for definition in definitions() if definition.kind in ("table", "view", "macro")]
+COMPANY = "'BE', '0403227515'"
+"""The company in the examples of macros about one."""
 
 
 @pytest.fixture(scope="module")
@@ -28,103 +40,54 @@ def empty():
         yield connection
 
 
-@pytest.fixture(scope="module")
-def described(empty):
-    return describe_columns(empty, MADE)
-
-
-def test_no_view_says_if_as_a_function():
-    """DuckDB 2.0 stores it as a call that DuckDB 1.x does not know; test_clients.py asks such clients."""
-    assert [one.name for one in definitions() if re.search(r"\bif\(", one.sql)] == []
-
-
-@pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
-def test_every_column_is_described_and_every_description_has_its_column(described, definition):
-    columns = described[definition.name]
-    assert [name for name, (_, meaning) in columns.items() if not meaning] == []
-    assert set(definition.columns) <= set(columns)
-
-
-@pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
-def test_a_column_that_its_sources_describe_differently_is_described_in_the_file(described, definition):
-    made = {name: columns for name, columns in described.items() if name in definition.reads}
-    read = [{column: meaning for column, (_, meaning) in columns.items()} for columns in made.values()]
-    tables = [WAREHOUSE_TABLES[name] for name in definition.reads if name in WAREHOUSE_TABLES]
-    read += [{column.name: column.comment_in_view for column in table.columns} for table in tables]
-    for column in described[definition.name].keys() - definition.columns.keys():
-        assert len({meanings[column] for meanings in read if column in meanings}) == 1, column
-
-
-def test_the_database_carries_every_meaning(empty):
-    commented = dict(
-        empty.execute(
+def comments_of(connection):
+    return dict(
+        connection.execute(
             "SELECT view_name, comment FROM duckdb_views() WHERE NOT internal UNION ALL "
             "SELECT table_name, comment FROM duckdb_tables() UNION ALL "
             "SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal"
         ).fetchall()
     )
-    for definition in definitions():
-        assert definition.kind == "check" or commented[definition.name] == definition.meaning
-    undescribed = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal AND comment IS NULL"
-    assert empty.execute(undescribed).fetchall() == []
 
 
-def test_money_stays_exact(empty):
-    money = {column.name for column in TABLES["financials"].columns if column.type == "money"}
-    for definition in MADE:
-        columns = describe_columns(empty, [definition])[definition.name]
-        assert {kind for name, (kind, _) in columns.items() if name in money} <= {"DECIMAL(18,2)", "DECIMAL(38,2)"}, (
-            "as it is, or a sum: " + definition.name
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_table_and_column_is_described_as_in_the_dictionary_and_has_its_type(empty):
+    comments = comments_of(empty)
+    query = "SELECT table_name, column_name, comment, data_type, is_nullable FROM duckdb_columns() WHERE NOT internal"
+    columns = {(table, name): rest for table, name, *rest in empty.execute(query).fetchall()}
+    for name, table in WAREHOUSE_TABLES.items():
+        assert comments[name].startswith(table.meaning)
+        assert all(column in comments[name] for column in table.key)
+        of_table = {column: rest[:2] for (other, column), rest in columns.items() if other == name}
+        assert of_table == {column.name: [column.comment, duckdb_type(column)] for column in table.columns}
+    for table in TABLES.values():  # what is stored is not null where null says nothing
+        stored = table.columns if table.volatile is None else (*table.columns, *VALIDITY)
+        of_table = {column: rest[1:] for (name, column), rest in columns.items() if name == versions_of(table.name)}
+        assert of_table == {column.name: [duckdb_type(column), bool(column.null)] for column in stored}
+
+
+@pytest.mark.parametrize(("version", "words"), [(1, "an earlier version"), (99, "a later version")])
+def test_a_warehouse_of_another_version_is_refused_whole(version, words):
+    with duckdb.connect() as connection:
+        create_tables(connection, with_comments=False)
+        connection.execute(
+            "INSERT INTO loads BY NAME SELECT 1 AS generation, 'r' AS run_id, now()::TIMESTAMP AS published_at, "
+            "now()::TIMESTAMP AS loaded_at, 0 AS changed_company_count, '{}' AS row_counts, ? AS schema_version",
+            [version],
         )
+        with pytest.raises(FirmlakeError, match=words) as caught:
+            create_tables(connection)
+    assert "replay" in caught.value.next_step
 
 
-@pytest.fixture(scope="module")
-def extremes():
-    made = Figures()
-    made.files_extremes()
-    made.list_of("customers", (1, "10"))
-    return made.made()
+def test_the_schema_names_every_kind_of_change():
+    comment = next(column.meaning for column in TABLES["company_changes"].columns if column.name == "kind")
+    assert re.sub(r" \([^)]*\)", "", comment).replace(" or ", ", ").split(", ") == list(KINDS)
 
 
-@pytest.mark.parametrize("definition", [*MADE, *CHECKS], ids=lambda definition: definition.name)
-def test_no_figure_that_the_tables_hold_makes_a_view_fail(extremes, definition):
-    """One odd company would otherwise take the view away from all others."""
-    example = definition.example.replace("'BE', '0403227515'", "'NL', '00000004'").replace("cagr(3)", "cagr(1)")
-    extremes.ask(f"SELECT * FROM {f'({definition.sql})' if definition.kind == 'check' else example}")
-
-
-@pytest.fixture(scope="module")
-def sparse():
-    """Companies of which nothing is known that need not be, and some of whom everything is."""
-    made = Figures()
-    for company in (1, 2, 3, 4):
-        for year in (2022, 2023, 2024):
-            made.files(company, f"{year}-12-31", f"{year}-01-01")
-    made.files(5, revenue=1)
-    made.add("companies", 6)
-    stakes = [(1, 2, 0.6), (2, 3, 0.6), (3, 1, 0.6), (4, 5, 0.4), (4, 9, 0.6), (5, 4, 0.6)]
-    made.owners(*stakes)
-    for direction in ("parent", "child"):
-        for stake in (None, 0.7):
-            made.party(4, direction, "A person", stake, "SHAREHOLDER")
-    made.add("lookalikes", 1, rank=1, lookalike_country="NL", lookalike_company_number="00000009")
-    made.add("company_state", 1, dataset="financials", status="empty", record_count=0, reject_count=0, payload_hash="")
-    made.loads(1, "r")
-    made.list_of("customers", (1, "10"))
-    return made.made()
-
-
-@pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
-def test_a_column_is_null_only_where_its_meaning_says_what_null_means(sparse, definition):
-    unsaid = {
-        name for name, (_, meaning) in describe_columns(sparse.connection, [definition])[definition.name].items()
-        if "null" not in meaning.lower()
-    }  # fmt: skip
-    for company in range(1, 7):
-        example = definition.example.replace("'BE', '0403227515'", f"'NL', '{company:08}'")
-        example = example.replace("cagr(3)", "cagr(1)")
-        rows = sparse.connection.sql(f"SELECT * FROM {example}").pl()
-        assert [name for name in unsaid if rows[name].null_count()] == []
+# --- views and macros -------------------------------------------------------------------------------------------------
 
 
 def test_a_name_is_given_once_and_a_file_is_named_after_what_it_makes():
@@ -135,10 +98,96 @@ def test_a_name_is_given_once_and_a_file_is_named_after_what_it_makes():
     assert not set(names) & set(TABLES)
 
 
+def test_no_view_says_if_as_a_function():
+    """DuckDB 2.0 stores it as a call that DuckDB 1.x does not know; test_clients.py asks such clients."""
+    assert [one.name for one in definitions() if re.search(r"\bif\(", one.sql)] == []
+
+
+def test_every_column_is_described_once_in_its_file_or_alike_in_all_that_it_reads(empty):
+    described = describe_columns(empty, MADE)
+    meanings = {
+        name: {column.name: column.comment_in_view for column in table.columns}
+        for name, table in WAREHOUSE_TABLES.items()
+    }
+    meanings |= {name: {column: text for column, (_, text) in columns.items()} for name, columns in described.items()}
+    for definition in MADE:
+        columns = meanings[definition.name]
+        assert [name for name, text in columns.items() if not text] == [], definition.name
+        assert set(definition.columns) <= set(columns), definition.name
+        for column in columns.keys() - definition.columns.keys():
+            read = {meanings[name][column] for name in definition.reads if column in meanings.get(name, ())}
+            assert len(read) == 1, f"{definition.name}.{column}"
+
+
+def test_the_database_carries_every_meaning(empty):
+    comments = comments_of(empty)
+    meanings = {one.name: one.meaning for one in (*definitions(), *MACROS) if getattr(one, "kind", "") != "check"}
+    assert {name: comments[name] for name in meanings} == meanings
+    assert {f"{name}_as_of" for name in WAREHOUSE_TABLES if f"{name}_history" in WAREHOUSE_TABLES} <= comments.keys()
+    undescribed = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal AND comment IS NULL"
+    assert empty.execute(undescribed).fetchall() == []
+
+
 def test_every_check_has_a_severity_and_shows_up_in_checks(empty):
-    checks = {d.name: d.parameters for d in definitions() if d.kind == "check"}
+    checks = {check.name: check.parameters for check in CHECKS}
     assert set(checks.values()) <= set(SEVERITIES)
     assert dict(empty.execute("SELECT check_name, severity FROM checks").fetchall()) == checks
+
+
+def test_money_stays_exact(empty):
+    """It is as it was stated, or a sum."""
+    money = {column.name for column in TABLES["financials"].columns if column.type == "money"}
+    for name, columns in describe_columns(empty, MADE).items():
+        kinds = {kind for column, (kind, _) in columns.items() if column in money}
+        assert kinds <= {"DECIMAL(18,2)", "DECIMAL(38,2)"}, name
+
+
+def test_no_figure_that_the_tables_hold_makes_a_view_fail():
+    """One odd company would otherwise take the view away from all others."""
+    made = Figures()
+    made.files_extremes()
+    made.list_of("customers", (1, "10"))
+    made.made()
+    for definition in (*MADE, *CHECKS):
+        example = definition.example.replace(COMPANY, "'NL', '00000004'").replace("cagr(3)", "cagr(1)")
+        made.ask(f"SELECT * FROM {f'({definition.sql})' if definition.kind == 'check' else example}")
+
+
+def test_a_column_is_null_only_where_its_meaning_says_what_null_means():
+    """Of some companies nothing is known that need not be, and of some everything is."""
+    made = Figures()
+    for company in (1, 2, 3, 4):
+        for year in (2022, 2023, 2024):
+            made.files(company, f"{year}-12-31", f"{year}-01-01")
+    made.files(5, revenue=1)
+    made.add("companies", 6)
+    made.owners((1, 2, 0.6), (2, 3, 0.6), (3, 1, 0.6), (4, 5, 0.4), (4, 9, 0.6), (5, 4, 0.6))
+    for direction in ("parent", "child"):
+        for stake in (None, 0.7):
+            made.party(4, direction, "A person", stake, "SHAREHOLDER")
+    made.add("lookalikes", 1, rank=1, lookalike_country="NL", lookalike_company_number="00000009")
+    made.add("company_state", 1, dataset="financials", status="empty", record_count=0, reject_count=0, payload_hash="")
+    made.loads(1, "r")
+    made.list_of("customers", (1, "10"))
+    connection = made.made().connection
+    for definition in MADE:
+        columns = describe_columns(connection, [definition])[definition.name]
+        unsaid = {name for name, (_, meaning) in columns.items() if "null" not in meaning.lower()}
+        for company in (1, 4, 5, 6) if COMPANY in definition.example else (1,):
+            example = definition.example.replace(COMPANY, f"'NL', '{company:08}'").replace("cagr(3)", "cagr(1)")
+            rows = connection.sql(f"SELECT * FROM {example}").pl()
+            assert [name for name in unsaid if rows[name].null_count()] == [], definition.name
+
+
+# --- making them ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made():
+    with duckdb.connect() as connection:
+        create_tables(connection, with_comments=False)
+        create_views(connection)
+        yield connection
 
 
 def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
@@ -149,14 +198,6 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
         create_views(older)
         names = "SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL"
         assert older.execute(names).fetchall() == empty.execute(names).fetchall()
-
-
-@pytest.fixture
-def made():
-    with duckdb.connect() as connection:
-        create_tables(connection)
-        create_views(connection)
-        yield connection
 
 
 def _views_of(connection):
@@ -200,3 +241,64 @@ def test_what_widens_a_column_has_the_views_made_again(made):
     outdate_views(made)
     create_views(made)
     assert made.execute("SELECT employee_count FROM latest_accounts").fetchall() == []
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+MANY = 300_000
+_ROWS = """
+    INSERT INTO financials_versions BY NAME
+    SELECT 'BE' AS country, printf('%010d', i // 4) AS company_number,
+           make_date(2020 + (i % 4)::INT, 1, 1) AS start_date, make_date(2020 + (i % 4)::INT, 12, 31) AS end_date,
+           0 AS dup_no, 0 AS position, make_date(2021 + (i % 4)::INT, 6, 1 + (i % 28)::INT) AS date_received,
+           1000 + i AS revenue, 2000 + i AS total_assets,
+           TIMESTAMP '2026-01-01' AS fetched_at, 'r' AS run_id, 1 AS valid_from
+    FROM range({periods}) made(i);
+    INSERT INTO companies_versions BY NAME
+    SELECT DISTINCT country, company_number, 'A' AS name, fetched_at, run_id, valid_from FROM financials_versions;
+"""
+
+
+@pytest.mark.slow
+def test_a_load_spills_what_does_not_fit_into_memory(tmp_path):
+    """Aggregates such as median do not spill: found by them, the two newest periods of a company took ten times as
+    much, and nobody could publish 250,000 companies with the default of `run.duckdb_memory`."""
+    settings = {"memory_limit": "110MB", "threads": 1, "preserve_insertion_order": False}
+    with duckdb.connect(tmp_path / "w.duckdb", config=settings) as connection:
+        create_tables(connection)
+        connection.execute(_ROWS.format(periods=4 * MANY))
+        connection.execute("CHECKPOINT")
+        create_views(connection)
+        made = connection.execute("SELECT count(*), count(usual_days_to_file) FROM portfolio").fetchone()
+    assert made == (MANY, MANY)
+
+
+_OWNERS = """
+    CREATE TABLE ownership AS
+    SELECT *, 'SHAREHOLDER' AS "function", parent_id AS parent_name, child_id AS child_name, 'BE' AS child_country,
+           child_id AS child_company_number, if(parent_id LIKE '%/p/%', NULL, 'BE') AS parent_country,
+           if(parent_id LIKE '%/p/%', NULL, parent_id) AS parent_company_number,
+           if(parent_id LIKE '%/p/%', 'named_party', 'company') AS parent_kind
+    FROM (
+        SELECT if(i % 2 = 0, (hash(i) % {companies})::VARCHAR, i || '/p/A person') AS parent_id,
+               i::VARCHAR AS child_id, 0.6 AS stake_fraction
+        FROM range({companies}) made(i)
+        UNION ALL
+        SELECT (hash(i, 2) % {companies})::VARCHAR, i::VARCHAR, 0.5 FROM range(0, {companies}, 5) made(i)
+    )
+"""
+
+
+@pytest.mark.slow
+def test_groups_of_all_companies_are_made_in_steps_that_fit_into_memory(tmp_path):
+    """As one statement, `branches_at_half` would need twice that: DuckDB cannot spill what a recursion found."""
+    needed = {"share_asked", "parties", "shareholdings", "branches_at_half"}
+    with duckdb.connect(tmp_path / "w.duckdb", config={"memory_limit": "50MB", "threads": 1}) as connection:
+        connection.execute(_OWNERS.format(companies=MANY))
+        connection.execute("CHECKPOINT")
+        for definition in definitions():
+            if definition.name in needed:
+                create_view(connection, definition)
+        made = connection.execute("SELECT count(id), count(DISTINCT id) FROM branches_at_half").fetchone()
+    assert made is not None
+    assert made[0] == made[1] > MANY

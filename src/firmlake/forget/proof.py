@@ -163,6 +163,8 @@ def search_format(path: Path | str, content: bytes, forgotten: Forgotten) -> Ite
     kind, count = "lines", 0
     if name.suffix == ".zst" and "landing" in name.parts:
         kind, (_, count) = "answers", clean_answers(read_segment(Path(path), content), forgotten)
+    elif b"\0" in content and "inputs" in name.parts:
+        kind, count = "list", int(may_name(content, forgotten))
     elif content.startswith(PARQUET) or (name.suffix == ".csv" and "exports" in name.parts):
         is_parquet = content.startswith(PARQUET)
         frame = pl.read_parquet(io.BytesIO(content)) if is_parquet else pl.read_csv(content, infer_schema=False)
@@ -171,9 +173,7 @@ def search_format(path: Path | str, content: bytes, forgotten: Forgotten) -> Ite
         kind, count = "rows", _count_rows([frame], forgotten)
     elif name.suffix == ".json" and "_delta_log" not in name.parts:
         kind, count = "values", int(clean_json(content, forgotten) != content)
-    elif b"\0" in content:
-        kind, count = "list", int("inputs" in name.parts and may_name(content, forgotten))
-    else:
+    elif b"\0" not in content:
         lines = [decode_line(line)[0] for line in content.splitlines()]
         count = sum(forgotten.clean(line, has_contacts=is_list) != line for line in lines)
     if count:
