@@ -6,13 +6,13 @@ import shutil
 from functools import partial
 
 import pytest
-from firmlake.core.clock import utc_now
 
 import firmlake_sandbox
 from firmlake.core.company import Company
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
+from firmlake.core.work import utc_now
 from firmlake.delivery.destination import Folder
 from firmlake.enrich.lookup import fetch_company
 from firmlake.enrich.run import enrich

@@ -6,12 +6,12 @@ A forgotten contact leaves the ledger of additions, its plans and its answers; t
 from __future__ import annotations
 
 import pytest
-from firmlake.core.clock import utc_now
 
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import KeepDaysSettings
 from firmlake.core.settings_layers import load_settings
+from firmlake.core.work import utc_now
 from firmlake.forget.forget import forget
 from firmlake.forget.retention import apply_retention, find_expired
 from firmlake.privacy.tombstones import Subject
