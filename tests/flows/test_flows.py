@@ -27,7 +27,7 @@ from firmlake.service_lists.apply import read_service_lists
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake_sandbox import sample_numbers
-from forget.everything import places_of
+from forget.world import places_of
 from lake import wait_until
 from support import ACME, publish_list
 
