@@ -48,7 +48,7 @@ _THREADS = 2
 
 _TIDIED_EVERY = 8
 """Compact rows only in every eighth generation; otherwise each load would rewrite half of a table to remove a few
-rows."""
+rows. A replay compacts too, because it makes a file of many loads; a first load leaves nothing to compact."""
 
 _FULL = re.compile(
     r"No space left|quota exceeded|File too large|autocheckpoint failed|could not write(?!.*(Input/output|Read-only))",
@@ -425,7 +425,7 @@ def _publish(
         _remove(rest)
     number, held = number or next_number(folders), list(folders.warehouse.glob(HELD))
     path, is_held = folders.generation(number), start is not None and start in held
-    is_tidied = start is None or number % _TIDIED_EVERY == 0
+    is_tidied = number % _TIDIED_EVERY == 0 or (start is None and number > 1)
 
     def change(connection: duckdb.DuckDBPyConnection) -> None:
         nonlocal is_held

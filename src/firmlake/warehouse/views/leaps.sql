@@ -25,10 +25,10 @@ FROM (
         SELECT country, company_number
         FROM financials
         GROUP BY country, company_number
-        HAVING max(abs(total_assets))::DOUBLE / min(abs(nullif(total_assets, 0))) > 299
-            OR max(abs(revenue))::DOUBLE / min(abs(nullif(revenue, 0))) > 299
-            OR max(abs(equity))::DOUBLE / min(abs(nullif(equity, 0))) > 299
-            OR max(abs(debt))::DOUBLE / min(abs(nullif(debt, 0))) > 299
+        HAVING max(abs(total_assets)) / min(abs(nullif(total_assets, 0))) > 299
+            OR max(abs(revenue)) / min(abs(nullif(revenue, 0))) > 299
+            OR max(abs(equity)) / min(abs(nullif(equity, 0))) > 299
+            OR max(abs(debt)) / min(abs(nullif(debt, 0))) > 299
     ) USING (country, company_number)
     -- The newest first, as in recency.
     WINDOW periods AS (

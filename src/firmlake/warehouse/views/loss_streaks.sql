@@ -21,7 +21,7 @@ FROM (
         FROM (SELECT * EXCLUDE (recency) FROM accounts)
         -- Found first, so that only periods of companies that end with a loss are sorted.
         SEMI JOIN (
-            SELECT country, company_number FROM accounts
+            SELECT country, company_number FROM financials
             WHERE (end_date > last_answer_day()) IS NOT TRUE
             GROUP BY country, company_number
             HAVING max(end_date) FILTER (net_profit < 0) = max(end_date)

@@ -80,6 +80,7 @@ LEFT JOIN loss_streaks l USING (country, company_number)
 LEFT JOIN (
     SELECT country, company_number, start_date, end_date, arg_min(committee(c.code), c.position) AS committee
     FROM financial_joint_committees c
+    SEMI JOIN newest USING (country, company_number, start_date, end_date)
     LEFT JOIN refiled again USING (country, company_number, start_date, end_date)
     WHERE c.dup_no = coalesce(again.dup_no, 0)
     GROUP BY ALL

@@ -27,32 +27,46 @@ WITH doubtful AS (
     -- Comparing the periods of all companies would take long. Few have amounts far apart in more than half of the fields that
     -- every period states, without which there is no leap.
     SELECT
-        country, company_number, max(total_assets) AS greatest_assets, max(revenue) AS greatest_revenue,
+        country, company_number, max(greatest_assets) AS greatest_assets, max(greatest_revenue) AS greatest_revenue,
         list_aggregate([
-            max(abs(total_assets))::DOUBLE / min(abs(nullif(total_assets, 0))) > 20,
-            max(abs(equity))::DOUBLE / min(abs(nullif(equity, 0))) > 20,
-            max(abs(debt))::DOUBLE / min(abs(nullif(debt, 0))) > 20,
-            max(abs(revenue))::DOUBLE / min(abs(nullif(revenue, 0))) > 20,
-            max(abs(gross_margin))::DOUBLE / min(abs(nullif(gross_margin, 0))) > 20,
-            max(abs(cash))::DOUBLE / min(abs(nullif(cash, 0))) > 20,
-            max(abs(capital))::DOUBLE / min(abs(nullif(capital, 0))) > 20,
-            max(abs(short_term_debt))::DOUBLE / min(abs(nullif(short_term_debt, 0))) > 20,
-            max(abs(long_term_debt))::DOUBLE / min(abs(nullif(long_term_debt, 0))) > 20,
-            max(abs(retained_earnings))::DOUBLE / min(abs(nullif(retained_earnings, 0))) > 20
+            max(total_assets) / min(total_assets) > 20,
+            max(equity) / min(equity) > 20,
+            max(debt) / min(debt) > 20,
+            max(revenue) / min(revenue) > 20,
+            max(gross_margin) / min(gross_margin) > 20,
+            max(cash) / min(cash) > 20,
+            max(capital) / min(capital) > 20,
+            max(short_term_debt) / min(short_term_debt) > 20,
+            max(long_term_debt) / min(long_term_debt) > 20,
+            max(retained_earnings) / min(retained_earnings) > 20
         ]::INTEGER[], 'sum') AS far_count,
         list_aggregate([
-            count(nullif(total_assets, 0)) = count(*),
-            count(nullif(equity, 0)) = count(*),
-            count(nullif(debt, 0)) = count(*),
-            count(nullif(revenue, 0)) = count(*),
-            count(nullif(gross_margin, 0)) = count(*),
-            count(nullif(cash, 0)) = count(*),
-            count(nullif(capital, 0)) = count(*),
-            count(nullif(short_term_debt, 0)) = count(*),
-            count(nullif(long_term_debt, 0)) = count(*),
-            count(nullif(retained_earnings, 0)) = count(*)
+            count(total_assets) = count(*),
+            count(equity) = count(*),
+            count(debt) = count(*),
+            count(revenue) = count(*),
+            count(gross_margin) = count(*),
+            count(cash) = count(*),
+            count(capital) = count(*),
+            count(short_term_debt) = count(*),
+            count(long_term_debt) = count(*),
+            count(retained_earnings) = count(*)
         ]::INTEGER[], 'sum') AS full_count
-    FROM financials
+    FROM (
+        SELECT
+            country, company_number, total_assets AS greatest_assets, revenue AS greatest_revenue,
+            nullif(abs(total_assets), 0) AS total_assets,
+            nullif(abs(equity), 0) AS equity,
+            nullif(abs(debt), 0) AS debt,
+            nullif(abs(revenue), 0) AS revenue,
+            nullif(abs(gross_margin), 0) AS gross_margin,
+            nullif(abs(cash), 0) AS cash,
+            nullif(abs(capital), 0) AS capital,
+            nullif(abs(short_term_debt), 0) AS short_term_debt,
+            nullif(abs(long_term_debt), 0) AS long_term_debt,
+            nullif(abs(retained_earnings), 0) AS retained_earnings
+        FROM financials
+    )
     GROUP BY country, company_number
     HAVING far_count >= 2 AND 2 * far_count > full_count
 ),
