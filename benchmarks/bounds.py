@@ -66,12 +66,12 @@ def receive(_: Path, base_url: str, answers: Answers) -> None:
 
 def land(data: Path, _: str, answers: Answers) -> None:
     """Hash, compress and write every body, and sync the file once."""
-    from firmlake.core import zstd
+    from firmlake.core.files import compress
 
     with tempfile.TemporaryFile(dir=data) as file:
         for _, body in answers:
             hashlib.sha256(body).digest()
-            file.write(zstd.compress(body, 1))
+            file.write(compress(body, 1))
         file.flush()
         os.fsync(file.fileno())
 

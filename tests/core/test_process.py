@@ -1,12 +1,13 @@
-"""A child process that reads files of strangers has no secret of its parent and stays within its limits."""
+"""Children have no secret and stay within their limits; what was freed goes back to the system."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
-from firmlake.core.process import hidden_token, run_guarded, without_token
+from firmlake.core.process import give_back, greater_limit, hidden_token, run_guarded, without_token
 
 
 @pytest.fixture
@@ -70,3 +71,26 @@ def test_it_runs_no_module_of_the_current_folder(module, tmp_path, monkeypatch):
     (folder / "json.py").write_text("raise SystemExit('code of a stranger')")
     monkeypatch.chdir(folder)
     assert run_guarded(name, b"", seconds=60, folder=tmp_path).stdout == b'"ours"\n'
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux says how much memory there is in use")
+def test_what_was_freed_goes_back_to_the_system():
+    """One block that stays at the end keeps all before it."""
+    blocks = [bytes(4_000) for _ in range(15_000)]
+    stays, held = blocks[-1], _pages()
+    blocks.clear()
+    give_back()
+    assert stays
+    assert _pages() < held - 10_000
+
+
+def _pages():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+@pytest.mark.parametrize(
+    ("limits", "greatest"),
+    [(("400MB", "224MB"), "400MB"), (("400MB", "1 GiB"), "1 GiB"), (("400MB", "390MiB"), "390MiB")],
+)
+def test_limits_are_compared_by_their_size(limits, greatest):
+    assert greater_limit(*limits) == greater_limit(*reversed(limits)) == greatest

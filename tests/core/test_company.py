@@ -1,5 +1,7 @@
 """A company's key: one number for each, the same in Polars and in DuckDB, and back."""
 
+from __future__ import annotations
+
 import duckdb
 import polars as pl
 from hypothesis import given
