@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shutil import copytree
+
 from lake import Lake
 from support import query
 
@@ -13,9 +15,16 @@ class Desk(Lake):
 
     def __init__(self, folder, service):
         super().__init__(folder, service, COUNT)
+        self.set("api__service_name", "a service")  # so that a folder may be copied to a desk with another one
 
-    def write_companies(self, numbers):
-        self.write(numbers)
+    def copy(self, folder, service):
+        """Give a desk with the same data folder, list and settings, and with another service."""
+        copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
+        desk = Desk(folder, service)
+        desk.write(self.numbers)
+        own = {name: value.replace(str(self.folder), str(folder)) for name, value in self.environment.items()}
+        desk.environment = {**own, "FIRMLAKE_API__BASE_URL": service.base_url}
+        return desk
 
     def run(self, *options):
         return self.call("run", str(self.list), *options)
@@ -25,3 +34,7 @@ class Desk(Lake):
 
     def status(self):
         return self.call("status", "--json").content
+
+    def silence(self, first, count):
+        """Let the service say nothing about some companies of the list, which then fail."""
+        self.service.unsaid = {country + number.removeprefix("0") for country, number in self.numbers[first:][:count]}

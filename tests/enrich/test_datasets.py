@@ -251,7 +251,7 @@ def test_a_company_that_answers_left_out_is_looked_up_when_somebody_asks_for_it(
         return answer(dataset, [one for one in asked if one["companyNumber"] != stranger])
 
     desk.service.answer = leave_out
-    desk.write_companies([*firmlake_sandbox.sample_numbers(3), ("BE", stranger)])
+    desk.write([*firmlake_sandbox.sample_numbers(3), ("BE", stranger)])
     assert desk.run()[0] == 0
     assert desk.statuses() >= {(dataset, "not_found") for dataset in DATASETS}
     desk.service.answer = answer

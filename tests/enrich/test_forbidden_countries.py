@@ -32,7 +32,7 @@ def sample(*countries):
 def desk(tmp_path):
     with start_other_service() as service:
         desk = Desk(tmp_path, service)
-        desk.write_companies(sample("BE", "NL", "FR"))
+        desk.write(sample("BE", "NL", "FR"))
         yield desk
 
 
@@ -154,7 +154,7 @@ def test_a_country_that_is_forbidden_costs_only_its_companies_and_nothing_is_pai
             service.forbidden, service.forbidden_in = step.forbidden, step.forbidden_in or set(DATASETS)
         service.broken = service.broken if step.broken is None else step.broken
         if step.lines:
-            desk.write_companies(step.lines)
+            desk.write(step.lines)
         before = service.requests.copy()
         code, _, said = desk.call("redrive") if step.redrive else desk.run(*step.options)
         assert code == step.code, said
@@ -175,7 +175,7 @@ def test_a_company_that_answers_leave_out_is_unknown_once_another_country_is_all
 
     desk.service.answer, desk.service.forbidden = leave_out, {"FR"}
     assert desk.run()[0] == 3  # so that earlier runs were answered
-    desk.write_companies([("BE", stranger), *sample("FR")])
+    desk.write([("BE", stranger), *sample("FR")])
     assert desk.run("--list-name", "other")[0] == 3
     assert ("BE", "failed", 1) in held(desk)
     desk.service.forbidden = set()
@@ -186,7 +186,7 @@ def test_a_company_that_answers_leave_out_is_unknown_once_another_country_is_all
 @pytest.mark.slow
 def test_a_token_that_lost_everything_midway_is_to_blame_and_the_run_goes_on_with_another(desk):
     """Each country is closed after ten companies that were refused alone, in a row."""
-    desk.write_companies(firmlake_sandbox.sample_numbers(200))
+    desk.write(firmlake_sandbox.sample_numbers(200))
     narrow = ["run", str(desk.list), "--set", "run.shard_companies=100", "--set", "api.companies_per_request=20"]
     received = []
 

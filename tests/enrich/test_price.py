@@ -45,7 +45,7 @@ def test_before_the_first_answer_nothing_is_expected_and_all_is_possible(desk):
 def test_a_sample_prices_the_rest_by_what_the_service_knew_of_it(desk):
     unknown = [("NL", "17085815"), ("FR", "652014051")]
 
-    desk.write_companies([*unknown, *sample_numbers(28)])
+    desk.write([*unknown, *sample_numbers(28)])
     code, _, err = desk.call("run", str(desk.list), "--sample", "10", "--set", "run.credit_price=0.10 EUR")
     assert code in (0, None), err
     rate, prices = priced(desk)

@@ -12,41 +12,40 @@ from other_service import start_other_service
 RULES = '[small]\nsays = "Small"\nwhen = { revenue = "< 1" }\n'
 
 
-@pytest.fixture
-def desk(tmp_path):
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A list of thirty companies, fetched and published once."""
     with start_other_service() as service:
-        yield Desk(tmp_path, service)
+        desk = Desk(tmp_path_factory.mktemp("fresh"), service)
+        assert desk.run()[0] == 0
+        return desk
+
+
+@pytest.fixture
+def desk(world, tmp_path):
+    with start_other_service() as service:
+        yield world.copy(tmp_path, service)
 
 
 def generations(desk):
     return sorted(path.name for path in desk.folders.warehouse.glob("gen_*"))
 
 
-def run_names(desk):
-    return sorted(path.name for path in desk.folders.landed.glob("run=*"))
-
-
 def test_the_same_list_writes_nothing_and_says_so(desk):
-    desk.run()
-    before, runs, asked = generations(desk), run_names(desk), desk.service.requests.copy()
-    code, out, err = desk.run()
-    assert (code, generations(desk), run_names(desk)) == (0, before, runs)
-    assert "Nothing to load" in out + err
-    assert desk.service.requests == asked
-    assert desk.call("verify")[0] == 0
-
-
-def test_json_says_that_nothing_was_loaded_and_what_is_fresh(desk):
-    desk.run()
-    summary = json.loads(desk.run("--json")[1])
+    runs = sorted(path.name for path in desk.folders.landed.glob("run=*"))
+    code, out, err = desk.run("--json")
+    assert (code, generations(desk)) == (0, ["gen_000001.duckdb"])
+    assert sorted(path.name for path in desk.folders.landed.glob("run=*")) == runs
+    assert (desk.service.requests.total(), "Nothing to load" in out + err + desk.run()[1]) == (0, True)
+    summary = json.loads(out)
     assert summary["is_unchanged"]
     assert (summary["outcome"], summary["company_list"], summary["generation"]) == ("done", "list", 1)
     assert (summary["company_count"], summary["fresh_count"], summary["request_count"]) == (COUNT, COUNT, 0)
     assert summary["datasets"]["financials"] == {"fresh": COUNT}
+    assert desk.call("verify")[0] == 0
 
 
 def test_status_has_its_outcome_for_its_list_and_a_failure_before_it_is_over(desk):
-    desk.run()
     first = desk.status()["lists"][0]["last_run"]
     desk.run("--list-name", "other")
     assert desk.call("run", str(desk.list), "--set", "paths.alert_rules=missing.toml")[0] == 2
@@ -61,50 +60,46 @@ def test_status_has_its_outcome_for_its_list_and_a_failure_before_it_is_over(des
     assert status["last_run"]["generation"] == 2
 
 
-def test_a_line_or_a_setting_or_a_rule_that_changed_is_loaded(desk, tmp_path):
-    desk.run()
-    rules = tmp_path / "rules.toml"
-    rules.write_text(RULES)
-    desk.list.write_text(desk.list.read_text().replace("\n", ",note\n"))
-    for number, options in enumerate(
-        (
-            (),
-            ("--set", f"paths.alert_rules={rules}"),
-            ("--set", "api.names.success_message=fine"),
-            ("--list-name", "other"),
-        ),
-        2,
-    ):
-        for _ in range(2):  # only the first has something to load
-            code, _, said = desk.run(*options)
-            assert code == 0, said
-            assert generations(desk)[-1] == f"gen_{number:06}.duckdb"
+@pytest.mark.parametrize("changed", ["a line", "rules", "a setting of reading", "the name"])
+def test_what_changed_is_loaded_once(desk, changed):
+    options = {
+        "rules": ("--set", f"paths.alert_rules={desk.folder / 'rules.toml'}"),
+        "a setting of reading": ("--set", "api.names.success_message=fine"),
+        "the name": ("--list-name", "other"),
+    }
+    (desk.folder / "rules.toml").write_text(RULES)
+    if changed == "a line":
+        desk.list.write_text(desk.list.read_text().replace("\n", ",note\n"))
+    for _ in range(2):
+        assert desk.run(*options.get(changed, ()))[0] == 0
+        assert generations(desk) == ["gen_000001.duckdb", "gen_000002.duckdb"]
 
 
-def test_companies_that_the_same_budget_leaves_out_again_are_nothing_new(desk):
+def test_companies_that_the_same_budget_leaves_out_again_are_nothing_new(tmp_path):
     of_month, more = ("--set", "run.max_credits_per_month=2"), ("--set", "run.max_credits_per_month=3")
-    assert desk.run(*of_month)[0] == 4
-    code, _, err = desk.run(*of_month)
-    assert (code, generations(desk)) == (4, ["gen_000001.duckdb"])
-    assert f"leaves out {COUNT - 2} companies" in err, "the run still says what it did not fetch"
-    assert desk.status()["lists"][0]["last_run"]["outcome"] == "stopped"
-    desk.run(*more)
-    assert generations(desk)[-1] == "gen_000002.duckdb"
-    assert desk.run()[0] == 0
-    assert generations(desk)[-1] == "gen_000003.duckdb"
+    with start_other_service() as service:
+        desk = Desk(tmp_path, service)
+        assert desk.run(*of_month)[0] == 4
+        code, _, err = desk.run(*of_month)
+        assert (code, generations(desk)) == (4, ["gen_000001.duckdb"])
+        assert f"leaves out {COUNT - 2} companies" in err, "the run still says what it did not fetch"
+        assert desk.status()["lists"][0]["last_run"]["outcome"] == "stopped"
+        desk.run(*more)
+        assert generations(desk)[-1] == "gen_000002.duckdb"
+        assert desk.run()[0] == 0
+        assert generations(desk)[-1] == "gen_000003.duckdb"
 
 
 def test_what_waits_to_be_loaded_is_loaded(desk):
-    desk.run()
     desk.service.lost = {"healthIndicator"}
-    assert desk.run("--refresh", "--set", "run.vanished_records_min=1")[0] not in (0, 2)
+    assert desk.run("--refresh", "--set", "run.vanished_records_min=1")[0] == 6
     assert generations(desk) == ["gen_000001.duckdb"]
     assert desk.run("--set", "run.vanished_share_max=1")[0] == 0
     assert generations(desk)[-1] == "gen_000002.duckdb"
 
 
 def test_a_record_that_is_lost_changes_nothing_but_the_time(desk):
-    for _ in range(3):
+    for _ in range(2):
         desk.run()
     [path] = [path for path in desk.folders.landed.glob("run=*/log/*") if path.name > "00002.zst"]
     path.unlink()
@@ -114,7 +109,6 @@ def test_a_record_that_is_lost_changes_nothing_but_the_time(desk):
 
 
 def test_a_list_that_was_renamed_or_removed_is_loaded_again(desk):
-    desk.run()
     desk.call("list", "rename", "list", "new")
     desk.run("--list-name", "new")
     before = len(generations(desk))
