@@ -9,6 +9,9 @@ import pytest
 
 from firmlake.core.company import names_of
 from firmlake.core.errors import DamagedError
+from firmlake.core.settings import RunSettings, Settings
+from firmlake.enrich.held import read_held
+from firmlake.intake.lines import known_companies
 from firmlake.tables import index as indexing
 from firmlake.warehouse.generations import LINK
 from support import (
@@ -177,10 +180,11 @@ def test_what_is_answered_or_given_up_need_not_be_asked_again_and_a_part_of_a_hi
     parts = found(ACME, "financials", period(), total=7), found(BOLT, "financials", period()), not_found(CIRC)
     charge = {run.plan.names.credits_charged_header.lower(): "2"}
     land(run, answer("financials", *parts, offset=0, headers=charge))
-    landed = held_at(folders, NOON + DAY).landed[run.run_id]
-    assert names_of(landed.answered["company"]).rows() == [tuple(BOLT), tuple(CIRC)]
-    assert sorted(names_of(landed.bought["company"]).rows()) == [tuple(ACME), tuple(BOLT)]
-    assert landed.credit_count == 2
+    settings, listed = Settings(run=RunSettings(datasets=("financials",))), run.companies()
+    held = read_held(settings, folders, known_companies(listed, "list.csv"), NOON + DAY)
+    assert (held.unfinished.run_id, held.spent_before) == (run.run_id, 2)
+    assert names_of(held.answered["company"]).rows() == [tuple(BOLT), tuple(CIRC)]
+    assert held.paid.select(ACME._fields).rows() == [tuple(ACME), tuple(BOLT)]
 
 
 def test_a_refused_run_has_bought_what_it_bought_but_said_nothing(folders):

@@ -1,5 +1,5 @@
 -- name: want_all
-INSERT INTO wanted SELECT DISTINCT company FROM said
+INSERT INTO wanted SELECT company FROM said UNION SELECT company FROM purchase
 
 -- name: state
 -- If a request and its run were charged for fewer companies than they bought, somebody else paid for some of them, whose
