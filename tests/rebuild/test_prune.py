@@ -16,7 +16,7 @@ from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import newest, open_warehouse
-from support import ACME, DAY, MINUTE, NOON, answer, export, found, land, log_of, lookalike, make_run, publish_landed
+from support import ACME, DAY, MINUTE, NOON, answer, export, found, land, lookalike, make_run, publish_landed
 
 RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
 NOW = NOON + 30 * DAY
@@ -115,38 +115,6 @@ def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
 def test_a_run_that_is_not_in_the_warehouse_keeps_all(three):
     shutil.rmtree(three.warehouse)
     assert removable(three, staged_days=0, landed_days=0) == []
-
-
-def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
-    next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
-    assert ("landed", f"run={RUNS[0]}") not in names(removable(three, landed_days=OLD))
-
-
-@pytest.mark.parametrize(
-    ("harmed", "limit"),
-    [
-        pytest.param(f"landing/run={RUNS[0]}/log/00001.zst", "staged_days", marks=pytest.mark.slow),
-        (f"landing/run={RUNS[0]}/shard=00001/00001.zst", "staged_days"),
-        (f"staged/run={RUNS[0]}/lookalikes/shard=00001.parquet", "landed_days"),
-        (f"landing/run={RUNS[0]}/targets-*.parquet", "landed_days"),
-        (f"landing/run={RUNS[0]}/targets-*.parquet", "staged_days"),
-    ],
-)
-def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, harmed, limit):
-    """Of landed answers and staged tables one stays: it must be the one that is whole."""
-    [path] = three.data.glob(harmed)
-    path.write_bytes(b"x")
-    found, damaged = find_removable(three, NOW, keep_generations=9, **{limit: OLD})
-    assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
-    assert str(path.parent) in damaged[RUNS[0]].message
-    assert damaged[RUNS[0]].next_step
-
-
-def test_a_run_without_its_plan_is_named(three):
-    log_of(three, RUNS[0], "begun").unlink()
-    found, damaged = find_removable(three, NOW, keep_generations=9, landed_days=OLD)
-    assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
-    assert damaged.keys() == {RUNS[0]}
 
 
 @pytest.mark.slow

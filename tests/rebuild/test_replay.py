@@ -12,8 +12,7 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sha256_of, write_json
-from firmlake.core.folders import Folders
-from firmlake.landing.run import AlertRule, Run
+from firmlake.landing.run import Run
 from firmlake.rebuild import verify as verify_module
 from firmlake.rebuild.replay import finished_runs
 from firmlake.rebuild.replay import replay as _replay
@@ -25,8 +24,6 @@ from firmlake.warehouse.loads import loaded_runs
 from support import (
     ACME,
     BOLT,
-    CIRC,
-    DATASETS,
     DAY,
     MINUTE,
     NOON,
@@ -35,21 +32,16 @@ from support import (
     found,
     header,
     land,
-    log_of,
     lookalike,
     make_run,
-    not_found,
-    party,
-    period,
     publish_landed,
     query,
     slow,
     stage,
     storage_version,
-)
+)  # fmt: skip
 
-FIRST, SECOND = "20260105T120000Z-0001", "20260106T120000Z-0002"
-RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": party()}
+from .conftest import FIRST, SECOND
 
 
 def clock():
@@ -58,41 +50,6 @@ def clock():
 
 replay = partial(_replay, now=clock)
 verified = partial(verify, now=clock)
-
-
-def watched(*names):
-    """Rules about the status of companies; their places differ from run to run."""
-    statuses = {"known": "!= 'not found'", "lost": "= 'not found'"}
-    for name in names:
-        when = {"status": statuses[name]}
-        yield AlertRule(name=name, says=f"{name} of {len(names)}", severity="low", view="company_status", when=when)
-
-
-@pytest.fixture(scope="session")
-def made(tmp_path_factory):
-    """Two runs, of which the second changes one company, does not find another and fails on a third."""
-    folders = Folders(tmp_path_factory.mktemp("two_runs"))
-    for run_id, at, is_second in ((FIRST, NOON, False), (SECOND, NOON + DAY, True)):
-        rules = tuple(watched("lost", "known") if is_second else watched("known"))
-        run = make_run(folders, run_id=run_id, at=at, refused=[(7, "x", "no number")], alert_rules=rules)
-        for dataset in DATASETS:
-            changed = {**RECORDS[dataset], **({"unheardOf": 1} if is_second else {})}
-            acme = found(ACME, dataset, changed, 5)
-            acme["identifier"]["name"] = f"name in {run_id}"
-            other = not_found(BOLT, dataset) if is_second else found(BOLT, dataset, changed)
-            land(run, answer(dataset, acme, other, at=at, offset=0))
-            last = answer(dataset, found(CIRC, dataset, changed), at=at, offset=0)
-            ended = header(dataset, [CIRC], kind="given_up", status=None, error="refused", at=at, offset=0), b""
-            land(run, ended if is_second else last)
-        publish_landed(run, at=at + MINUTE)
-    return folders
-
-
-@pytest.fixture
-def two_runs(made, folders):
-    """A copy of them, to be harmed."""
-    shutil.copytree(made.data, folders.data, symlinks=True)
-    return folders
 
 
 OF_LISTS = {
@@ -246,21 +203,6 @@ def test_a_content_hash_counts_rows_that_are_there_twice(statement, monkeypatch)
         assert content_hashes(connection) != before
 
 
-@pytest.mark.parametrize("harm", ["change", "remove", "other rows"])
-def test_verify_names_a_staged_file_that_is_not_what_was_written(two_runs, harm):
-    path = two_runs.staged(FIRST) / "financials" / "shard=00001.parquet"
-    match harm:
-        case "change":
-            path.write_bytes(path.read_bytes()[:-1] + b"x")
-        case "remove":
-            path.unlink()
-        case "other rows":
-            pl.read_parquet(path).with_columns(cash=pl.col("cash") + 1).write_parquet(path)
-    with pytest.raises(DamagedError, match=str(path)) as caught:
-        verified(two_runs)
-    assert "replay" in caught.value.next_step
-
-
 def test_verify_finds_staged_rows_that_do_not_follow_from_the_answers(two_runs):
     """Not damage, but a fault of ours: the manifest agrees with the file, the landed answers do not."""
     run = Run(two_runs, next(run for run, _ in finished_runs(two_runs)).plan)
@@ -279,73 +221,3 @@ def _rewrite_manifest(run, manifest, path):
         for file in manifest.files
     )
     write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=files))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("harm", ["remove", pytest.param("damage", marks=pytest.mark.slow)])
-def test_verify_names_a_run_whose_manifest_is_gone(two_runs, harm):
-    path = two_runs.staged(FIRST) / "manifest.json"
-    path.unlink() if harm == "remove" else path.write_bytes(b"{")
-    with pytest.raises(DamagedError, match=str(path.parent)):
-        verified(two_runs)
-    replay(two_runs)
-    assert all(check.agrees for check in verified(two_runs))
-
-
-@pytest.mark.parametrize("kind", ["begun", "ended"])
-def test_verify_names_a_loaded_run_that_is_no_longer_known(two_runs, kind):
-    log_of(two_runs, FIRST, kind).unlink()
-    with pytest.raises(DamagedError, match=str(two_runs.log(FIRST))):
-        verified(two_runs)
-
-
-def test_one_can_do_without_a_lost_run_on_purpose(two_runs):
-    log_of(two_runs, SECOND, "begun").write_bytes(b"")
-    with pytest.raises(DamagedError) as caught:
-        replay(two_runs)
-    for folder in (two_runs.landing(SECOND), two_runs.warehouse):
-        assert str(folder) in caught.value.next_step
-        shutil.rmtree(folder)
-    replay(two_runs)
-    assert query(two_runs, "SELECT run_id FROM runs") == [(FIRST,)]
-
-
-@pytest.mark.parametrize("check", [verified, replay])
-@pytest.mark.parametrize("harm", ["remove", "cut a record", *slow("flip", "swap")])
-def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_runs, harm, check):
-    """Neither may look like answers that never came, or a replay would make the loss the truth."""
-    segments = sorted((two_runs.data / "landing").rglob("shard=*/*.zst"))
-    path, other = segments[1], segments[2]
-    content = bytearray(path.read_bytes())
-    match harm:
-        case "flip":
-            content[len(content) // 2] ^= 1
-            path.write_bytes(content)
-        case "remove":
-            path.unlink()
-        case "cut a record":
-            path.write_bytes(content[:-1])
-        case "swap":
-            path.write_bytes(other.read_bytes())
-    before = newest(two_runs)
-    with pytest.raises(DamagedError, match=str(path)):
-        check(two_runs)
-    assert newest(two_runs) == before
-    assert not [path for path in two_runs.data.iterdir() if path.name.startswith(".verify")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("check", [verified, pytest.param(replay, marks=pytest.mark.slow)])
-def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
-    """By the steps that the error names, whichever command finds it."""
-    path = min((two_runs.data / "landing").rglob("shard=*/*.zst"))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(DamagedError, match=str(path)) as caught:
-        check(two_runs)
-    assert f"remove it and {two_runs.staged(FIRST)}, then run `firmlake replay`" in caught.value.next_step
-    path.unlink()
-    shutil.rmtree(two_runs.staged(FIRST))
-    replay(two_runs)
-    assert all(check.agrees for check in verified(two_runs))

@@ -1,7 +1,8 @@
-"""The section `contract` of the settings: what becomes of values that do not fit, types, scales and new fields."""
+"""The section `contract` of the settings: what becomes of values that do not fit, types, scales, new and renamed fields."""
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -24,7 +25,6 @@ from support import (
     period,
     publish_by_rules,
     query,
-    slow,
     stage,
     with_views,
 )
@@ -36,84 +36,97 @@ def run_of(folders, dataset, *records, day=0, company=ACME, **contract):
     return publish_by_rules(land_run(folders, day, {company: {dataset: records}}), settings, NOON + day * DAY)
 
 
-FULL_TIME = [period(year, people__employees=12.5) for year in (2023, 2024)]
-EMPLOYEES = "SELECT employee_count FROM financials ORDER BY end_date"
-
-
-def test_by_default_a_value_that_does_not_fit_is_discarded_and_the_run_is_done(folders):
-    assert run_of(folders, "financials", *FULL_TIME) == "done"
-    assert query(folders, EMPLOYEES) == [(None,), (None,)]
-    assert query(folders, "SELECT extra_json->>'people.employees' FROM financials") == [("12.5",)] * 2
-    assert query(folders, "SELECT DISTINCT path, value, reason, effect, record_json FROM rejects") == [
-        ("people.employees", "12.5", "12.5 is no whole number", "value", None)
-    ]
-    assert query(folders, "SELECT path, record_count FROM drift WHERE kind = 'discarded_value'") == [
-        ("people.employees", 2)
-    ]
-
-
-@pytest.mark.slow
-def test_a_replay_reads_what_is_held_by_other_settings_without_a_request(folders):
-    run_of(folders, "financials", *FULL_TIME)
-    contract = ContractSettings(types={"financials.employee_count": "decimal"})
-    replay(folders, lambda: NOON, contract=contract)
-    assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
-    assert all(check.agrees for check in verify(folders, lambda: NOON))
-
-
-@pytest.mark.slow
-def test_the_next_run_reads_equal_answers_again_where_the_settings_changed(folders):
-    run_of(folders, "financials", *FULL_TIME)
-    run_of(folders, "financials", *FULL_TIME, day=1, types={"financials.employee_count": "decimal"})
-    assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
+def parties(count):
+    return [party(None, percentage=0.5, name=f"P{number}") for number in range(count)]
 
 
 STAKES = "SELECT stake_fraction FROM relationships ORDER BY position"
-PER_CENT = [party(BOLT, percentage=45.0), party(None, percentage=0.5), party(None, percentage=33.333333)]
+COUNTS = "SELECT count(stake_fraction), count(*) FROM relationships"
+EMPLOYEES = "SELECT employee_count FROM financials ORDER BY end_date"
+FULL_TIME = ("financials", [period(year, people__employees=12.5) for year in (2023, 2024)])
+PER_CENT = (
+    "relationships", [party(BOLT, percentage=45.0), party(None, percentage=0.5), party(None, percentage=33.333333)],
+)  # fmt: skip
+# Dataset and records, settings, outcome, and what the warehouse then says.
+SCENES = {
+    "a value that does not fit is discarded alone": (FULL_TIME, {}, "done", {
+        EMPLOYEES: [(None,), (None,)],
+        "SELECT extra_json->>'people.employees' FROM financials": [("12.5",)] * 2,
+        "SELECT DISTINCT path, value, reason, effect, record_json FROM rejects": [
+            ("people.employees", "12.5", "12.5 is no whole number", "value", None)
+        ],
+        "SELECT path, record_count FROM drift WHERE kind = 'discarded_value'": [("people.employees", 2)],
+    }),
+    "a record may be discarded for a value": (
+        ("financials", [period(2024, people__employees=12.5), period(2023, people__newHires=0.5)]),
+        {"values": {"financials.*": "discard_record", "financials.people.newHires": "discard_value"}}, "some_failed",
+        {"SELECT year(end_date), employee_count, new_hire_count FROM financials": [(2023, 12, None)]},
+    ),
+    "shares in per cent leave their field empty, as 0.5 may be half a per cent": (PER_CENT, {}, "done", {
+        STAKES: [(None,)] * 3,
+        "SELECT extra_json->>'percentage' FROM relationships ORDER BY position": [("45.0",), ("0.5",), ("33.333333",)],
+        "SELECT value FROM rejects WHERE effect = 'value' ORDER BY position": [("45.0",), ("0.5",), ("33.333333",)],
+        "SELECT kind, record_count FROM drift WHERE path LIKE '%percentage' ORDER BY ALL": [
+            ("discarded_value", 2), ("other_scale", 2), ("withheld_value", 1),
+        ],
+    }),
+    "so do small percentages: of three, two are beyond 1": (
+        ("relationships", [party(None, percentage=each, name=str(each)) for each in (0.5, 1.2, 1.9)]), {}, "done",
+        {COUNTS: [(0, 3)]},
+    ),
+    "an error among many shares leaves the others": (
+        ("relationships", [*parties(12), party(None, percentage=51.0)]), {}, "done", {COUNTS: [(12, 13)]},
+    ),
+    "and so does a scale that is vouched for": (
+        ("relationships", [*parties(2), party(None, percentage=51.0)]), {"scales": {"relationships.stake_fraction": 1}},
+        "done", {COUNTS: [(2, 3)]},
+    ),
+    "scores of a hundred are said": (
+        ("lookalikes", [lookalike(BOLT, 0.07), lookalike(ACME, 57.1)]), {}, "done",
+        {"SELECT path, example FROM drift WHERE kind = 'other_scale'": [("score", "57.1")]},
+    ),
+    "and converted exactly": (
+        ("lookalikes", [lookalike(BOLT, 0.07), lookalike(ACME, 57.1)]), {"scales": {"lookalikes.score": 100}}, "done",
+        {"SELECT score FROM lookalikes ORDER BY rank": [(0.0007,), (0.571,)]},
+    ),
+}  # fmt: skip
 
 
-def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(folders):
-    assert run_of(folders, "relationships", *PER_CENT) == "done"
-    assert query(folders, STAKES) == [(None,)] * 3, "0.5 may be half a per cent"
-    assert query(folders, "SELECT extra_json->>'percentage' FROM relationships ORDER BY position") == [
-        ("45.0",), ("0.5",), ("33.333333",),
-    ]  # fmt: skip
-    assert query(folders, "SELECT value FROM rejects WHERE effect = 'value' ORDER BY position") == [
-        ("45.0",), ("0.5",), ("33.333333",),
-    ]  # fmt: skip
-    assert query(folders, "SELECT kind, record_count FROM drift WHERE path LIKE '%percentage' ORDER BY ALL") == [
-        ("discarded_value", 2), ("other_scale", 2), ("withheld_value", 1),
-    ]  # fmt: skip
-    [line] = read_status(folders).last_run.doubts
-    assert (
-        "stake_fraction is beyond 1 in 2 records, where it was discarded; values up to 2 (1) may be per cent too"
-        in line
-    )
-    assert (
-        'contract.scales = {"relationships.stake_fraction" = 100}, or 1 if it does not, then `firmlake replay`' in line
-    )
+@pytest.mark.parametrize("name", SCENES)
+def test_a_setting_says_what_becomes_of_a_value(folders, name):
+    (dataset, records), contract, outcome, expected = SCENES[name]
+    assert run_of(folders, dataset, *records, **contract) == outcome
+    assert {sql: query(folders, sql) for sql in expected} == expected
+
+
+def test_a_replay_and_the_next_run_read_what_is_held_by_other_settings(folders):
+    """Without a request, or from equal answers."""
+    dataset, records = FULL_TIME
+    run_of(folders, dataset, *records)
+    types = {"financials.employee_count": "decimal"}
+    run_of(folders, dataset, *records, day=1, types=types)
+    assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
+    replay(folders, lambda: NOON, contract=ContractSettings())
+    assert query(folders, EMPLOYEES) == [(None,)] * 2
+    replay(folders, lambda: NOON, contract=ContractSettings(types=types))
+    assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
     assert all(check.agrees for check in verify(folders, lambda: NOON))
+
+
+def test_shares_in_doubt_are_told_judged_by_what_came_before_and_converted_by_one_setting(folders):
+    dataset, records = PER_CENT
+    run_of(folders, dataset, *records)
+    [line] = read_status(folders).last_run.doubts
+    assert "stake_fraction is beyond 1 in 2 records, where it was discarded; values up to 2 (1) may be" in line
+    assert 'contract.scales = {"relationships.stake_fraction" = 100}, or 1 if it does not, then `firmlake rep' in line
+    run_of(folders, dataset, party(None, percentage=0.25), day=1, company=BOLT)
+    assert query(folders, COUNTS) == [(0, 4)]
+    doubt = "stake_fraction was discarded in 1 record, because earlier values are beyond 1"
+    assert doubt in read_status(folders).last_run.doubts[0]
     replay(folders, lambda: NOON, contract=ContractSettings(scales={"relationships.stake_fraction": 100}))
-    assert query(folders, STAKES) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
+    converted = query(folders, "SELECT stake_fraction FROM relationships ORDER BY stake_fraction")
+    assert converted == [(Decimal(value),) for value in ("0.0025", "0.005", "0.333333", "0.45")]
     assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
-
-
-@pytest.mark.slow
-def test_shares_are_judged_by_what_the_service_has_shown_before(folders):
-    run_of(folders, "relationships", *PER_CENT)
-    run_of(folders, "relationships", party(None, percentage=0.25), day=1, company=BOLT)
-    assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(0, 4)]
-    assert (
-        "stake_fraction was discarded in 1 record, because earlier values are beyond 1"
-        in (read_status(folders).last_run.doubts[0])
-    )
-
-
-@pytest.mark.parametrize(("parents", "scales"), [(12, {}), *slow((2, {"relationships.stake_fraction": 1}))])
-def test_an_error_among_many_shares_or_a_scale_that_is_vouched_for_leaves_the_others(folders, parents, scales):
-    records = [party(None, percentage=0.5, name=f"P{number}") for number in range(parents)]
-    run_of(folders, "relationships", *records, party(None, percentage=51.0), scales=scales)
-    assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(parents, parents + 1)]
 
 
 def test_a_stake_of_120_per_cent_among_fractions_is_kept_and_found(folders):
@@ -126,28 +139,6 @@ def test_a_stake_of_120_per_cent_among_fractions_is_kept_and_found(folders):
     found = "SELECT company_number, evidence->>'stake_by_child' FROM findings WHERE check_name = 'stake_range'"
     assert query(folders, found) == [(ACME.company_number, "1.2")]
     assert "stake_fraction is beyond 1 in 1 record" in read_status(folders).last_run.doubts[0]
-
-
-def test_small_percentages_leave_the_field_empty_too(folders):
-    """Of 0.5, 1.2 and 1.9 two are beyond 1, so all may be per cent."""
-    run_of(folders, "relationships", *(party(None, percentage=each, name=str(each)) for each in (0.5, 1.2, 1.9)))
-    assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(0, 3)]
-
-
-@pytest.mark.slow
-def test_scores_of_a_hundred_are_said_and_converted_exactly(folders):
-    records = [lookalike(BOLT, 0.07), lookalike(ACME, 57.1)]
-    run_of(folders, "lookalikes", *records)
-    assert query(folders, "SELECT path, example FROM drift WHERE kind = 'other_scale'") == [("score", "57.1")]
-    run_of(folders, "lookalikes", *records, day=1, scales={"lookalikes.score": 100})
-    assert query(folders, "SELECT score FROM lookalikes ORDER BY rank") == [(0.0007,), (0.571,)]
-
-
-def test_a_record_may_be_discarded_for_a_value(folders):
-    values = {"financials.*": "discard_record", "financials.people.newHires": "discard_value"}
-    records = [period(2024, people__employees=12.5), period(2023, people__newHires=0.5)]
-    assert run_of(folders, "financials", *records, values=values) == "some_failed"
-    assert query(folders, "SELECT year(end_date), employee_count, new_hire_count FROM financials") == [(2023, 12, None)]
 
 
 @pytest.mark.parametrize(
@@ -167,17 +158,18 @@ def test_a_run_may_be_stopped_and_publishes_nothing(folders, record, contract):
 
 
 @pytest.mark.parametrize(
-    "contract",
+    ("section", "theirs", "ours"),
     [
-        {"types": {"financials.employees": "decimal"}},
-        {"types": {"financials.revenue": "decimal"}},
-        {"scales": {"financials.revenue": 100}},
-        {"values": {"nonsense.*": "stop"}},
+        ("types", "financials.employees", "decimal"),
+        ("types", "financials.revenue", "decimal"),
+        ("scales", "financials.revenue", 100),
+        ("values", "nonsense.*", "stop"),
+        *(("rename", "financials.netResult", ours) for ours in ("profitability.netProfits", "", "people.netProfit")),
     ],
 )
-def test_a_pattern_that_names_no_field_is_refused(contract):
-    with pytest.raises(SettingsError, match=next(iter(next(iter(contract.values()))))):
-        check_contract(ContractSettings(**contract))
+def test_a_pattern_or_a_name_of_no_field_is_refused(section, theirs, ours):
+    with pytest.raises(SettingsError, match=rf"contract\.{section}: '{re.escape(theirs)}'.* names no field"):
+        check_contract(ContractSettings(**{section: {theirs: ours}}))
 
 
 def test_what_identifies_a_record_takes_it_along_whatever_the_settings_say():
@@ -245,9 +237,3 @@ def test_a_renamed_field_is_read_from_the_records_before_and_after_it(folders):
     assert [value for value, _ in after][:3] == [Decimal(str(value)) for value in expected]
     assert after[3][0] == before[3][0]
     assert {kept for _, kept in after} == {None}
-
-
-@pytest.mark.parametrize("ours", ["profitability.netProfits", "", "people.netProfit"])
-def test_a_rename_to_no_field_is_a_mistake(ours):
-    with pytest.raises(SettingsError, match=r"contract\.rename: 'financials\.netResult' = .* names no field"):
-        check_contract(ContractSettings(rename={"financials.netResult": ours}))
