@@ -44,11 +44,10 @@ class Piece(NamedTuple):
 def run(job: Job, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
     from firmlake.enrich.run import enrich
-    from firmlake.landing import shard
+    from firmlake.landing import fetch
     from firmlake.landing.fetch import Fetcher
     from firmlake.landing.progress import Progress
     from firmlake.landing.segments import SegmentWriter
-    from firmlake.landing.shard import Sender
 
     def carry_out(name: str, work: Callable[[], Any], describe: Callable[[Any], str] | None = None) -> Any:  # noqa: ARG001
         return stages.wrapped(work, "plan", "stage")() if name == "plan" else work()
@@ -58,9 +57,9 @@ def run(job: Job, stages: Stages) -> None:
         _staging(stages, thread),
         _publishing(stages, "stage"),
         patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
-        patch.object(Sender, "send", stages.wrapped(Sender.send, "receive", "stage", thread)),
+        patch.object(Fetcher, "send", stages.wrapped(Fetcher.send, "receive", "stage", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
-        patch.object(shard, "read_answer", stages.wrapped(shard.read_answer, "check", "receive", thread)),
+        patch.object(fetch, "read_answer", stages.wrapped(fetch.read_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
     ):
         enrich(_settings(job), job.company_list, "a benchmark", carry_out=carry_out)

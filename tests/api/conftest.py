@@ -10,9 +10,9 @@ import pytest
 
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
+from firmlake.api.connection import Timing
 from firmlake.api.exchange import Answer
 from firmlake.api.throttle.throttle import Throttle
-from firmlake.api.timing import Timing
 from firmlake.core.settings import ApiSettings
 
 from .throttle.simulation import VirtualTime
@@ -41,7 +41,7 @@ def make_client(time: VirtualTime, landed: list[Answer]) -> Iterator[ClientMaker
     clients = []
 
     def make(handler: Handler | None = None, **options: object) -> Client:
-        own = {"throttle", "token", "on_answer", "stop", "make_breaker", "on_wait", "sleep"} & options.keys()
+        own = {"throttle", "token", "on_answer", "stop", "on_wait", "sleep"} & options.keys()
         arguments = {name: options.pop(name) for name in own}
         api = ApiSettings(**{"base_url": "https://service.test", "requests_per_minute": 0} | options)
         client = Client(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from firmlake.api.address import read_address, without_query
+from firmlake.api.connection import read_address
+from firmlake.api.exchange import without_query
 from firmlake.core.errors import SettingsError
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import msgspec
 import pytest
 
+from firmlake.api.authorization import Token
+from firmlake.api.client import Access
+from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
+from firmlake.api.throttle.throttle import Throttle
 from firmlake.check.finding import Finding
 from firmlake.check.limits import (
     choose_repeated,
@@ -25,7 +30,7 @@ from firmlake.check.limits import (
 from firmlake.check.questions import ask_questions, find_credit_headers, find_price, find_spelling
 from firmlake.check.talk import Talk, pagination
 from firmlake.core.company import Company, normal_form
-from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError
+from firmlake.core.errors import RequestFailedError, RequestRefusedError, ServiceError, UnavailableError
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.enrich.check import Checked
 from firmlake.enrich.contact import choose_companies
@@ -38,20 +43,29 @@ Said = tuple[int, Any] | tuple[int, Any, dict[str, str]]
 
 
 class Service(Talk):
-    """A conversation without a client: a function gives status, content and perhaps headers of the answer."""
+    """A conversation without a connection: a function gives status, content and perhaps headers of the answer."""
 
     def __init__(self, answer: Callable[[Request], Said], api: ApiSettings = API) -> None:
-        self.api = self.given = api
-        self.answers, self.asked, self.sizes = [], [], []
-        self._answer = answer
+        self._answer, self.sizes = answer, list[int]()
+        super().__init__(Access(api, Token("none"), Throttle()), 10**6, Event(), lambda answer: None, REAL)
 
-    def ask(self, request: Request, tries: int = 3) -> Answer:
+    def _connect(self) -> Any:
+        return self
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def send(self, request: Request, check: object, *, on_answer: Callable[[Answer], None], **how: object) -> None:
+        """Take the place of a client."""
         self.sizes.append(request.limit or len(named(request)))
         status, content, *headers = self._answer(request)
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        answer = Answer(request, 1, status, "", *(headers or [{}]), body, NOON, 1, 0)
-        self.answers.append(answer)
-        return answer
+        self.take(Answer(request, 1, status, "", *(headers or [{}]), body, NOON, 1, 0), on_answer)
+
+    def take(self, answer: Answer, on_answer: Callable[[Answer], None]) -> None:
+        on_answer(answer)
+        if not answer.is_success:
+            raise RequestRefusedError("no")
 
 
 def named(request: Request) -> list[Company | None]:
@@ -339,14 +353,13 @@ class Weak(Service):
         paging = {"limit": request.limit, "offset": 0, "total": 900}
         return 200, {**found(ACME, "financials", period()), "pagination": paging} if request.limit else []
 
-    def ask(self, request: Request, tries: int = 3) -> Answer:
-        answer = super().ask(request, tries)
+    def take(self, answer: Answer, on_answer: Callable[[Answer], None]) -> None:
         if self.sizes[-1] <= self._most:
-            return answer
+            super().take(answer, on_answer)
+            return
         status, error = self._lost
         failure: Any = error.partition(":")[0]
-        self.answers[-1] = msgspec.structs.replace(answer, status=status, error=error, failure=failure, body=b"[99, ")
-        assert not self.answers[-1].is_success
+        on_answer(msgspec.structs.replace(answer, status=status, error=error, failure=failure, body=b"[99, "))
         raise self._failure("it failed", "")
 
 

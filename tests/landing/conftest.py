@@ -12,8 +12,8 @@ import pytest
 
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
+from firmlake.api.connection import Timing
 from firmlake.api.throttle.throttle import Throttle
-from firmlake.api.timing import Timing
 from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.progress import load_progress

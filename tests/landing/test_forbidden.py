@@ -9,12 +9,23 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.core.company import Company, normal_form
+from firmlake.core.errors import (
+    AuthorizationError,
+    EndpointPausedError,
+    FirmlakeError,
+    ForbiddenError,
+    PausedByServiceError,
+    ServiceError,
+    UnavailableError,
+)
+from firmlake.core.settings import ApiSettings
+from firmlake.landing.service_status import ServiceStatus
 from other_service import start_other_service
 from support import found, make_run, period
 
 from .conftest import statuses
 
-COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(200)]
+COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(500)]
 BELGIAN, DUTCH, FRENCH = ([one for one in COMPANIES if one.country == country] for country in ("BE", "NL", "FR"))
 ENOUGH = 150
 
@@ -94,3 +105,56 @@ def test_companies_beside_one_that_the_token_lost_are_given_up_in_the_end(servic
     fetch(run, base_url=service.base_url, tries=1)
     assert statuses(run) == {"answered": 3, "failed": 2}
     assert len(service.named) < 20
+
+
+@pytest.mark.parametrize("are_some_known", [False, True])
+def test_a_country_that_is_refused_for_another_reason_costs_few_requests_unless_some_are_answered(
+    folders, fetch, are_some_known
+):
+    """The service wants ten digits of a Belgian number, and accepts nine of some."""
+    others = [one for one in COMPANIES if one.country != "BE"][:50]
+    known = {one.company_number.removeprefix("0") for one in BELGIAN[:150:3]} if are_some_known else set()
+    with start_other_service() as service:
+        answer = service.answer
+
+        def answer_ten_digits(dataset, asked):
+            short = {one["companyNumber"] for one in asked if one["countryCode"] == "BE"} - known
+            return (422, {"message": f"{min(short)}: not ten digits"}) if short else answer(dataset, asked)
+
+        service.answer = answer_ten_digits
+        run = make_run(folders, [*others, *BELGIAN[:150]], ["lookalikes"])
+        shards = fetch(run, base_url=service.base_url)
+    assert statuses(run) == {"answered": 50 + len(known), "failed": 150 - len(known)}
+    reasons = [track.reason for shard in shards for _, _, track in shard.tracks() if track.status == "failed"]
+    assert all("not ten digits" in reason.text for reason in reasons)
+    count = sum(reason.code == "country_refused" for reason in reasons)
+    if are_some_known:
+        assert count == 0
+    else:
+        assert count >= 150 - 50 - 8, "eight may be under way"
+        assert service.requests["lookalikes"] < 150, "each would cost two requests"
+
+
+FORBIDDEN, PAUSED, DOWN = ForbiddenError("no", "Pay"), EndpointPausedError("later", "Wait"), UnavailableError("down")
+
+
+@pytest.mark.parametrize(
+    ("ends", "error", "step"),
+    [
+        ([FORBIDDEN, FORBIDDEN], AuthorizationError, "Pay"),
+        ([PAUSED, PAUSED], PausedByServiceError, "Wait"),
+        ([FORBIDDEN, PAUSED], PausedByServiceError, "Wait"),
+        ([DOWN, PAUSED], PausedByServiceError, "Wait"),
+        ([FORBIDDEN, DOWN], ServiceError, "Pay"),
+    ],
+)
+def test_a_run_without_any_dataset_stops_if_one_of_them_will_be_answered_later(folders, ends, error, step):
+    """So that it publishes what it has; nobody has to act."""
+    run = make_run(folders, datasets=["financials", "lookalikes"])
+    status = ServiceStatus(run, ApiSettings(), lambda: None, looks_closer=False)
+    status.end("financials", ends[0])
+    status.check()
+    status.end("lookalikes", ends[1])
+    with pytest.raises(FirmlakeError) as caught:
+        status.check()
+    assert (type(caught.value), caught.value.next_step) == (error, step)

@@ -10,9 +10,9 @@ import pytest
 from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
+from firmlake.api.connection import Timing
 from firmlake.api.throttle.stores import FileStore
 from firmlake.api.throttle.throttle import Throttle
-from firmlake.api.timing import Timing
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from postgres import serve_postgres

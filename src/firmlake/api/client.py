@@ -10,13 +10,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from firmlake.api.authorization import Token
-from firmlake.api.connection import Connection
+from firmlake.api.connection import REAL, Connection, Timing
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import Check, judge
+from firmlake.api.judge import Check, TryAgainError, judge
 from firmlake.api.requests import Request
-from firmlake.api.retry import CircuitBreaker, Policy, TryAgainError, give_up
+from firmlake.api.retry import THROTTLED_MAX_SECONDS, CircuitBreaker, Tries
 from firmlake.api.throttle.throttle import Throttle
-from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
     RUN_AGAIN,
     AuthorizationError,
@@ -32,12 +31,22 @@ from firmlake.core.errors import (
     UnavailableError,
 )
 from firmlake.core.settings import ApiSettings
+from firmlake.core.text import count_of
 
 if TYPE_CHECKING:
     import httpx
 
 
 OnAnswer = Callable[[Answer], object]
+
+_ENDS_REQUEST = (RequestRefusedError, RequestFailedError, ForbiddenError)
+_ENDS_ENDPOINT = (EndpointPausedError, UnavailableError)
+_ENDS_SERVICE = (AuthorizationError, PausedByServiceError, ServiceError, ThrottleStoreError)
+_DIFFERS = "Run `firmlake check` to see how the answers differ from our assumptions"
+_UNREAD = (
+    "Ask the operator of the service or of a proxy in front of it; api.wire_bytes_max and api.body_bytes_max limit the "
+    "size"
+)
 
 
 class Access(NamedTuple):
@@ -62,7 +71,6 @@ class Client:
         on_answer: Called with every attempt, answered or not, before the client acts on it. An exception that it
             raises ends `send`.
         stop: Set this event to interrupt: waits end at once, requests in flight have 8 s left, and no request is sent.
-        make_breaker: Makes the circuit breaker of an endpoint; None makes the default one.
         transport: A transport for tests; None connects to the service.
         timing: Where time and chance come from.
         on_wait: Called from any thread with the reason why a request waits, and with an empty text when a request is
@@ -76,9 +84,8 @@ class Client:
         self,
         access: Access,
         *,
-        on_answer: OnAnswer | None = None,
+        on_answer: OnAnswer = lambda answer: None,
         stop: threading.Event | None = None,
-        make_breaker: Callable[[], CircuitBreaker] | None = None,
         transport: httpx.BaseTransport | None = None,
         timing: Timing = REAL,
         on_wait: Callable[[str], object] = lambda why: None,
@@ -88,7 +95,6 @@ class Client:
         self._stop = stop or threading.Event()
         self._timing = timing
         self._sleep = timing.sleep or self._stop.wait
-        self._make_breaker = make_breaker or partial(CircuitBreaker, timing.clock, timing.random)
         self._breakers: dict[str, CircuitBreaker] = {}
         self._on_wait = on_wait
         self._has_connected = False
@@ -110,7 +116,7 @@ class Client:
     def send(
         self,
         request: Request,
-        check: Callable[[bytes], object] | None = None,
+        check: Check | None = None,
         *,
         tries: int | None = None,
         is_patient: bool = True,
@@ -143,57 +149,43 @@ class Client:
             UnavailableError: The endpoint does not exist or always fails. Further requests to it raise the same error.
             ServiceError: The service cannot be reached, or it redirects. The message says what to do.
         """
-        attempts = itertools.count(1)
-        on_answer = on_answer or self._on_answer
-        policy = self._policy(tries or self._api.tries, partial(self._wait, request.endpoint), is_patient)
+        wait = partial(self._wait, request.endpoint)
+        all_tries = Tries(
+            tries or self._api.tries,
+            self._api.retry_wait_max_seconds,
+            self._timing,
+            wait,
+            lambda: self._has_connected and is_patient,
+            self._on_wait,
+        )
+        ask = partial(self._ask, wait, itertools.count(1), on_answer or self._on_answer)
         try:
-            return policy.carry_out(lambda: self._try(request, check, attempts, is_patient, on_answer))
+            return all_tries.carry_out(lambda: self._try(request, check, ask, is_patient))
         except TryAgainError as error:
             self._stop_if_interrupted()
-            has = {"has_connected": self._has_connected, "has_answered": self._has_answered}
-            failed = give_up(error, self._connection.host, **has)
-            if isinstance(failed, RequestFailedError):
-                failed.is_outage |= self._breaker_of(request).is_open
+            failed = self._give_up(error)
             self._note_end(request, failed)
             raise failed from None
         except FirmlakeError as error:
             self._note_end(request, error)
             raise
 
-    def _policy(self, tries: int, sleep: Callable[[float], None], is_patient: bool) -> Policy:
-        return Policy(
-            tries,
-            self._api.retry_wait_max_seconds,
-            self._timing,
-            sleep=sleep,
-            has_connected=lambda: self._has_connected and is_patient,
-            tell=self._on_wait,
-        )
-
     def _note_end(self, request: Request, error: FirmlakeError) -> None:
         """Remember errors that make further requests pointless, to one endpoint or to the whole service."""
-        if isinstance(error, RequestRefusedError | RequestFailedError | ForbiddenError):
-            return
-        if isinstance(error, EndpointPausedError | UnavailableError):
+        if isinstance(error, _ENDS_ENDPOINT):
             self._ends[request.endpoint] = error
-        elif isinstance(error, AuthorizationError | PausedByServiceError | ServiceError | ThrottleStoreError):
+        elif isinstance(error, _ENDS_SERVICE) and not isinstance(error, _ENDS_REQUEST):
             self._end = error
 
     def _breaker_of(self, request: Request) -> CircuitBreaker:
         breaker = self._breakers.get(request.endpoint)
         if breaker is None:
-            breaker = self._breakers.setdefault(request.endpoint, self._make_breaker())
+            made = CircuitBreaker(self._timing.clock, self._timing.random)
+            breaker = self._breakers.setdefault(request.endpoint, made)
             breaker.subject = request.path
         return breaker
 
-    def _try(
-        self,
-        request: Request,
-        check: Check | None,
-        attempts: Iterator[int],
-        is_patient: bool,
-        on_answer: OnAnswer | None,
-    ) -> Answer:
+    def _try(self, request: Request, check: Check | None, ask: Callable[[Request], Answer], is_patient: bool) -> Answer:
         breaker = self._breaker_of(request)
         if breaker.is_open and not is_patient:
             failed = RequestFailedError(f"{request.path} was not sent: it fails on every request")
@@ -201,10 +193,10 @@ class Client:
             raise failed
         breaker.enter(partial(self._pause, breaker, request))
         version = self._token.version
-        answer = self._ask(request, next(attempts), on_answer)
+        answer = ask(request)
         may_have_expired = answer.status in (401, 403) and not answer.is_throttled
         if may_have_expired and self._token.reread() != version:
-            answer = self._ask(request, next(attempts), on_answer)
+            answer = ask(request)
         try:
             judge(answer, check, self._api)
         except TryAgainError as error:
@@ -218,16 +210,16 @@ class Client:
         self._on_wait("")
         return answer
 
-    def _ask(self, request: Request, attempt: int, on_answer: OnAnswer | None) -> Answer:
+    def _ask(
+        self, wait: Callable[[float], None], attempts: Iterator[int], on_answer: OnAnswer, request: Request
+    ) -> Answer:
         """Wait for the throttle, send once, and pass the answer to `on_answer` before anything acts on it."""
-        wait = partial(self._wait, request.endpoint)
         grant = self._throttle.acquire(wait, self._on_wait)
         self._stop_if_ended(request.endpoint)
-        answer = self._connection.exchange(request, attempt)
+        answer = self._connection.exchange(request, next(attempts))
         self._has_connected |= answer.failure != "unreachable"
         self._has_answered |= answer.status is not None
-        if on_answer is not None:
-            on_answer(answer)
+        on_answer(answer)
         self._throttle.observe(grant, answer)
         return answer
 
@@ -251,3 +243,28 @@ class Client:
     def _stop_if_interrupted(self) -> None:
         if self._stop.is_set():
             raise InterruptedRunError("The run was interrupted", RUN_AGAIN)
+
+    def _give_up(self, error: TryAgainError) -> FirmlakeError:
+        """Return the error for a request whose last try failed so."""
+        answer, reason, path = error.answer, error.reason, error.answer.request.path
+        if error.kind == "unreachable" and not self._has_connected:
+            return ServiceError(f"{self._connection.host} is {reason}", "Check api.base_url and the network")
+        if error.kind == "throttled":
+            is_endpoint = answer.status == 403
+            return (EndpointPausedError if is_endpoint else PausedByServiceError)(
+                f"{path if is_endpoint else 'The service'} has answered nothing but {answer.status} for "
+                f"{THROTTLED_MAX_SECONDS / 60:.0f} minutes",
+                "Run again later, with a lower api.requests_per_minute if nobody else uses the token",
+            )
+        if answer.failure == "timeout" and not self._has_answered:
+            return UnavailableError(
+                f"{path} was not answered in {count_of(answer.attempt, 'try')}: {reason}",
+                "Check api.base_url and whether the service works; api.read_timeout_seconds sets how long to wait",
+            )
+        times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
+        next_step = (_UNREAD if answer.error else _DIFFERS) if error.kind == "unusable" else ""
+        failed = RequestFailedError(f"{path} failed {times}: {reason}", next_step)
+        failed.code = error.code or failed.code
+        failed.answer, failed.attempts = answer, answer.attempt
+        failed.is_outage = error.kind == "unreachable" or self._breaker_of(answer.request).is_open
+        return failed

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
-from firmlake.api.address import without_query
 from firmlake.api.requests import Request
 from firmlake.core.settings import NameSettings
 from firmlake.core.text import one_line
@@ -88,6 +88,16 @@ def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str,
         for name, value in ((name.lower(), value) for name, value in headers.items())
         if name in credits or (len(name) <= _NAME_LENGTH_MAX and _KEPT.fullmatch(name))
     }
+
+
+def without_query(location: str) -> str:
+    """Return a redirect's target without user and parameters, which may be secrets."""
+    try:
+        parts = urlsplit(location)
+        host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.hostname else ""
+    except ValueError:
+        return "an address that cannot be read"
+    return host + parts.path
 
 
 def read_credits(text: str) -> int | None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from firmlake.api.answers import NOT_FOUND
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
-from firmlake.api.retry import FailureKind, TryAgainError
 from firmlake.api.throttle.window import read_wait
-from firmlake.api.unknown import NOT_FOUND
 from firmlake.core.errors import (
     AuthorizationError,
     EndpointPausedError,
@@ -29,6 +28,7 @@ from firmlake.core.settings import ApiSettings
 from firmlake.core.text import one_line
 
 Check = Callable[[bytes], object]
+FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]
 
 _PASSING = (408, 425)
 """4xx statuses that do not blame the request: too slow, too early."""
@@ -56,6 +56,28 @@ REFUSALS = (400, 413, 422)
 _NO_SUCH_PLACE = "Correct api.base_url, to which /v1/... is appended; `firmlake check` tests it and each endpoint"
 _KINDS: dict[str, FailureKind] = {"unreachable": "unreachable", "body": "unusable"}
 """Kinds of failures by `Answer.failure`; all others are `failed`."""
+
+
+class TryAgainError(Exception):
+    """A try failed, and a retry may succeed.
+
+    Attributes:
+        kind: `failed` (5xx, truncated, timeout) or `unusable` (a 200 answer of no use); `unreachable` (no connection)
+            or `throttled` (429, or 403 with `Retry-After`), which are never the request's fault.
+        answer: The answer of the failed try.
+        reason: The reason, for messages.
+        wait_seconds: The wait that the service asked for; None if it named none.
+        code: The code of the reason (`core.errors.Reason`), if it is known better than that the request failed.
+    """
+
+    code = ""
+
+    def __init__(self, kind: FailureKind, answer: Answer, reason: str, wait_seconds: float | None = None) -> None:
+        super().__init__(reason)
+        self.kind: FailureKind = kind
+        self.answer = answer
+        self.reason = reason
+        self.wait_seconds = wait_seconds
 
 
 def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:

@@ -17,11 +17,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from firmlake.api.address import read_address
 from firmlake.api.authorization import Token, read_token
 from firmlake.api.client import Access, Client
+from firmlake.api.connection import REAL, read_address
 from firmlake.api.throttle.throttle import Forecast, open_throttle
-from firmlake.api.timing import REAL
 from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, ThrottleStoreError
 from firmlake.core.files import make_folder, read_json, write_json
 from firmlake.core.folders import Folders

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -19,7 +20,6 @@ from firmlake.api.judge import read_lines, read_message
 from firmlake.check.finding import Finding
 from firmlake.check.talk import (
     Talk,
-    bearing_loss,
     elements_of,
     example_of,
     get_example,
@@ -64,6 +64,11 @@ _NUMBERS = (
     "companyNumber", "company_number", "number", "id", "registrationNumber", "registration_number", "enterpriseNumber",
     "vatNumber", "nummer", "numero", "reference", "ref",
 )  # fmt: skip
+_PAIRS = tuple(
+    pair
+    for country, number in product(_COUNTRIES, _NUMBERS)
+    if (pair := {country: "{country}", number: "{number}"}) not in _ELEMENTS
+)
 _UNLIKELY = 100
 """The rank of an example with an unlikely part, which is tried when a refusal names it or no other is left."""
 _PAGES = (
@@ -74,13 +79,19 @@ _PAGES = (
 )  # fmt: skip
 _PLACES = ("body", "query", "pagination", "paging", "page")
 """Where paging parameters are: in the body, in the query, or in an object of the body of this name."""
+_NAMES = frozenset(
+    name.casefold()
+    for names in (_WRAPPERS, _ARRAYS, _COUNTRIES, _NUMBERS, *_PAGES, _PLACES, ("companyId", "identifier"))
+    for name in names
+)
+"""All names above in lower case, which refusals may give."""
 
 
 def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
     """Find the example of a bulk request for a dataset, and use its form for the other datasets too."""
 
     def ask(example: Example) -> Answer:
-        return bearing_loss(talk, lambda: talk.bulk(dataset, [company], requests=_with(talk, dataset, example)))
+        return talk.bulk(dataset, [company], requests=_with(talk, dataset, example))
 
     def is_right(answer: Answer) -> bool:
         return any(element.company == company for element in elements_of(answer))
@@ -88,7 +99,7 @@ def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
     def goes_on(answer: Answer) -> bool:
         return is_refusal(answer) or (answer.is_success and read_json(answer.body) in ([], None))
 
-    found, answer = _hunt(ask, is_right, goes_on, _forms(example_of(talk.api, dataset)))
+    found, answer = _hunt(ask, is_right, goes_on, partial(_forms, example_of(talk.api, dataset)))
     if found is None:
         return _describe_unknown_form(answer)
     settings = {} if found == example_of(talk.given, dataset) else _settings_of(talk, dataset, found)
@@ -119,7 +130,7 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     def goes_on(answer: Answer) -> bool:
         return answer.is_success or is_refusal(answer) or answer.status == 404
 
-    found, answer = _hunt(ask, is_right, goes_on, _pagings(example_of(talk.api, "financials")))
+    found, answer = _hunt(ask, is_right, goes_on, partial(_pagings, example_of(talk.api, "financials")))
     if found is None:
         return Finding(
             PAGING, f"{{limit}} and {{offset}} are not understood: {describe_refusal(answer)}", "needs_you",
@@ -157,7 +168,7 @@ def follow_refusal(talk: Talk, refusal: Answer) -> bool:
         return False
     ours = example_of(talk.api, "financials")
     given = _words(read_lines(refusal.body)) - _candidate(0, ours).names
-    others = [each for each in _pagings(ours, ("body",)) if given & each.names]
+    others = [each for each in _pagings(ours, _NAMES, ("body",)) if given & each.names]
     if others:
         best = max(others, key=lambda each: (len(given & each.names), -each.rank))
         talk.api = msgspec.structs.replace(talk.api, requests=_with(talk, "financials", best.example))
@@ -229,7 +240,7 @@ def _hunt(
     ask: Callable[[Example], Answer],
     is_right: Callable[[Answer], bool],
     goes_on: Callable[[Answer], bool],
-    candidates: Iterable[_Candidate],
+    choose: Callable[[frozenset[str]], Iterable[_Candidate]],
 ) -> tuple[Example | None, Answer]:
     """Try examples in order until an answer is right, first those with names that refusals give.
 
@@ -240,47 +251,54 @@ def _hunt(
         ask: Sends a request by an example.
         is_right: Returns whether the service understood it.
         goes_on: Returns whether another example may help.
-        candidates: The examples to try.
+        choose: Returns the likely examples, and the unlikely ones with one of these names.
 
     Returns:
         The example that works, with its answer. Without one, None and an answer that no other example would change, or
         the answer to the first.
     """
-    rest = list(candidates)
-    vocabulary = frozenset[str]().union(*(each.names for each in rest))
-    given, refused = set[str](), dict[frozenset[str], frozenset[str]]()
-    first: Answer | None = None
+    given, offered = frozenset[str](), frozenset[str]()
+    refused = dict[frozenset[str], frozenset[str]]()
+    tried, wrong = list[Example](), set[KeyPath]()
+    rest, first = list(choose(given)), None
+
+    def left(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+        return [each for each in candidates if wrong.isdisjoint(each.paths) and each.example not in tried]
+
     for _ in range(_TRIES_MAX):
         if not rest:
+            offered = _NAMES
+            rest = left(choose(offered))
+        if not rest:
             break
-        tried = min(rest, key=lambda each: (-len(given & each.names), each.rank))
-        answer = ask(tried.example)
+        best = min(rest, key=lambda each: (-len(given & each.names), each.rank))
+        answer = ask(best.example)
         if is_right(answer):
-            return tried.example, answer
+            return best.example, answer
         if not goes_on(answer) and not (first and is_crash(answer)):
             return None, answer
+        tried.append(best.example)
         first = first or answer
         lines = read_lines(answer.body) if is_refusal(answer) else []
-        said = vocabulary & _words(lines)
-        if said in refused:
-            given -= tried.names - refused[said]
-        else:
-            given |= said - tried.names
-            refused[said] = tried.names
+        said, before = _NAMES & _words(lines), given
+        given = given - (best.names - refused[said]) if said in refused else given | (said - best.names)
+        refused.setdefault(said, best.names)
         unknown = _words(_INSTEAD.split(line)[0] for line in lines if _UNKNOWN.search(line))
-        wrong = {path for path in tried.paths if path[-1].casefold() in unknown}
-        rest = [each for each in rest if each is not tried and wrong.isdisjoint(each.paths)]
+        wrong |= {path for path in best.paths if path[-1].casefold() in unknown}
+        rest = left(rest if given <= before else choose(given | offered))
     assert first is not None
     return None, first
 
 
-def _forms(ours: Example) -> Iterator[_Candidate]:
+def _forms(ours: Example, names: frozenset[str]) -> Iterator[_Candidate]:
     """Yield bulk requests for the same dataset as `ours`, which is the first, as other services write them."""
     yield _candidate(-1, ours)
     page = {name: f"\0{role}" for role, name in roles_of(ours).items() if role in ("limit", "offset")}
-    pairs = ({country: "{country}", number: "{number}"} for country, number in product(_COUNTRIES, _NUMBERS))
-    elements = (*_ELEMENTS, *(pair for pair in pairs if pair not in _ELEMENTS))
-    parts = (_ranked(_WRAPPERS, 2, 3), _ranked(_ARRAYS, 5, 2), _ranked(elements, len(_ELEMENTS), 1))
+    parts = (
+        _ranked(_WRAPPERS, 2, 3, names),
+        _ranked(_ARRAYS, 5, 2, names),
+        _ranked((*_ELEMENTS, *_PAIRS), len(_ELEMENTS), 1, names),
+    )
     for (one, wrapper), (two, array), (three, element) in product(*parts):
         body: Any = {array: [element], **page} if array else [element]
         query = ours.query if array else tuple((name, f"{{{value[1:]}}}") for name, value in page.items())
@@ -289,30 +307,40 @@ def _forms(ours: Example) -> Iterator[_Candidate]:
             yield _candidate(one + two + three, other)
 
 
-def _pagings(ours: Example, places: tuple[str, ...] = _PLACES) -> Iterator[_Candidate]:
+def _pagings(ours: Example, names: frozenset[str], places: tuple[str, ...] = _PLACES) -> Iterator[_Candidate]:
     """Yield the same request as `ours`, which is the first, with its paging parameters elsewhere or named otherwise."""
     yield _candidate(-1, ours)
-    names = roles_of(ours)
-    likely = dict.fromkeys([(names.get("limit", "limit"), names.get("offset", "offset")), *_PAGES])
+    roles = roles_of(ours)
+    likely = dict.fromkeys([(roles.get("limit", "limit"), roles.get("offset", "offset")), *_PAGES])
     pairs = dict.fromkeys([*likely, *product(*(dict.fromkeys(side) for side in zip(*_PAGES, strict=True)))])
     bare = ours._replace(
         body=_without_paging(ours.body),
         query=tuple((name, value) for name, value in ours.query if role_of(value) not in ("limit", "offset")),
     )
-    for (one, place), (two, pair) in product(_ranked(places, len(places), 1), _ranked([*pairs], len(likely), 1)):
+    ranked = _ranked([*pairs], len(likely), 1, names)
+    for (one, place), (two, pair) in product(enumerate(places), ranked):
         is_query = place == "query" or not isinstance(bare.body, dict)
         other = _with_page(bare, pair, "" if is_query else place)
         if other != ours:
             yield _candidate(one + two, other)
 
 
-def _ranked(parts: Sequence[Any], likely_count: int, weight: int) -> list[tuple[int, Any]]:
-    return [(place * weight if place < likely_count else _UNLIKELY + place, part) for place, part in enumerate(parts)]
+def _ranked(parts: Sequence[Any], likely_count: int, weight: int, names: frozenset[str]) -> Iterator[tuple[int, Any]]:
+    """Yield parts with their ranks, of the unlikely ones only those with one of these names."""
+    for place, part in enumerate(parts):
+        if place < likely_count:
+            yield place * weight, part
+        elif not names.isdisjoint(_casefolded([part] if isinstance(part, str) else part)):
+            yield _UNLIKELY + place, part
+
+
+def _casefolded(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in names)
 
 
 def _candidate(rank: int, example: Example) -> _Candidate:
     paths = frozenset((*_paths(dict(example.query), ("?",)), *_paths(example.body, ())))
-    return _Candidate(rank, example, paths, frozenset(path[-1].casefold() for path in paths))
+    return _Candidate(rank, example, paths, _casefolded(path[-1] for path in paths))
 
 
 def _paths(part: Any, above: KeyPath) -> Iterator[KeyPath]:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from itertools import count, takewhile
 
+from firmlake.api.answers import NOT_FOUND, is_about, wording
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
-from firmlake.api.unknown import NOT_FOUND, is_about, wording
 from firmlake.check.examples import describe_refusal, language_header, with_language_header
 from firmlake.check.finding import Finding
-from firmlake.check.talk import Talk, bearing_loss, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
+from firmlake.check.talk import Talk, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 from firmlake.core.text import shown
 
@@ -28,7 +29,10 @@ MANY = 10**4
 def find_page_cap(talk: Talk, company: Company) -> Finding:
     """Find the largest page."""
     assumed = talk.api.page_limit_max
-    ask = _asking(talk, lambda size: talk.single("financials", company, size, 0))
+
+    def ask(size: int) -> Answer:
+        return talk.single("financials", company, size, 0, is_trial=True)
+
     answer = ask(assumed)
     if answer.is_success:
         page = pagination(answer)
@@ -71,7 +75,10 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company], most: int
     if not named:
         seen = f"{assumed} were not tried: a company named twice is answered once, or might be charged twice"
         return Finding(row, seen, "not_observed")
-    ask = _asking(talk, lambda count: talk.bulk(dataset, named, size=count))
+
+    def ask(count: int) -> Answer:
+        return talk.bulk(dataset, named, size=count)
+
     answer = ask(assumed)
     if answer.is_success:
         return Finding(row, f"{assumed} are accepted", "as_assumed")
@@ -91,14 +98,13 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], most: i
     most = min(talk.api.companies_per_request, most) if named else 1
     row = "records in a bulk request"
 
-    def send(records: int) -> Answer:
+    def ask(records: int) -> Answer:
         """Ask for this many records, or slightly fewer, with as few companies as possible."""
         count = -(-records // page)
         return talk.bulk("financials", named or [company], records // count, 0, size=count)
 
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
-    ask = _asking(talk, send)
     first = min(assumed, page * most)
     answer = ask(first)
     if not answer.is_success:
@@ -110,15 +116,11 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], most: i
     if page * most <= assumed:
         return Finding(row, f"companies x limit of {page * most} is accepted, more is not possible", "as_assumed")
     answer = ask(page * most)
-    if _refused(answer):
+    if not answer.is_success:
         return Finding(row, f"companies x limit up to {assumed}; {page * most} is refused", "as_assumed")
     if cut := _cut_to(answer):
         return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
     return _capped(talk, row, f"no cap: companies x limit of {page * most} is accepted", records_per_request=0)
-
-
-def _asking(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]:
-    return lambda size: bearing_loss(talk, lambda: ask(size))
 
 
 def _find_smaller(
@@ -146,10 +148,11 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
         The number; None if the service does not seem to refuse because of the number.
     """
     if is_crash(refusal):
-        return next((size for size in _halves(refused) if ask(size).is_success), None)
+        halves = takewhile(bool, (refused >> times for times in count(1)))
+        return next((size for size in halves if ask(size).is_success), None)
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
         if bound >= accepted and ask(bound).is_success:
-            if bound + 1 == refused or _refused(ask(bound + 1)):
+            if bound + 1 == refused or not ask(bound + 1).is_success:
                 return bound
             accepted = bound
     if not is_refusal(refusal) or not ask(accepted).is_success:
@@ -158,7 +161,7 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
         if refused - accepted <= 1:
             break
         middle = (accepted + refused) // 2
-        accepted, refused = (accepted, middle) if _refused(ask(middle)) else (middle, refused)
+        accepted, refused = (accepted, middle) if not ask(middle).is_success else (middle, refused)
     return accepted
 
 
@@ -175,16 +178,6 @@ def find_bounds(lines: list[str], asked: int) -> list[int]:
     """
     numbers = {int(text) for line in lines for text in _NUMBER.findall(line)}
     return sorted((number for number in numbers if 0 < number < asked), reverse=True)
-
-
-def _halves(size: int) -> Iterator[int]:
-    while size > 1:
-        size //= 2
-        yield size
-
-
-def _refused(answer: Answer) -> bool:
-    return not answer.is_success
 
 
 def _cut_to(answer: Answer) -> int:

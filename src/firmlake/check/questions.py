@@ -10,12 +10,11 @@ from itertools import chain
 import msgspec
 
 from firmlake.api import requests
-from firmlake.api.answers import Element, read_answer
+from firmlake.api.answers import Element, read_answer, says_unknown
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import NO_SUCH_PLACE, read_message
 from firmlake.api.throttle.window import read_allowance
-from firmlake.api.unknown import says_unknown
 from firmlake.check.examples import (
     BULK,
     describe_refusal,

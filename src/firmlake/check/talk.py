@@ -15,10 +15,10 @@ import msgspec
 from firmlake.api import requests
 from firmlake.api.answers import Element, Paging, read_answer, repaired
 from firmlake.api.client import Access, Client
+from firmlake.api.connection import Timing
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.judge import REFUSALS
 from firmlake.api.requests import Request
-from firmlake.api.timing import Timing
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, Stopped, UnavailableError, UnusableAnswerError
@@ -28,8 +28,8 @@ from firmlake.core.text import count_of
 
 FORBIDDEN = 403
 _TRIES = 3
-_TRIES_OF_LARGE = 2
-"""Tries of a request that tests a limit. Its answer may never arrive, and each try may last until the timeout."""
+_TRIES_OF_TRIAL = 2
+"""The answer to a trial may never arrive, and each try may last until the timeout."""
 _CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
 _REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -64,16 +64,6 @@ def is_lost(answer: Answer) -> bool:
 def is_crash(answer: Answer) -> bool:
     """Return whether the service failed at a request, as some do at a body that they do not expect."""
     return is_lost(answer) or (answer.status or 0) >= 500
-
-
-def bearing_loss(talk: Talk, ask: Callable[[], Answer]) -> Answer:
-    """Ask, and return a lost answer instead of raising, so that another request can be tried."""
-    try:
-        return ask()
-    except (RequestFailedError, UnavailableError):
-        if not is_lost(talk.answers[-1]):
-            raise
-        return talk.answers[-1]
 
 
 def is_charge(header: str) -> bool:
@@ -139,12 +129,13 @@ class Talk:
         self.api = change_settings(Settings(api=self.api), finding.settings).api
         return finding
 
-    def ask(self, request: Request, tries: int = _TRIES) -> Answer:
+    def ask(self, request: Request, *, is_trial: bool = False) -> Answer:
         """Send a request and return the answer, which may be a refusal.
 
         Args:
             request: The request.
-            tries: How often to try before the request counts as failed.
+            is_trial: Whether another request is tried if this one is too much for the service: a lost answer is
+                returned too, and it is tried less often.
 
         Raises:
             Stopped: The request exceeds the budget of companies, no credits are left, or a signal arrived.
@@ -160,36 +151,36 @@ class Talk:
             self._on_answer(answer)
 
         try:
+            tries = _TRIES_OF_TRIAL if is_trial else _TRIES
             self._client.send(request, _accept, tries=tries, is_patient=False, on_answer=hear)
         except Stopped:
             raise
-        except FirmlakeError:
+        except FirmlakeError as error:
             # Some refusals are errors for the client, which sends no more after them, but answers for a check.
             self._client.close()
             self._client = self._connect()
             status = heard[-1].status if heard else None
-            if status is None or status == 401 or (status < 400 and (heard[-1].error or status >= 300)):
+            is_borne = is_trial and isinstance(error, RequestFailedError | UnavailableError) and is_lost(heard[-1])
+            is_told = status is not None and (status >= 400 or (status < 300 and not heard[-1].error))
+            if not is_borne and (status == 401 or not is_told):
                 raise
         finally:
             self.answers += heard
         return heard[-1]
 
     def single(
-        self, dataset: str, company: Company, limit: int | None = None, offset: int | None = None, **api: Any
+        self,
+        dataset: str,
+        company: Company,
+        limit: int | None = None,
+        offset: int | None = None,
+        *,
+        is_trial: bool = False,
     ) -> Answer:
-        """Ask for one company by GET.
-
-        Args:
-            dataset: The dataset.
-            company: The company.
-            limit: Records per page, which may exceed our limit; None leaves it to the service.
-            offset: Records to skip.
-            **api: Settings to try instead of those in `self.api`.
-        """
-        tried = msgspec.structs.replace(self.api, **api)
-        by_get = msgspec.structs.replace(tried.requests, **{dataset: get_example(tried, dataset).text})
-        tried = msgspec.structs.replace(tried, requests=by_get)
-        return self.ask(requests.bulk(tried, dataset, [company], limit, offset))
+        """Ask for one company by GET, with a limit that may exceed ours; None leaves both numbers to the service."""
+        by_get = msgspec.structs.replace(self.api.requests, **{dataset: get_example(self.api, dataset).text})
+        tried = msgspec.structs.replace(self.api, requests=by_get)
+        return self.ask(requests.bulk(tried, dataset, [company], limit, offset), is_trial=is_trial)
 
     def bulk(
         self,
@@ -203,12 +194,12 @@ class Talk:
     ) -> Answer:
         """Ask for several companies as runs do: for the first alone if the example names no array of them.
 
-        With `size`, repeat the last one until the body names that many.
+        With `size`, repeat the last one until the body names that many: a trial, as with other examples of requests.
         """
         tried = msgspec.structs.replace(self.api, **api)
         asked = companies[: size or None][: requests.fitting(tried, dataset).companies_per_request]
         request = requests.bulk(tried, dataset, asked, limit, offset, count=size)
-        return self.ask(request, _TRIES_OF_LARGE if size else _TRIES)
+        return self.ask(request, is_trial=bool(size) or "requests" in api)
 
     @property
     def charged(self) -> int:

@@ -18,8 +18,8 @@ import msgspec
 import polars as pl
 
 from firmlake.api import service
+from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
-from firmlake.api.timing import REAL
 from firmlake.check.finding import Finding, needs_you
 from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
 from firmlake.check.talk import Talk

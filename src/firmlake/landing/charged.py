@@ -16,7 +16,7 @@ from firmlake.landing.run import CHARGED, Run
 from firmlake.landing.segments import Header, credits_in
 
 
-class Account:
+class Credits:
     """The credits of a run, as the service's headers report them; may be used from many threads.
 
     Attributes:
@@ -57,7 +57,11 @@ class Account:
             is_fitted: Whether the page is no larger than `affordable`.
         """
         if lapsed and self._budget >= 0:
-            self.end = self.end or _lapsed(lapsed)
+            self.end = self.end or Stopped(
+                f"The paid windows of {lapsed:,} companies of a request closed while the run went on, and its budget "
+                "does not foresee their credits",
+                "Run it again, which plans the rest anew",
+            )
             return self.end
         with self._lock:
             return self.out if due and (not is_fitted or self.left == 0) else None
@@ -105,7 +109,13 @@ class Account:
             with self._lock:
                 self.end = self.end or _mark_charged(self._run, header, charged)
         elif 0 <= self._budget < spent:
-            self.end = self.end or _overspent(spent, self._budget)
+            self.end = self.end or Stopped(
+                f"The service charged {spent:,} credits, more than the {self._budget:,} that this run could still "
+                "spend",
+                "If nobody else uses these credits, ask the service what it charges for and how long a company stays "
+                "free (run.credit_window_days); the table requests lists every charge. To continue, raise "
+                "run.max_credits",
+            )
 
 
 def with_refresh_off(run: RunSettings, why: str) -> RunSettings:
@@ -145,24 +155,6 @@ def _mark_charged(run: Run, header: Header, credit_count: int) -> Stopped:
         f"The service charged {credit_count:,} credits for a request of {mark.companies:,} companies that should be "
         f"free: they were paid for less than {days} days ago",
         _next_step(days),
-    )
-
-
-def _lapsed(company_count: int) -> Stopped:
-    """Return the error that stops a run with a budget which does not foresee what it would have to buy."""
-    return Stopped(
-        f"The paid windows of {company_count:,} companies of a request closed while the run went on, and its budget "
-        "does not foresee their credits",
-        "Run it again, which plans the rest anew",
-    )
-
-
-def _overspent(credit_count: int, budget: int) -> Stopped:
-    """Return the error that stops a run because the service charged more than the run may spend."""
-    return Stopped(
-        f"The service charged {credit_count:,} credits, more than the {budget:,} that this run could still spend",
-        "If nobody else uses these credits, ask the service what it charges for and how long a company stays free "
-        "(run.credit_window_days); the table requests lists every charge. To continue, raise run.max_credits",
     )
 
 

@@ -15,36 +15,46 @@ three of its companies have failed alone: then the settings or the service are t
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import datetime
 from queue import SimpleQueue
 from zlib import crc32
 
+from firmlake.api import requests
+from firmlake.api.answers import Element, read_answer, says_unknown
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
-from firmlake.core.company import Company
 from firmlake.core.errors import (
-    CountryRefusedError,
+    EndpointPausedError,
     ForbiddenError,
     OutOfCreditsError,
     RequestFailedError,
+    RequestRefusedError,
     ServiceError,
+    UnavailableError,
+    UnusableAnswerError,
     make_reason,
     reason_of,
 )
+from firmlake.core.log import log
 from firmlake.core.process import collecting_rarely
 from firmlake.core.settings import Settings
 from firmlake.core.work import utc_now
-from firmlake.landing.charged import Account
+from firmlake.landing.charged import Credits
 from firmlake.landing.pages import Page, Wanted, accompany, plan_pages
-from firmlake.landing.progress import Progress
+from firmlake.landing.progress import Progress, check_elements
 from firmlake.landing.run import Run
-from firmlake.landing.segments import SegmentWriter
-from firmlake.landing.shard import Ask, Sender, Sent, Shard, halve
-from firmlake.landing.standing import Scope, Standing
+from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.landing.service_status import ServiceStatus
+from firmlake.landing.shard import Ask, Record, Sent, Shard, halve
 from firmlake.privacy.persons import answer_filter
+
+_ABOUT_PAGE = (RequestFailedError, RequestRefusedError, ForbiddenError, EndpointPausedError, UnavailableError)
+"""Errors after which other requests may still be answered; any other error ends the run."""
 
 
 class Fetcher:
@@ -74,14 +84,14 @@ class Fetcher:
         *,
         looks_closer: bool = False,
     ) -> None:
-        self._api = settings.api
-        self._run = run
-        self._now = now
+        self._client, self._api, self._run, self._now = client, settings.api, run, now
+        self._on_answer = on_answer
+        self._clean = answer_filter(settings.privacy, run.folders, settings.contract)
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
-        self._standing = Standing(run, settings.api, on_works, looks_closer=looks_closer)
-        self._account = Account(run, settings)
-        clean = answer_filter(settings.privacy, run.folders, settings.contract)
-        self._sender = Sender(client, settings.api, on_answer, clean)
+        self._status = ServiceStatus(run, settings.api, on_works, looks_closer=looks_closer)
+        self._credits = Credits(run, settings)
+        self._in_turn = threading.Lock()
+        self._is_misread = False
 
     def close(self) -> None:
         """Wait for the requests in flight and start no others."""
@@ -106,34 +116,25 @@ class Fetcher:
                 a row: look again with `firmlake check`.
         """
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
-            shard = Shard(self._run, number, writer, self._standing, self._account, self._now)
-            self._recall(shard)
+            shard = Shard(self._run, number, writer, self._status, self._credits, self._now)
+            shard.recall()
             for dataset in self._run.plan.datasets:
                 while asks := self._plan(shard, dataset):
                     self._send_all(asks, shard)
-            self._standing.check()
+            self._status.check()
             shard.give_up_pending()
-        if self._account.end:
-            raise self._account.end
-        if self._account.out and shard.progress.counts["pending"]:
-            raise self._account.out
+        if self._credits.end:
+            raise self._credits.end
+        if self._credits.out and shard.progress.counts["pending"]:
+            raise self._credits.out
         shard.progress.follow(writer.headers)
         return shard.progress
-
-    def _recall(self, shard: Shard) -> None:
-        """Learn from the answers that landed before a crash: they too prove that the settings fit the service."""
-        progress = shard.progress
-        unproven = ("not_found",) if progress.foreign else ()  # see `Sender._recognise`
-        for dataset, tracks in progress.datasets.items():
-            said = (one for one, track in tracks.items() if track.answered_at and track.status not in unproven)
-            if scopes := {shard.scope(dataset, company) for company in said}:
-                self._standing.answered(dataset, scopes)
 
     def _plan(self, shard: Shard, dataset: str) -> deque[Ask]:
         """Plan requests for the companies that are not hopeless.
 
-        One company goes first if the dataset or the companies were given up before: see `Standing.probe_tries`. Each
-        run picks another one, so that one that always fails cannot block the others.
+        One company goes first if the dataset or the companies were given up before: see `ServiceStatus.probe_tries`.
+        Each run picks another one, so that one that always fails cannot block the others.
         """
         asks: deque[Ask] = deque()
         limits = self._api
@@ -148,11 +149,11 @@ class Fetcher:
                 Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
             )
         others_left = any(not is_apart for _, is_apart, _, _ in wanted)
-        for (country, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Account.end`
+        for (country, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Credits.end`
             if is_apart and others_left:
                 continue  # until these are answered: one of them may have to be the witness
             pages = plan_pages(limits, dataset, group)
-            if tries := self._standing.probe_tries(shard.scope(dataset, group[0].company)):
+            if tries := self._status.probe_tries(shard.scope(dataset, group[0].company)):
                 picked = pages[0].companies[crc32(self._run.run_id.encode()) % len(pages[0].companies)]
                 asks.append(Ask(pages[0]._replace(companies=(picked,)), tries, is_patient=False))
                 if not country:
@@ -163,119 +164,180 @@ class Fetcher:
             asks += [Ask(page, tries) for page in accompany(limits, pages, witness)]
         return asks
 
+    # --- sending ---
+
     def _send_all(self, asks: deque[Ask], shard: Shard) -> None:
         """Send pages, a bounded number at once, and those that follow from their answers.
 
         Requests go one by one until their dataset is answered for the first time, and again for companies that were
-        given up before. A wrong token therefore costs one request, and a wrong setting about ten for a page of a
-        hundred companies.
+        given up before, or in doubt. A wrong token therefore costs one request, and a wrong setting about ten for a
+        page of a hundred companies.
         """
         flying, done = 0, SimpleQueue[Future[Sent]]()
-
-        def send(ask: Ask) -> Sent:
-            return absorb(self._sender.send(ask, shard))
-
-        def absorb(sent: Sent) -> Sent:
-            shard.absorb(sent)
-            return sent
-
         try:
             while asks or flying:
                 while asks and flying < self._most_at_once(asks[0].page, shard):
-                    self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
-                    flying += 1
-                ended, flying = done.get(), flying - 1
-                follow_up(absorb(ended.result()), asks, shard, send)
+                    if ask := shard.take(asks):
+                        self._pool.submit(self.send, ask, shard).add_done_callback(done.put)
+                        flying += 1
+                if flying:
+                    ended, flying = done.get(), flying - 1
+                    sent = ended.result()
+                    shard.absorb(sent)
+                    self._follow_up(sent, asks, shard)
         finally:
             for _ in range(flying):
                 done.get()
 
     def _most_at_once(self, page: Page, shard: Shard) -> int:
-        goes_alone = self._standing.must_wait(shard.scope(page.dataset, page.companies[0]))
-        return 1 if shard.account.out or goes_alone else 2 * self._api.threads
+        scopes = shard.scopes(page)
+        goes_alone = any(map(self._status.must_wait, scopes)) or self._status.doubtful(scopes)
+        return 1 if self._credits.out or goes_alone else 2 * self._api.threads
 
+    def send(self, ask: Ask, shard: Shard) -> Sent:
+        """Send one page, from any thread; every answer lands before anything acts on it."""
+        with self._in_turn if self._credits.is_tight else nullcontext():
+            return self._send(ask, shard)
 
-Send = Callable[[Ask], Sent]
-"""Sends a request whose answer decides how to continue, and absorbs it."""
+    def _send(self, ask: Ask, shard: Shard) -> Sent:
+        page, credits = ask.page, self._credits
+        base = shard.header(page)
+        due, lapsed = shard.due(page, base.fetched_at), shard.lapsed(page, base.fetched_at)
+        refusal = credits.end or credits.refusal(due, lapsed, is_fitted=ask.is_fitted)
+        if ended := self._status.ended.get(page.dataset) or refusal:
+            return Sent(ask, [], ended)
+        request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
+        is_apart = shard.is_apart(page)
+        credits.expect(due)
+        landed: list[Record] = []
 
+        def land(answer: Answer) -> None:
+            content = self._clean(answer.body)
+            header = shard.writer.append(answered(base, answer), content)
+            landed.append((header, content, None))
+            credits.note(header, due, is_free=shard.is_free_refresh(page, header.fetched_at))
+            _log_answer(header)
+            self._on_answer(answer)
 
-def follow_up(sent: Sent, asks: deque[Ask], shard: Shard, send: Send) -> None:
-    """Plan the requests that follow from an answer, before or after those that are planned.
+        def check(body: bytes) -> None:
+            elements = read_answer(page.dataset, body)
+            if not is_apart:
+                self._recognise(page, elements)
+            check_elements(elements)
+            if landed[-1][1] is body:  # false if the body was cleaned
+                landed[-1] = (landed[-1][0], body, elements)
 
-    A failed page is halved again and again, so one company that makes it fail is found in at most 2 log2(companies)
-    requests. A page that failed by chance costs only two requests, because both halves are answered.
+        is_patient = ask.is_patient and not is_apart
+        try:
+            self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
+        except OutOfCreditsError as error:  # at once, so that no thread sends another such page
+            credits.refused(error, due)
+            return Sent(ask, landed, error)
+        except _ABOUT_PAGE as error:
+            return Sent(ask, landed, error)
+        if ask.is_fitted:
+            credits.spend(due)
+        return Sent(ask, landed, None)
 
-    Args:
-        sent: The page, whose answers the shard has absorbed.
-        asks: The requests that are planned, the next one first.
-        shard: The shard of the page.
-        send: Sends a request for a single company.
-    """
-    page, error, standing = sent.ask.page, sent.error, shard.standing
-    if not sent.ask.is_patient and _ends_or_opens(sent, shard):
-        return
-    if isinstance(error, OutOfCreditsError):
-        asks.extendleft(_afford(sent, shard))
-    elif isinstance(error, ForbiddenError):
-        asks.extendleft(_leave_out_forbidden(sent, error, shard, send))
-    elif isinstance(error, CountryRefusedError):  # so the page was not sent
-        others = tuple(one for one in shard.unanswered(page) if not shard.refusal(page.dataset, one))
-        asks.extendleft([sent.ask._replace(page=page._replace(companies=others))] if others else [])
-    elif sent.is_spoilt and page.dataset not in standing.ended:
-        _find_reason(sent, asks, shard, send)
+    def _recognise(self, page: Page, elements: list[Element]) -> None:
+        """Check that an answer is about companies that were requested.
 
-
-def _find_reason(sent: Sent, asks: deque[Ask], shard: Shard, send: Send) -> None:
-    """Plan the parts of a page that failed, or give up its only company."""
-    page, error, standing = sent.ask.page, sent.error, shard.standing
-    assert isinstance(error, ServiceError)
-    is_outage = getattr(error, "is_outage", False)
-    if is_outage and (shard.is_apart(page) or len(page.companies) == 1) and standing.works(page.dataset):
-        if not _is_up(page, shard, send):
-            if shard.is_apart(page):  # these companies failed before: another run asks for them
-                shard.give_up(page.dataset, page.companies, reason_of(error))
-            elif page.dataset not in standing.ended:
-                asks.append(sent.ask)  # the circuit breaker waits, and finally ends the dataset
+        Raises:
+            UnusableAnswerError: The answer is about several other companies instead. Ask again.
+            ServiceError: The next one is, too. Stop: further requests would cost credits for nothing.
+        """
+        names = self._run.plan.names
+        found = (
+            each.company in page.companies and not says_unknown(names, each.company, each.message or "")
+            for each in elements
+        )
+        is_found = any(found)  # in nearly all answers the first element is
+        others = [] if is_found else [element for element in elements if element.company not in page.companies]
+        was_misread, self._is_misread = self._is_misread, len(others) > 1
+        if not self._is_misread:
             return
-        if not sent.landed:  # it was not sent, because the service seemed to be down
-            asks.appendleft(sent.ask)
+        what = others[0].problem or f"{others[0].company} was not asked for"
+        message = f"The answer for {page.dataset} covers none of the {len(page.companies)} companies requested: {what}"
+        if not was_misread:
+            raise UnusableAnswerError(message)
+        raise ServiceError(
+            message, "Run `firmlake check LIST` to see how the service writes the identifiers of companies"
+        )
+
+    # --- what follows from an answer ---
+
+    def _follow_up(self, sent: Sent, asks: deque[Ask], shard: Shard) -> None:
+        """Plan the requests that follow from an answer, before or after those that are planned.
+
+        A failed page is halved again and again, so one company that makes it fail is found in at most
+        2 log2(companies) requests. A page that failed by chance costs only two requests, because both halves are
+        answered.
+
+        Args:
+            sent: The page, whose answers the shard has absorbed.
+            asks: The requests that are planned, the next one first.
+            shard: The shard of the page.
+        """
+        if not sent.ask.is_patient and self._ends_or_opens(sent, shard):
             return
-    wanted = page._replace(companies=shard.unanswered(page))
-    if sent.is_empty and wanted == page:  # the service may leave out all these companies
-        beside = list(accompany(standing.api, [page], shard.witness(page.dataset)))
-        if beside != [page]:
-            asks.extendleft(Ask(each, sent.ask.tries) for each in beside)
-            return
-        if shard.awaits_witness(page):
-            return  # planned again once the witness is there
-    if len(wanted.companies) > 1:
-        asks.extendleft(reversed(halve(sent._replace(ask=sent.ask._replace(page=wanted)))))
-        return
-    shard.note_failed(sent._replace(ask=sent.ask._replace(page=wanted)))
+        if isinstance(sent.error, OutOfCreditsError):
+            asks.extendleft(_afford(sent, shard))
+        elif isinstance(sent.error, ForbiddenError) and sent.landed:
+            asks.extendleft(_without_forbidden(sent, sent.error, shard))
+        elif sent.is_spoilt and sent.ask.page.dataset not in self._status.ended:
+            self._find_reason(sent, asks, shard)
 
+    def _ends_or_opens(self, sent: Sent, shard: Shard) -> bool:
+        """Learn from one company whether its dataset or country is available again (see `_plan`); False if not."""
+        dataset, status = sent.ask.page.dataset, self._status
+        scope = shard.scope(dataset, sent.ask.page.companies[0])
+        is_brief = scope.was_barred or not status.has_worked
+        is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
+        if sent.error and is_down and not status.works(dataset):
+            status.end(dataset, sent.error)
+        elif isinstance(sent.error, ForbiddenError):
+            return False
+        else:
+            status.open([scope])
+        return True
 
-def _is_up(page: Page, shard: Shard, send: Send) -> bool:
-    """Return whether the service answers again for a company that it has answered, which is free."""
-    witness = shard.witness(page.dataset)
-    if witness is None:
-        return False
-    error = send(Ask(page._replace(companies=(witness,), offset=page.offset and 0), 1)).error
-    return error is None or isinstance(error, ForbiddenError)
+    def _find_reason(self, sent: Sent, asks: deque[Ask], shard: Shard) -> None:
+        """Plan the parts of a page that failed, or give up its only company."""
+        page, error, status = sent.ask.page, sent.error, self._status
+        assert isinstance(error, ServiceError)
+        is_outage = getattr(error, "is_outage", False)
+        if is_outage and (shard.is_apart(page) or len(page.companies) == 1) and status.works(page.dataset):
+            if not self._is_up(page, shard):
+                if shard.is_apart(page):  # these companies failed before: another run asks for them
+                    shard.give_up(page.dataset, page.companies, reason_of(error))
+                elif page.dataset not in status.ended:
+                    asks.append(sent.ask)  # the circuit breaker waits, and finally ends the dataset
+                return
+            if not sent.landed:  # it was not sent, because the service seemed to be down
+                asks.appendleft(sent.ask)
+                return
+        wanted = page._replace(companies=shard.unanswered(page))
+        if sent.is_empty and wanted == page:  # the service may leave out all these companies
+            beside = list(accompany(self._api, [page], shard.witness(page.dataset)))
+            if beside != [page]:
+                asks.extendleft(Ask(each, sent.ask.tries) for each in beside)
+                return
+            if shard.awaits_witness(page):
+                return  # planned again once the witness is there
+        sent = sent._replace(ask=sent.ask._replace(page=wanted))
+        if len(wanted.companies) > 1:
+            asks.extendleft(reversed(halve(sent)))
+        else:
+            shard.note_failed(sent)
 
-
-def _ends_or_opens(sent: Sent, shard: Shard) -> bool:
-    """Learn from one company whether its dataset or country is available again (see `Fetcher._plan`); False if not."""
-    dataset, standing = sent.ask.page.dataset, shard.standing
-    scope = shard.scope(dataset, sent.ask.page.companies[0])
-    is_brief = scope.was_barred or not standing.has_worked
-    is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
-    if sent.error and is_down and not standing.works(dataset):
-        standing.end(dataset, sent.error)
-    elif isinstance(sent.error, ForbiddenError):
-        return False
-    else:
-        standing.open([scope])
-    return True
+    def _is_up(self, page: Page, shard: Shard) -> bool:
+        """Return whether the service answers again for a company that it has answered, which is free."""
+        witness = shard.witness(page.dataset)
+        if witness is None:
+            return False
+        sent = self.send(Ask(page._replace(companies=(witness,), offset=page.offset and 0), 1), shard)
+        shard.absorb(sent)
+        return sent.error is None or isinstance(sent.error, ForbiddenError)
 
 
 def _afford(sent: Sent, shard: Shard) -> list[Ask]:
@@ -283,7 +345,7 @@ def _afford(sent: Sent, shard: Shard) -> list[Ask]:
 
     Otherwise one missing credit would cost a page of 100 companies the other 99 answers.
     """
-    page, count = sent.ask.page, shard.account.affordable
+    page, count = sent.ask.page, shard.credits.affordable
     unpaid = [company for company in page.companies if not shard.progress.is_paid(company, shard.now())]
     parts = (unpaid[:count], unpaid[count:]) if count else ()
     pages = [page._replace(companies=tuple(part)) for part in parts if part]
@@ -291,59 +353,43 @@ def _afford(sent: Sent, shard: Shard) -> list[Ask]:
     return asks[::-1]  # the last is sent first
 
 
-def _leave_out_forbidden(sent: Sent, error: ForbiddenError, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask]:
-    """Return the requests after a 403: the page without its forbidden companies, or its halves if none was found."""
-    page = sent.ask.page
-    tracks = shard.progress.datasets[page.dataset]
-    before = {company: tracks[company].next_offset for company in page.companies}
-    if sent.landed:  # otherwise the page was not sent, because it is known to be forbidden
-        if len(shard.unanswered(page)) < len(page.companies):
-            # The page had a witness. Its companies get an empty answer without one and a refusal with one: count a
-            # miss, so that this ends.
-            for company in page.companies:
-                tracks[company].miss(make_reason("left_out"))
-        if len(page.companies) == 1:
-            shard.standing.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
-        else:
-            _sample(page, shard, send)
+def _without_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[Ask]:
+    """Return the requests after a 403: the page without what is answered or forbidden by now, or else its halves.
+
+    As long as the token may not be known to ask about a country of the page, `Shard.take` asks for its companies alone.
+    """
+    page, tracks = sent.ask.page, shard.progress.datasets[sent.ask.page.dataset]
+    if len(page.companies) == 1:
+        shard.status.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
+        return []
+    if len(shard.unanswered(page)) < len(page.companies):
+        # The page had a witness. Its companies get an empty answer without one and a refusal with one: count a miss, so
+        # that this ends.
+        for company in page.companies:
+            tracks[company].miss(make_reason("left_out"))
     wanted = tuple(
         company
         for company in page.companies
         if tracks[company].status == "pending"
-        and tracks[company].next_offset == before[company]  # not answered alone
         and not tracks[company].is_given_up
         and not shard.refusal(page.dataset, company)
     )
-    if len(wanted) == len(page.companies):
-        return halve(sent)
-    return [sent.ask._replace(page=page._replace(companies=wanted))] if wanted else []
+    if shard.status.doubt(shard.scopes(page)) or len(wanted) < len(page.companies):
+        return [sent.ask._replace(page=page._replace(companies=wanted))] if wanted else []
+    return halve(sent)
 
 
-def _sample(page: Page, shard: Shard, send: Callable[[Ask], Sent]) -> None:
-    """Request companies alone until each country in a page is known to be forbidden or not.
-
-    If the dataset was never answered and the first company of each of several countries is refused, all these countries
-    are forbidden. Otherwise it takes two companies of a country.
-    """
-    standing = shard.standing
-
-    def ask_alone(scope: Scope, company: Company) -> ForbiddenError | None:
-        """Request one company; return the error if it is forbidden."""
-        sent = send(Ask(page._replace(companies=(company,)), 1))
-        if not isinstance(sent.error, ForbiddenError):
-            return None
-        standing.refuse(scope, company, sent.error)
-        return sent.error
-
-    unknown: defaultdict[Scope, list[Company]] = defaultdict(list)
-    for company in page.companies:
-        scope = shard.scope(page.dataset, company)
-        if not standing.is_known(scope):
-            unknown[scope].append(company)
-    refused = {scope: error for scope, of in unknown.items() if (error := ask_alone(scope, of[0]))}
-    if len(refused) == len(unknown) > 1 and not standing.works(page.dataset):
-        for scope, error in refused.items():
-            standing.close(scope, error)
-    for scope in refused:
-        if len(unknown[scope]) > 1 and not standing.is_known(scope):
-            ask_alone(scope, unknown[scope][-1])
+def _log_answer(header: Header) -> None:
+    log(
+        "landed",
+        run=header.run_id,
+        shard=header.shard,
+        request=header.request_id,
+        dataset=header.dataset,
+        companies=len(header.companies),
+        offset=header.offset,
+        attempt=header.attempt,
+        status=header.status,
+        error=header.error,
+        seconds=header.duration_seconds,
+    )

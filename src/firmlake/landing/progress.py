@@ -16,9 +16,8 @@ import polars as pl
 from msgspec import Raw
 from xxhash import xxh3_64_intdigest
 
-from firmlake.api.answers import Element, read_answer
+from firmlake.api.answers import Element, read_answer, says_unknown
 from firmlake.api.contract import DATASETS
-from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import Reason, UnusableAnswerError, make_reason, reason_of
 from firmlake.core.settings import NameSettings
@@ -364,7 +363,7 @@ class Progress:
     def _note_paid(self, header: Header, asked: Sequence[tuple[Company, Track]], body: bytes) -> None:
         """Mark as paid the companies that an answer to `firmlake check` covers, in bulk or for one company."""
         try:
-            elements = read_answer(header.dataset, body if body.lstrip().startswith(b"[") else b"[%b]" % body)
+            elements = read_answer(header.dataset, body)
         except UnusableAnswerError:
             self._note_charged(header, asked)
             return

@@ -296,8 +296,8 @@ class Run(msgspec.Struct, frozen=True):
         """
         path = self.path(name)
         if not path.exists() or _sha256_of_file(path, *_LOOK(path.stat())) != self.plan.files[name]:
-            lost = _list_lost if name == "list" and self.plan.company_list else plan_lost
-            raise DamagedError(f"{path} is missing or does not match its checksum", lost(self.folders, self.run_id))
+            step = plan_lost(self.folders, self.run_id, is_list=name == "list" and bool(self.plan.company_list))
+            raise DamagedError(f"{path} is missing or does not match its checksum", step)
         return path
 
     def check(self) -> list[Path]:
@@ -356,30 +356,20 @@ def log_lost(folders: Folders, run_id: str) -> DamagedError:
     return DamagedError(f"{folders.log(run_id)} lacks a record of the run", plan_lost(folders, run_id))
 
 
-def plan_lost(folders: Folders, run_id: str) -> str:
-    """Return the next step for a lost log or lost targets, without which landed answers cannot be read."""
-    return (
-        "Restore it from a copy. If the run was not published and there is no copy, move "
-        f"{folders.landing(run_id)} elsewhere and run its list again: the service charges no company twice inside its "
-        "paid window. "
-        f"{_if_published(folders, run_id)}"
+def plan_lost(folders: Folders, run_id: str, *, is_list: bool = False) -> str:
+    """Return the next step for a lost log, targets or list; landed answers can be read without the list."""
+    landing = folders.landing(run_id)
+    first = (
+        "Run its list again, which writes the file anew unless the list has changed; otherwise restore it from a copy."
+        if is_list
+        else "Restore it from a copy. If the run was not published and there is no copy, move "
+        f"{landing} elsewhere and run its list again: the service charges no company twice inside its paid window."
     )
-
-
-def _list_lost(folders: Folders, run_id: str) -> str:
-    """Return the next step for a lost company list, which no answer needs to be read."""
     return (
-        "Run its list again, which writes the file anew unless the list has changed; otherwise restore it from a copy. "
-        f"{_if_published(folders, run_id)}"
-    )
-
-
-def _if_published(folders: Folders, run_id: str) -> str:
-    return (
-        "If the run was published, the warehouse has what it fetched: runs and queries go on, and only archive, "
-        "forget, replay and verify need the file. For `firmlake replay` without this run, move "
-        f"{folders.landing(run_id)} and {Folders(folders.data).warehouse} elsewhere: the next run asks "
-        "again for what only this one fetched"
+        f"{first} If the run was published, the warehouse has what it fetched: runs and queries go on, and only "
+        "archive, forget, replay and verify need the file. For `firmlake replay` without this run, move "
+        f"{landing} and {Folders(folders.data).warehouse} elsewhere: the next run asks again for what only this one "
+        "fetched"
     )
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
 
-from firmlake.api import requests
-from firmlake.api.answers import Element, read_answer
-from firmlake.api.client import Client
-from firmlake.api.exchange import Answer
+from firmlake.api.answers import NOT_FOUND, Element, is_about
 from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS
-from firmlake.api.unknown import NOT_FOUND, is_about, says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     CountryRefusedError,
@@ -30,17 +24,15 @@ from firmlake.core.errors import (
     RequestRefusedError,
     ServiceError,
     UnavailableError,
-    UnusableAnswerError,
     reason_of,
 )
-from firmlake.core.log import log
 from firmlake.core.settings import ApiSettings
-from firmlake.landing.charged import Account
+from firmlake.landing.charged import Credits
 from firmlake.landing.pages import Page, request_id
-from firmlake.landing.progress import MISSES_MAX, Track, check_elements, load_progress
+from firmlake.landing.progress import MISSES_MAX, Track, load_progress
 from firmlake.landing.run import Run
-from firmlake.landing.segments import Header, SegmentWriter, answered
-from firmlake.landing.standing import LOOK_AGAIN, Scope, Standing
+from firmlake.landing.segments import Header, SegmentWriter
+from firmlake.landing.service_status import LOOK_AGAIN, Scope, ServiceStatus
 
 TRIES_ALONE = 2
 """Tries for a single company before it is given up: one failure may be the fault of the service."""
@@ -111,11 +103,9 @@ class Sent(NamedTuple):
 
 
 def halve(sent: Sent) -> list[Ask]:
-    """Split a page that failed into halves; return none for a page of one company."""
+    """Split a page of several companies that failed into halves."""
     page = sent.ask.page
     whole = (page, sent.error) if sent.error and sent.is_misfit else None
-    if len(page.companies) == 1:
-        return []
     middle = (len(page.companies) + 1) // 2
     halves = (page.companies[:middle], page.companies[middle:])
     return [Ask(page._replace(companies=half), 1 if len(half) > 1 else TRIES_ALONE, whole=whole) for half in halves]
@@ -134,8 +124,8 @@ class Shard:
 
     Attributes:
         writer: Writes the shard's answers and decisions.
-        standing: What the run has learnt about the service.
-        account: What the service charged.
+        status: What the run has learnt about the service.
+        credits: What the service charged.
         progress: What has landed so far.
         refreshed: Companies by dataset in the last days of their paid window. They are requested separately, so that a
             charge for them is noticed.
@@ -151,8 +141,8 @@ class Shard:
         run: Run,
         number: int,
         writer: SegmentWriter,
-        standing: Standing,
-        account: Account,
+        status: ServiceStatus,
+        credits: Credits,
         now: Callable[[], datetime],
     ) -> None:
         targets = run.targets(number)
@@ -160,8 +150,8 @@ class Shard:
         self.run = run
         self.number = number
         self.writer = writer
-        self.standing = standing
-        self.account = account
+        self.status = status
+        self.credits = credits
         self.progress = load_progress(run, number, targets=targets, keep_records=True)
         self.refreshed = _of_datasets(targets, "is_refresh")
         self.apart = _of_datasets(targets, "has_failed")
@@ -169,22 +159,46 @@ class Shard:
         self.unpaid: set[Company] = set()
         self._failed_alone: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
 
+    def recall(self) -> None:
+        """Learn from the answers that landed before a crash: they too prove that the settings fit the service."""
+        unproven = ("not_found",) if self.progress.foreign else ()  # see `Fetcher._recognise`
+        for dataset, tracks in self.progress.datasets.items():
+            said = (one for one, track in tracks.items() if track.answered_at and track.status not in unproven)
+            if scopes := {self.scope(dataset, company) for company in said}:
+                self.status.answered(dataset, scopes)
+
+    def take(self, asks: deque[Ask]) -> Ask | None:
+        """Take the next request without companies that are refused by now; None if none is left.
+
+        While a 403 leaves a country in doubt, one of its companies is requested alone, before the others.
+        """
+        ask = asks.popleft()
+        page = ask.page
+        companies = [company for company in page.companies if not self.refusal(page.dataset, company)]
+        in_doubt = self.status.doubtful(self.scope(page.dataset, company) for company in companies)
+        if in_doubt and len(companies) > 1:
+            first = next(company for company in companies if self.scope(page.dataset, company) == in_doubt)
+            companies.remove(first)
+            asks.appendleft(ask._replace(page=page._replace(companies=tuple(companies))))
+            return Ask(page._replace(companies=(first,)), 1)
+        return ask._replace(page=page._replace(companies=tuple(companies))) if companies else None
+
     def absorb(self, sent: Sent) -> None:
         """Take in the landed answers to a request, and what its outcome tells about the service."""
         page, error = sent.ask.page, sent.error
         for header, body, elements in sent.landed:
             self.progress.absorb(header, body, elements)
         if error is None:
-            self.standing.answered(page.dataset, self.scopes(page))
-            self.standing.compare(page, sent.ask.whole)
+            self.status.answered(page.dataset, self.scopes(page))
+            self.status.compare(page, sent.ask.whole)
             failed_alone = self._failed_alone[page.dataset]
             for company in [one for one, failed in failed_alone.items() if failed.is_empty]:
                 del failed_alone[company]  # it is asked for again beside a witness
             self._give_up_failed(page.dataset)
-        elif sent.is_misfit and self.standing.looks_closer and not self.is_apart(page):
+        elif sent.is_misfit and self.status.looks_closer and not self.is_apart(page):
             raise error
         elif isinstance(error, EndpointPausedError | UnavailableError):
-            self.standing.end(page.dataset, error)
+            self.status.end(page.dataset, error)
         elif isinstance(error, OutOfCreditsError) and sent.landed and not self.due(page, self.now()):
             self.unpaid.update(page.companies)
 
@@ -198,16 +212,16 @@ class Shard:
 
     def refusal(self, dataset: str, company: Company) -> FirmlakeError | None:
         """Return why a company gets no request for a dataset; None if it may be requested."""
-        return self.standing.refusal(self.scope(dataset, company), company)
+        return self.status.refusal(self.scope(dataset, company), company)
 
     def may_ask(self, dataset: str, company: Company) -> bool:
         """Return whether a company may be requested.
 
         It may not if it failed alone, if it is refused, or if credits ran out and it is not paid for.
         """
-        if self.account.end or company in self._failed_alone[dataset] or self.refusal(dataset, company):
+        if self.credits.end or company in self._failed_alone[dataset] or self.refusal(dataset, company):
             return False
-        return not self.account.out or (company not in self.unpaid and self.progress.is_paid(company, self.now()))
+        return not self.credits.out or (company not in self.unpaid and self.progress.is_paid(company, self.now()))
 
     def is_apart(self, page: Page) -> bool:
         """Return whether all companies of a page failed before; a refusal then says nothing about the settings."""
@@ -281,18 +295,18 @@ class Shard:
             RequestRefusedError: The settings do not fit: a third company failed alone, one was refused, and no dataset
                 was ever answered.
         """
-        dataset, standing = sent.ask.page.dataset, self.standing
-        if sent.names_unknown(standing.api):
-            standing.answered(dataset)  # the endpoint exists, because its message is about a company
+        dataset, status = sent.ask.page.dataset, self.status
+        if sent.names_unknown(status.api):
+            status.answered(dataset)  # the endpoint exists, because its message is about a company
         failed_alone = self._failed_alone[dataset]
         failed_alone[sent.ask.page.companies[0]] = sent
-        if standing.works(dataset) or self.is_apart(sent.ask.page):
+        if status.works(dataset) or self.is_apart(sent.ask.page):
             self._give_up_failed(dataset)
             return
         most = min(_FAILED_ALONE_MAX, len(self.progress.pending(dataset)))
         if len(failed_alone) < most or (most == 1 and not sent.is_refused):
             return
-        is_earlier = not standing.is_new and not standing.has_worked  # only earlier runs were answered
+        is_earlier = not status.is_new and not status.has_worked  # only earlier runs were answered
         if is_earlier and all(one.is_empty for one in failed_alone.values()) and self._give_up_new(dataset):
             failed_alone.clear()
         else:
@@ -301,27 +315,27 @@ class Shard:
     def _give_up_dataset(self, dataset: str, sent: Sent) -> None:
         """Give up a dataset that was never answered, because of a company that failed like all others."""
         assert isinstance(sent.error, ServiceError)
-        if sent.is_refused and not self.standing.has_worked:
-            self.standing.misfit = _misfit(sent.error, sent)
+        if sent.is_refused and not self.status.has_worked:
+            self.status.misfit = _misfit(sent.error, sent)
             if not sent.is_no_such_place:  # other datasets may still be offered
-                raise self.standing.misfit
-        self.standing.end(dataset, sent.error)
+                raise self.status.misfit
+        self.status.end(dataset, sent.error)
 
     def _give_up_failed(self, dataset: str) -> None:
         """Give up the companies that failed alone, because others are answered or were asked for."""
         for sent in self._failed_alone.pop(dataset, {}).values():
             page, error = sent.ask.page, sent.error
             assert error
-            kind = "unknown" if sent.names_unknown(self.standing.api) else "given_up"
+            kind = "unknown" if sent.names_unknown(self.status.api) else "given_up"
             self.give_up(dataset, page.companies, reason_of(error), kind)
             if kind == "given_up" and sent.is_refused and not self.is_apart(page):
-                self.standing.refuse(self.scope(dataset, page.companies[0]), page.companies[0], error)
+                self.status.refuse(self.scope(dataset, page.companies[0]), page.companies[0], error)
 
     def _give_up_new(self, dataset: str) -> bool:
         """Give up all companies of a dataset if they fill one request and no answer was ever about one of them."""
         tracks = self.progress.datasets[dataset]
         is_new = self.progress.free.keys().isdisjoint(tracks) and not any(track.expected for track in tracks.values())
-        is_new &= len(tracks) <= self.standing.api.companies_per_request
+        is_new &= len(tracks) <= self.status.api.companies_per_request
         for track in tracks.values() if is_new else ():
             track.misses = MISSES_MAX
         return is_new
@@ -329,7 +343,7 @@ class Shard:
     def give_up_pending(self) -> None:
         """Give up the companies that are still pending, because they are refused or another request is pointless."""
         for dataset in self.run.plan.datasets:
-            if dataset not in self.standing.ended:
+            if dataset not in self.status.ended:
                 self._give_up_failed(dataset)
             found: defaultdict[tuple[str, Reason], list[Company]] = defaultdict(list)
             for company, track in self.progress.pending(dataset).items():
@@ -380,126 +394,3 @@ def _of_datasets(targets: pl.DataFrame, mark: str) -> defaultdict[str, set[Compa
     for country, number, dataset in targets.filter(mark).select("country", "company_number", "dataset").iter_rows():
         found[dataset].add(Company(country, number))
     return found
-
-
-_ABOUT_PAGE = (
-    RequestFailedError,
-    RequestRefusedError,
-    ForbiddenError,
-    EndpointPausedError,
-    UnavailableError,
-)
-"""Errors after which other requests may still be answered; any other error ends the run."""
-
-
-class Sender:
-    """Sends the pages of a run, from any thread.
-
-    Args:
-        client: Client of the service.
-        api: Limits and names of the service.
-        on_answer: Called after each answer has landed.
-        clean: Removes from an answer what must not land; see `privacy.persons.answer_filter`.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        api: ApiSettings,
-        on_answer: Callable[[Answer], object],
-        clean: Callable[[bytes], bytes],
-    ) -> None:
-        self._client = client
-        self._api = api
-        self._on_answer = on_answer
-        self._clean = clean
-        self._in_turn = threading.Lock()
-        self._is_misread = False
-
-    def send(self, ask: Ask, shard: Shard) -> Sent:
-        """Send one page; every answer lands before anything acts on it."""
-        with self._in_turn if shard.account.is_tight else nullcontext():
-            return self._send(ask, shard)
-
-    def _send(self, ask: Ask, shard: Shard) -> Sent:
-        page, standing, account = ask.page, shard.standing, shard.account
-        base = shard.header(page)
-        due, lapsed = shard.due(page, base.fetched_at), shard.lapsed(page, base.fetched_at)
-        refusals = filter(None, map(standing.refusal, shard.scopes(page)))
-        unaffordable = account.end or account.refusal(due, lapsed, is_fitted=ask.is_fitted)
-        if ended := next(refusals, unaffordable):
-            return Sent(ask, [], ended)
-        request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
-        is_apart = shard.is_apart(page)
-        account.expect(due)
-        landed: list[Record] = []
-
-        def land(answer: Answer) -> None:
-            content = self._clean(answer.body)
-            header = shard.writer.append(answered(base, answer), content)
-            landed.append((header, content, None))
-            account.note(header, due, is_free=shard.is_free_refresh(page, header.fetched_at))
-            _log_answer(header)
-            self._on_answer(answer)
-
-        def check(body: bytes) -> None:
-            elements = read_answer(page.dataset, body)
-            if not is_apart:
-                self._recognise(page, elements, shard)
-            check_elements(elements)
-            if landed[-1][1] is body:  # false if the body was cleaned
-                landed[-1] = (landed[-1][0], body, elements)
-
-        is_patient = ask.is_patient and not is_apart
-        try:
-            self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
-        except OutOfCreditsError as error:  # at once, so that no thread sends another such page
-            account.refused(error, due)
-            return Sent(ask, landed, error)
-        except _ABOUT_PAGE as error:
-            return Sent(ask, landed, error)
-        if ask.is_fitted:
-            account.spend(due)
-        return Sent(ask, landed, None)
-
-    def _recognise(self, page: Page, elements: list[Element], shard: Shard) -> None:
-        """Check that an answer is about companies that were requested.
-
-        Raises:
-            UnusableAnswerError: The answer is about several other companies instead. Ask again.
-            ServiceError: The next one is, too. Stop: further requests would cost credits for nothing.
-        """
-        names = shard.run.plan.names
-        found = (
-            each.company in page.companies and not says_unknown(names, each.company, each.message or "")
-            for each in elements
-        )
-        is_found = any(found)  # in nearly all answers the first element is
-        others = [] if is_found else [element for element in elements if element.company not in page.companies]
-        if len(others) < 2:
-            self._is_misread = False
-            return
-        what = others[0].problem or f"{others[0].company} was not asked for"
-        message = f"The answer for {page.dataset} covers none of the {len(page.companies)} companies requested: {what}"
-        if not self._is_misread:
-            self._is_misread = True
-            raise UnusableAnswerError(message)
-        raise ServiceError(
-            message, "Run `firmlake check LIST` to see how the service writes the identifiers of companies"
-        )
-
-
-def _log_answer(header: Header) -> None:
-    log(
-        "landed",
-        run=header.run_id,
-        shard=header.shard,
-        request=header.request_id,
-        dataset=header.dataset,
-        companies=len(header.companies),
-        offset=header.offset,
-        attempt=header.attempt,
-        status=header.status,
-        error=header.error,
-        seconds=header.duration_seconds,
-    )

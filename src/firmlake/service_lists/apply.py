@@ -14,10 +14,10 @@ import msgspec
 
 from firmlake import __version__
 from firmlake.api import requests, service
+from firmlake.api.answers import is_about
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
-from firmlake.api.unknown import is_about
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError, UsageError
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders

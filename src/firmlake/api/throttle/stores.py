@@ -19,10 +19,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from firmlake.core.errors import SettingsError, ThrottleStoreError
 
@@ -43,24 +43,7 @@ class Slot:
     now: int
 
 
-class Store(Protocol):
-    """Keeps the state of one key for all processes that use it."""
-
-    name: str
-    """Name of the store, for messages; holds no secret."""
-
-    def hold(self) -> AbstractContextManager[Slot]:
-        """Lend the state to one caller at a time; changes are stored unless the block raises.
-
-        Raises:
-            ThrottleStoreError: The store cannot be reached; nothing was granted.
-        """
-
-    def close(self) -> None:
-        """Let go of what is open."""
-
-
-def open_store(address: str, key: str, folder: Path | None = None) -> Store:
+def open_store(address: str, key: str, folder: Path | None = None) -> FileStore | PostgresStore:
     """Open the store for one key.
 
     Args:
@@ -91,7 +74,7 @@ def boot_clock() -> int:
 
 
 class FileStore:
-    """A store in one file.
+    """A store in one file; `name` is its name for messages.
 
     Args:
         file: Path of the file, which is made if it is missing.
@@ -105,7 +88,7 @@ class FileStore:
 
     @contextmanager
     def hold(self) -> Iterator[Slot]:
-        """Lend the state to one caller at a time; see `Store`.
+        """Lend the state to one caller at a time; changes are stored unless the block raises.
 
         Raises:
             SettingsError: The file cannot be used. Correct TMPDIR.
@@ -197,7 +180,7 @@ class PostgresStore:
 
     @contextmanager
     def hold(self) -> Iterator[Slot]:
-        """Lend the state to one caller at a time; see `Store`.
+        """Lend the state to one caller at a time; see `FileStore.hold`.
 
         Raises:
             ThrottleStoreError: The server cannot be reached, refuses the login, or the row stays locked.

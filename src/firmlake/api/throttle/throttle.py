@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from firmlake.api.exchange import Answer
-from firmlake.api.throttle.stores import Slot, Store, open_store
+from firmlake.api.throttle.stores import FileStore, PostgresStore, Slot, open_store
 from firmlake.api.throttle.window import (
     SECOND,
     WINDOW_SECONDS,
@@ -34,6 +34,7 @@ from firmlake.core.errors import Stopped, ThrottleStoreError
 from firmlake.core.settings import ApiSettings
 from firmlake.core.work import utc_now
 
+Store = FileStore | PostgresStore
 _LOG = logging.getLogger(__name__)
 STORE_WAITS_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Waits before retries: a restarting store is back within half a minute, and a single lost connection costs no wait."""

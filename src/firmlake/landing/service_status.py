@@ -5,7 +5,8 @@ unknown, or closed because the service refuses it.
 
 - A scope opens when one of its companies is answered.
 - A scope closes when two of its companies are refused, each in a request of its own. One is enough if the companies
-  were given up in an earlier run; it takes ten in a row if the scope was open.
+  were given up in an earlier run, or if one of every country was refused and none answered; it takes ten in a row if
+  the scope was open.
 - A company that is refused in a request of its own is given up in any case.
 - A scope also closes when 50 of its companies were refused one by one for another reason, such as the spelling of their
   numbers, and none was answered: otherwise each of its companies would cost two requests.
@@ -15,10 +16,11 @@ unknown, or closed because the service refuses it.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from firmlake.api.service import is_stamped
@@ -65,7 +67,32 @@ class Scope(NamedTuple):
     was_barred: bool
 
 
-class Standing:
+class ScopeStatus(msgspec.Struct):
+    """What is known about a scope.
+
+    Attributes:
+        asked: Companies of the scope that the run asks for.
+        is_open: Whether one of them was answered.
+        is_doubtful: Whether a page with one of them was forbidden.
+        forbidden: Companies that were forbidden in a row, each in a request of its own.
+        refused: Companies that were refused in such requests for another reason.
+        closed: Why no other is requested; None if they may be.
+    """
+
+    asked: int = 0
+    is_open: bool = False
+    is_doubtful: bool = False
+    forbidden: int = 0
+    refused: int = 0
+    closed: ForbiddenError | CountryRefusedError | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known if the token may ask about the scope."""
+        return self.is_open or self.closed is not None
+
+
+class ServiceStatus:
     """What a run knows about its datasets and their scopes.
 
     Only the thread that absorbs answers changes it.
@@ -83,23 +110,13 @@ class Standing:
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        api: ApiSettings,
-        on_works: Callable[[], object],
-        *,
-        looks_closer: bool = False,
-    ) -> None:
+    def __init__(self, run: Run, api: ApiSettings, on_works: Callable[[], object], *, looks_closer: bool) -> None:
         self._plan = run.plan
-        self._asked = _count_asked(run)
+        self._scopes = defaultdict[Scope, ScopeStatus](ScopeStatus, _count_asked(run))
         self._on_works = on_works
         self._works: set[str] = set()
         self._doubted: set[str] = set()
-        self._open: set[Scope] = set()
-        self._closed: dict[Scope, ForbiddenError | CountryRefusedError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
-        self._in_a_row: Counter[tuple[Scope, bool]] = Counter()
         self._halves: Counter[Page] = Counter()
         self._too_large: Page | None = None
         self.api = api
@@ -113,17 +130,13 @@ class Standing:
         """Return whether a dataset is answered; until then its requests go one by one."""
         return dataset in self._works
 
-    def is_known(self, scope: Scope) -> bool:
-        """Return whether it is known if the token may ask about a scope."""
-        return scope in self._open or scope in self._closed
-
     def must_wait(self, scope: Scope) -> bool:
         """Return whether requests about a scope go one by one, because each answer decides how to continue."""
-        return scope.dataset not in self._works or (scope.was_barred and not self.is_known(scope))
+        return scope.dataset not in self._works or (scope.was_barred and not self._scopes[scope].is_known)
 
     def probe_tries(self, scope: Scope) -> int:
         """Return how often to try one company of a scope before all others; 0 if nothing speaks against the others."""
-        if scope.was_barred and not self.is_known(scope):
+        if scope.was_barred and not self._scopes[scope].is_known:
             return 1
         return (self.api.tries if self.has_worked else 1) if scope.dataset in self._doubted else 0
 
@@ -166,43 +179,64 @@ class Standing:
         """Record that the token may ask about scopes."""
         for scope in scopes:
             self._doubted.discard(scope.dataset)
-            self._open.add(scope)
-            self._in_a_row[scope, True] = 0
+            of_scope = self._scopes[scope]
+            of_scope.is_open, of_scope.forbidden = True, 0
+
+    def doubt(self, scopes: Iterable[Scope]) -> bool:
+        """Record that a page of these scopes was forbidden; return whether the token may not ask about some of them."""
+        unknown = [of_scope for scope in scopes if not (of_scope := self._scopes[scope]).is_known]
+        for of_scope in unknown:
+            of_scope.is_doubtful = True
+        return bool(unknown)
+
+    def doubtful(self, scopes: Iterable[Scope]) -> Scope | None:
+        """Return the scope of which one company should be requested alone: that with the fewest refusals so far."""
+        unknown = [scope for scope in scopes if self._scopes[scope].is_doubtful and not self._scopes[scope].is_known]
+        return min(unknown, key=lambda scope: self._scopes[scope].forbidden, default=None)
 
     def refuse(self, scope: Scope, company: Company, error: FirmlakeError) -> None:
         """Record that a company, requested alone, was refused: because of the token, or for another reason."""
-        is_forbidden = isinstance(error, ForbiddenError)
-        self._in_a_row[scope, is_forbidden] += 1
-        count, asked = self._in_a_row[scope, is_forbidden], self._asked[scope]
+        of_scope = self._scopes[scope]
         if isinstance(error, ForbiddenError):
+            of_scope.forbidden += 1
             self._doubted.discard(scope.dataset)
             self._refused[scope.dataset, company] = _about("company_forbidden", error)
-            most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
-            if count >= min(most, asked):
-                self.close(scope, error)
-        elif count >= _SPOILT_MAX and not self.is_known(scope):
-            reason = make_reason("country_refused", count=_SPOILT_MAX, country=scope.country, message=error.message)
-            self._closed[scope] = CountryRefusedError(reason.text)
+            most = _REFUSED_IN_A_ROW_MAX if of_scope.is_open else 1 if scope.was_barred else _REFUSED_MAX
+            others = self._of_dataset(scope.dataset)
+            if of_scope.forbidden >= min(most, of_scope.asked):
+                self._close(scope, error)
+            elif len(others) > 1 and not any(other.is_open or not other.forbidden for other in others.values()):
+                for other in others:
+                    self._close(other, error)
+        else:
+            of_scope.refused += 1
+            if of_scope.refused >= _SPOILT_MAX and not of_scope.is_known:
+                facts = {"count": _SPOILT_MAX, "country": scope.country, "message": error.message}
+                of_scope.closed = CountryRefusedError(make_reason("country_refused", **facts).text)
 
-    def close(self, scope: Scope, error: ForbiddenError) -> None:
+    def _of_dataset(self, dataset: str) -> dict[Scope, ScopeStatus]:
+        """Return the scopes of a dataset that the run asks about."""
+        return {scope: status for scope, status in self._scopes.items() if scope.dataset == dataset and status.asked}
+
+    def _close(self, scope: Scope, error: ForbiddenError) -> None:
         """Record that the token may not ask about a scope; give up the dataset if it may not ask about any.
 
         Closing a country also closes its scope of companies that were given up before, but not the other way round.
         """
         code = "still_forbidden" if scope.was_barred else "country_forbidden"
         for each in (scope, scope._replace(was_barred=True)):
-            self._closed[each] = _about(code, error, scope.country)
-        scopes = [each for each in self._asked if each.dataset == scope.dataset]
+            self._scopes[each].closed = _about(code, error, scope.country)
+        scopes = self._of_dataset(scope.dataset).values()
         # The token may still be allowed to ask about companies that were answered earlier, or are left for later. A
         # redrive always leaves some out.
         count = 0 if self._plan.list_name == REDRIVE else self._plan.company_count
-        if sum(self._asked[each] for each in scopes) == count and all(each in self._closed for each in scopes):
+        if sum(each.asked for each in scopes) == count and all(each.closed for each in scopes):
             self.end(scope.dataset, error)
 
-    def refusal(self, scope: Scope, company: Company | None = None) -> FirmlakeError | None:
-        """Return why a scope, or one of its companies, gets no request; None if it may be requested."""
-        refused = self._refused.get((scope.dataset, company)) if company else None
-        return self.ended.get(scope.dataset) or self._closed.get(scope) or refused
+    def refusal(self, scope: Scope, company: Company) -> FirmlakeError | None:
+        """Return why a company of a scope gets no request; None if it may be requested."""
+        refused = self._refused.get((scope.dataset, company))
+        return self.ended.get(scope.dataset) or self._scopes[scope].closed or refused
 
     def end(self, dataset: str, error: FirmlakeError) -> None:
         """Give up a dataset. If it is unavailable, probe the others too, because the whole service may be down."""
@@ -237,11 +271,11 @@ class Standing:
         raise kind("; ".join(messages), (paused or errors[0]).next_step or RUN_AGAIN)
 
 
-def _count_asked(run: Run) -> dict[Scope, int]:
+def _count_asked(run: Run) -> dict[Scope, ScopeStatus]:
     """Count the targets of a run by scope, without those that a budget left out."""
     asked = run.scan_targets().filter(pl.col("shard") > 0)
-    rows = asked.group_by("dataset", "country", "is_barred").len().collect().iter_rows()
-    return {Scope(dataset, country, is_barred): count for dataset, country, is_barred, count in rows}
+    rows = asked.group_by("dataset", "country", "is_barred").len().sort(pl.all()).collect().iter_rows()
+    return {Scope(dataset, country, is_barred): ScopeStatus(count) for dataset, country, is_barred, count in rows}
 
 
 def _about(code: str, error: ForbiddenError, country: str = "") -> ForbiddenError:
