@@ -11,7 +11,7 @@ import pytest
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox
-from reliability.support import Lake, Result
+from lake import Lake, Result
 
 COUNT = 12
 _VARIES = {"run_id", "valid_from_run", "request_id", "fetched_at", "paid_at", "payload_hash", "position", "extra_json"}

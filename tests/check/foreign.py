@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
 Truth = dict[str, Any]
 PARTS = {
     "profitability": ("revenue", "grossMargin", "ebitda", "ebit", "netProfit"),
@@ -33,59 +35,36 @@ LENGTHS = {"BE": 10, "NL": 8, "FR": 9}
 
 @dataclass
 class Choices:
-    """What the specification leaves open, as this service has it.
+    """What the specification leaves open, as this service has it."""
 
-    Attributes:
-        body: Names of the array, the country and the number in a bulk request.
-        paging: Names of page size and skip count.
-        page_max: Larger pages are refused, or cut where `cuts_pages` says so.
-        bulk_max: Companies in a bulk request.
-        refusal: `validator` (a list of sentences), `pydantic` (paths of keys), `plain` (one word of text).
-        charge: Header that tells what a request cost.
-        has_zero: Belgian numbers have ten digits, in requests and answers.
-        omits_null: A key without a value is left out.
-        children: `entity` (an object of that name), `flat`, or `` for the shape of parents.
-        percent: Shares are given of 100.
-        unknown: `message` in the element, or `omitted` without an element; `204` as the status of a GET.
-        language: The header that chooses it.
-        closes: Each connection ends with its answer, whose length is not announced.
-        forbidden: An endpoint that answers 403.
-        forbidden_country: A request that names a company of it is answered 403.
-        form: The structure of a bulk request: `flat`, `company-id` (an object around country and number), `texts` (such
-            as BE0403227515), `array` (with the paging parameters in the query), `wrapped` (inside `request`),
-            `integers`, `nested-page` (paging parameters in `pagination`), or `none` where every POST is refused.
-        gets: Companies can be asked for by GET too.
-        bulk_has_zero: Bulk requests need the zero of Belgian numbers, which a path may have or not.
-        posts: There are bulk requests at all; otherwise each is answered by a bare 405, and an unknown company by a
-            bare 404.
-        needs_language: A request without the header that chooses the language is refused.
-        records_max: A gateway gives up on requests for more records, companies x page size, with a 504.
-        names_once: A company that a request names twice is answered once.
-    """
-
+    # What it asks for. `form`: flat, company-id (an object around country and number), texts (BE0403227515), array
+    # (with the paging parameters in the query), wrapped (in `request`), integers, nested-page, or none (refuses all).
+    form: str = "flat"
     body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
     paging: tuple[str, str] = ("limit", "offset")
-    page_max: int = 500
+    language: str = "Accept-Language"  # the header that chooses it
+    needs_language: bool = False  # a request without that header is refused
+    has_zero: bool = False  # Belgian numbers have ten digits, in requests and answers
+    bulk_has_zero: bool = False  # bulk requests need the zero, which a path may have or not
+    gets: bool = True
+    posts: bool = True  # otherwise a bulk request is answered by a bare 405, and an unknown company by a bare 404
+    # Its limits.
+    page_max: int = 500  # larger pages are refused, or cut
     cuts_pages: bool = False
     bulk_max: int = 100
-    refusal: str = "validator"
-    charge: str = "X-Credits-Charged"
-    has_zero: bool = False
-    omits_null: bool = False
-    children: str = ""
-    percent: bool = False
-    unknown: str = "message"
-    language: str = "Accept-Language"
-    closes: bool = False
-    forbidden: str = ""
+    records_max: int = 0  # a gateway gives up on requests for more records, companies x page size, with a 504
+    names_once: bool = False  # a company that a request names twice is answered once
+    forbidden: str = ""  # an endpoint that answers 403
     forbidden_country: str = ""
-    form: str = "flat"
-    bulk_has_zero: bool = False
-    gets: bool = True
-    posts: bool = True
-    needs_language: bool = False
-    records_max: int = 0
-    names_once: bool = False
+    # What it answers. `refusal`: validator (sentences), pydantic (paths of keys), plain (a word of text). `unknown`:
+    # message (in the element), omitted, or 204 as the status of a GET. `children`: entity, flat, or as parents are.
+    refusal: str = "validator"
+    unknown: str = "message"
+    children: str = ""
+    charge: str = "X-Credits-Charged"
+    omits_null: bool = False
+    percent: bool = False
+    closes: bool = False  # each connection ends with its answer, whose length is not announced
 
 
 @dataclass
@@ -369,7 +348,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(status, {"statusCode": status, "message": sentences, "error": "Bad Request"})
 
     def _answer(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
-        body = content if isinstance(content, bytes) else _encode(content).encode()
+        body = content if isinstance(content, bytes) else _encode(content)
         self.send_response(status)
         kind = "text/plain" if isinstance(content, bytes) else "application/json; charset=utf-8"
         for name, value in {"Content-Type": kind, **(headers or {})}.items():
@@ -380,15 +359,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _encode(value: Any) -> str:
-    """Write JSON with decimals as they are, which json.dumps cannot."""
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)}: {_encode(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_encode, value)) + "]"
-    return json.dumps(value)
+_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def _percent(value: Any) -> Any:

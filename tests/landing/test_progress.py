@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from firmlake.api.answers import read_answer
 from firmlake.core.company import Company
-from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
 from firmlake.landing.progress import MISSES_MAX, Progress, check_elements
 from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, header, lookalike, not_found, party, period
@@ -83,15 +82,6 @@ def test_answered_empty_not_found_and_silent_are_four_things(dataset):
     assert list(progress.pending(dataset)) == [STRANGER]
 
 
-def test_elements_are_matched_by_company_whatever_their_order_and_spelling():
-    elements = [
-        found(company, "financials", period(year)) for company, year in zip(EVERYBODY, (2001, 2002, 2003), strict=True)
-    ]
-    elements[0]["identifier"]["companyNumber"] = "0403227515"
-    progress = absorb(ask(EVERYBODY, *reversed(elements)))
-    assert [held(progress, company)[0][14:18] for company in EVERYBODY] == [b"2001", b"2002", b"2003"]
-
-
 def test_a_company_nobody_asked_for_is_told_and_not_taken():
     progress = absorb(ask([ACME], found(ACME, "financials", period()), found(BOLT, "financials", period())))
     assert track(progress, BOLT).status == "pending"
@@ -134,12 +124,6 @@ def test_a_body_about_nobody_is_no_miss_of_everybody(content):
     for _, _, one in progress.tracks():
         assert (one.status, one.misses, one.is_given_up) == ("pending", 0, False)
         assert one.reason
-
-
-@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"[null]", body(found(ACME, "financials"))[:-9]])
-def test_such_a_body_is_refused_before_it_counts_as_an_answer(content):
-    with pytest.raises(UnusableAnswerError):
-        check_elements(read_answer("financials", content))
 
 
 def test_an_answer_with_one_usable_element_is_an_answer():
@@ -349,18 +333,6 @@ def _mix(own, seed):
 def test_answers_about_different_companies_may_come_in_any_order(own, seed):
     in_turn = absorb(*(record for landed in own for record in landed))
     assert view(absorb(*_mix(own, seed))) == view(in_turn)
-
-
-@examples(40)
-@given(own=histories(), seed=st.integers(), cut=st.integers(0, 60))
-def test_a_history_read_in_two_parts_is_the_history(own, seed, cut):
-    """A crash cuts it anywhere; what is worked out from the files afterwards is what the process knew."""
-    landed = list(_mix(own, seed))
-    running = absorb(*landed[:cut])
-    assert view(absorb(*landed[:cut])) == view(running)
-    for one, content in landed[cut:]:
-        running.absorb(one, content)
-    assert view(running) == view(absorb(*landed))
 
 
 @examples(40)

@@ -85,12 +85,6 @@ def test_whatever_file_call_fails_the_run_ends_in_one_line_and_the_next_goes_on(
     record_property("faults", sum(_fails_at(n, make_lake, sandbox, expected) for n in _last(first)))
 
 
-@pytest.mark.reliability
-@pytest.mark.parametrize("n", sized([45], [236]))
-def test_a_sample_of_file_calls_that_fail(n, sandbox, make_lake, undisturbed):
-    assert _fails_at(n, make_lake, sandbox, undisturbed(COUNT))
-
-
 def _fails_at(n: int, make_lake: Callable[..., Lake], sandbox: Any, expected: Any) -> bool:
     """Whether the run made so many calls."""
     sandbox.reset()

@@ -70,7 +70,7 @@ SCENES = {
 }
 
 
-@pytest.mark.parametrize("instant", sized(["in an answer", "ended"], SCENES))
+@pytest.mark.parametrize("instant", sized(["in an answer"], SCENES))
 def test_the_same_call_ends_a_killed_run_under_its_number_and_pays_for_nothing_twice(instant, make_lake, undisturbed):
     expected = undisturbed(COUNT)
     lake = make_lake(COUNT)

@@ -69,24 +69,6 @@ class VirtualTime:
             woken.set()
 
 
-class FixedWindow:
-    """Counts anew each minute of its own clock."""
-
-    def __init__(self, limit: int = 200) -> None:
-        self.limit, self.minute, self.used = limit, -1, 0
-
-    def allows(self, now: float) -> bool:
-        if int(now // 60) != self.minute:
-            self.minute, self.used = int(now // 60), 0
-        if self.used >= self.limit:
-            return False
-        self.used += 1
-        return True
-
-    def reset_seconds(self, now: float) -> float:
-        return 60 - now % 60
-
-
 class SlidingWindow:
     """Keeps a log of the accepted requests of the last 60 s."""
 

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.throttle.throttle import forecast, open_throttle
+from firmlake.api.throttle.throttle import forecast
 from firmlake.api.throttle.window import SECOND, Window, answered, take
-from firmlake.core.settings import ApiSettings
 
 NOW = 10_000 * SECOND
 LIMIT = 20
-API = ApiSettings(requests_per_minute=LIMIT)
 
 
 def used(seconds_ago: float, count: int = LIMIT) -> Window:
@@ -24,17 +22,9 @@ def used(seconds_ago: float, count: int = LIMIT) -> Window:
     ("window", "wait", "why"),
     [
         (Window(), 0, ""),
-        (
-            used(10),
-            50.1,
-            f"waiting for the allowance: {LIMIT} requests were sent with this key in the last minute",
-        ),
+        (used(10), 50.1, f"waiting for the allowance: {LIMIT} requests were sent with this key in the last minute"),
         (used(59.5), 0, ""),
-        (
-            Window(paused_at=NOW - SECOND, paused_until=NOW + 30 * SECOND),
-            30,
-            "because the service refuses further requests for now",
-        ),
+        (Window(paused_at=NOW - SECOND, paused_until=NOW + 30 * SECOND), 30, "refuses further requests for now"),
         (Window(spacing=5 * SECOND, due=NOW + 17 * SECOND, paused_at=NOW), 7, "the service refused faster requests"),
     ],
 )
@@ -65,17 +55,7 @@ def test_the_last_request_is_sent_when_a_run_would_send_it(count, ago, learned, 
         assert told.minutes * 60 == pytest.approx(taken, abs=62)
 
 
-def test_a_service_that_allows_less_is_told(tmp_path):
+def test_a_service_that_allows_less_is_told():
     told = forecast(Window(learned_limit=5), LIMIT, 60, NOW)
     assert told.pace == "5 requests a minute, because the service allows no more"
     assert 11 < told.minutes < 13
-
-
-def test_looking_ahead_uses_up_nothing(tmp_path):
-    throttle = open_throttle(API, "key", tmp_path / "store")
-    for _ in range(LIMIT):
-        assert throttle.forecast(3 * LIMIT).why == ""
-        throttle.acquire(lambda seconds: None)
-    told = throttle.forecast(3)
-    assert f"{LIMIT} requests were sent with this key in the last minute" in told.why
-    assert 40 < told.wait_seconds < 62

@@ -16,7 +16,7 @@ from firmlake.api.throttle.throttle import Throttle, open_throttle
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ApiSettings
 
-from .simulation import FixedWindow, SlidingCounter, SlidingWindow, TokenBucket, VirtualTime
+from .simulation import SlidingCounter, SlidingWindow, TokenBucket, VirtualTime
 
 LIMIT = 200
 REQUEST = Request("lookalikes", "POST", "/v1/companies/lookalikes")
@@ -76,9 +76,7 @@ def silent(service, now):
 @pytest.mark.parametrize(
     ("service", "headers", "share_max"),
     [
-        pytest.param(FixedWindow, silent, 0, id="fixed window"),
         pytest.param(SlidingWindow, silent, 0, id="sliding window"),
-        pytest.param(TokenBucket, silent, 0, id="token bucket"),
         pytest.param(SlidingCounter, silent, 0.005, id="sliding counter"),
         pytest.param(lambda: TokenBucket(LIMIT, 10), retry_after, 0.005, id="token bucket, bursts of 10"),
     ],

@@ -1,6 +1,5 @@
 """One key's allowance as a value: never more than the limit in any 60 s, as the service sees it."""
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,12 +133,3 @@ def test_an_allowance_that_we_have_used_up_ourselves_needs_no_pause():
         take(window, 200, SECOND)
     learn(window, 200, SECOND, Allowance(None, 0, 60.0))
     assert take(window, 200, SECOND)[1] == 0
-
-
-@given(st.lists(st.floats(0, 100), max_size=60), st.integers(1, 9))
-def test_the_state_survives_being_written_and_read(pauses, limit):
-    window, now = Window(), 0
-    for pause in pauses:
-        now += int(pause * SECOND)
-        copy = msgspec.msgpack.decode(msgspec.msgpack.encode(window), type=Window)
-        assert take(copy, limit, now) == take(window, limit, now)
