@@ -96,15 +96,13 @@ def _carry_out(flow: Callable[..., object], config: str | None, flags: tuple[str
             settings, _ = read_job(given["company_list"], config, overrides, given["sql"])
         _prepare(settings, asks_service=flow.__name__ in _ASK_SERVICE)
         _run(flow.__name__, {**given, "config": config, "overrides": overrides})
-    except FirmlakeError as error:
-        if was_interrupted():
-            _fail(error, _INTERRUPTED, exit_code_of_signal())
-        _fail(error, str(error), error.exit_code)
     except (KeyboardInterrupt, Exception) as error:
         # DuckDB raises a RuntimeError if a signal arrives while it works.
-        if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
-            raise
-        _fail(error, _INTERRUPTED, exit_code_of_signal())
+        if was_interrupted() or isinstance(error, KeyboardInterrupt):
+            _fail(error, _INTERRUPTED, exit_code_of_signal())
+        if isinstance(error, FirmlakeError):
+            _fail(error, str(error), error.exit_code)
+        raise
     ignore_signals()
     sys.exit(EXIT_DONE)
 

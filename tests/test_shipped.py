@@ -63,7 +63,7 @@ def test_every_flow_has_a_deployment_whose_name_is_unique_and_whose_schedule_has
 
 @pytest.mark.parametrize("flow", ["export", "load"])
 def test_an_enrichment_that_may_have_published_starts_the_export_and_the_load(flow):
-    [started] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith(f"firmlake.flows.{flow}.")]
+    [started] = [each for each in DEPLOYMENTS if each["entrypoint"] == f"firmlake.flows.deliveries.{flow}"]
     [trigger] = started["triggers"]
     assert trigger["expect"] == ["prefect.flow-run.Completed", "prefect.flow-run.Failed"]
     enrich = {each["name"] for each in DEPLOYMENTS if each["entrypoint"] == "firmlake.flows.enrich.enrich"}

@@ -27,7 +27,7 @@ assert "prefect" not in sys.modules
 """
 _LOAD = """
 from prefect.flows import load_flow_from_entrypoint
-flow = load_flow_from_entrypoint("firmlake.flows.export.export")
+flow = load_flow_from_entrypoint("firmlake.flows.deliveries.export")
 print(flow.name, flow.fn.__code__.co_filename)
 """
 

@@ -9,11 +9,10 @@ from msgspec import UNSET, UnsetType
 
 from firmlake_sandbox.contract import MAX_BODY_BYTES, Endpoint, match_path, model_of
 from firmlake_sandbox.financials import list_financials
-from firmlake_sandbox.lists import is_contact
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.options import Options
 from firmlake_sandbox.related import list_lookalikes, list_relationships
-from firmlake_sandbox.state import State
+from firmlake_sandbox.state import State, is_contact
 from firmlake_sandbox.wire import Answer, Call, RefusedError, json_answer
 from firmlake_sandbox.world import LANGUAGES, World, company_id, identify, is_found
 

@@ -113,7 +113,8 @@ def load_flow(name):
     """Load a flow by its entrypoint, as a deployment does."""
     from prefect.flows import load_flow_from_entrypoint
 
-    return load_flow_from_entrypoint(f"{FLOWS / name}.py:{name}")
+    module = "deliveries" if name in ("export", "load") else name
+    return load_flow_from_entrypoint(f"{FLOWS / module}.py:{name}")
 
 
 @pytest.fixture

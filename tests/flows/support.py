@@ -26,7 +26,7 @@ class ByHand(Lake):
     def flow(self, *arguments, name="enrich"):
         return self.start(*arguments, code=[str(FLOWS / f"{name}.py")])
 
-    def run_flow(self, *arguments, name="enrich", seconds=90):
+    def run_flow(self, *arguments, name="enrich", seconds=180):
         return self.ended(self.flow(*arguments, name=name), seconds)
 
     def processes(self):

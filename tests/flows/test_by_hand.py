@@ -168,7 +168,7 @@ def test_a_signal_lets_the_requests_in_flight_end_and_the_same_command_goes_on(
         pytest.skip("the tests run under nohup, and so do the commands that they start")
     with killed_at_last(start_and_wait(by_hand, sandbox)) as process:
         os.killpg(process.pid, number)  # as a terminal does: to everybody in the foreground
-        ended = by_hand.ended(process, 90)
+        ended = by_hand.ended(process, 180)
     assert by_hand.processes() == {}
     said = "firmlake: Interrupted. What was fetched is kept; run again to continue"
     assert (ended.code, ended.error_line) == (code, said)
@@ -199,6 +199,6 @@ def test_a_signal_while_the_server_starts_leaves_no_process(by_hand, number):
     with killed_at_last(by_hand.flow("list.csv")) as process:
         assert process.stderr.readline().startswith("Starting ")
         process.send_signal(number)
-        assert by_hand.ended(process, 90).code == (-9 if number == signal.SIGKILL else 128 + number)
+        assert by_hand.ended(process, 180).code == (-9 if number == signal.SIGKILL else 128 + number)
     wait_until(lambda: by_hand.processes() == {}, 0 if number != signal.SIGKILL else 20, "processes that end")
     assert by_hand.requests() == 0

@@ -10,8 +10,8 @@ import pytest
 
 import firmlake_sandbox
 from firmlake_sandbox.contract import ENDPOINTS, describe_service
-from firmlake_sandbox.lists import ListBook
 from firmlake_sandbox.options import Options
+from firmlake_sandbox.state import ListBook
 from firmlake_sandbox.world import World
 
 from .conftest import DATASETS, KBC, SMART, STATIC, UNKNOWN

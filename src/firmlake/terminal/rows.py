@@ -89,12 +89,9 @@ def fits(widths: Sequence[int]) -> bool:
 
 
 def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
-    """Print rows as they arrive, as a table or, if there are many, one per line; return the number of rows."""
+    """Print many rows as they arrive, one per line, as wide as the first need; return the number of rows."""
     rest = iter(rows)
-    first = list(islice(rest, SHOWN_MAX + 1))
-    if len(first) <= SHOWN_MAX:
-        show_table(columns, first)
-        return len(first)
+    first = list(islice(rest, SHOWN_MAX))
     widths = [max(len(text_of(value)) for value in column) for column in zip(columns, *first, strict=True)]
     lines = (_line(row, widths) for row in chain([columns], first, rest))
     count = -1  # the header is not a row

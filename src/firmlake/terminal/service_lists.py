@@ -16,12 +16,17 @@ _ROWS_MAX = 10
 _EVENTS_MAX = 20
 _NAME_MAX = 80
 _EXAMPLE_MAX = 200
-_NO_FACTS = {
-    **dict.fromkeys(("plan_id", "made_at", "service", "source", "list_id", "list_name")),
-    **dict.fromkeys(("to_add_count", "company_count", "request_count", "already_added_count"), 0),
-    **dict.fromkeys(("repaired_count", "repeated_count"), 0),
-    "refused": (),
-}
+_FACTS = (
+    "plan_id",
+    "made_at",
+    "service",
+    "source",
+    "list_id",
+    "list_name",
+    "repaired_count",
+    "repeated_count",
+    "refused",
+)
 _STATUSES = ("added", "failed", "company_failed", "unknown", "pending")
 
 
@@ -84,23 +89,17 @@ def contact_plan_parts(plan: ContactPlan, guesses: Iterable[str], most: int = _R
 
 def plan_facts(plan: ContactPlan | None) -> dict[str, Any]:
     """Convert a plan to plain values for JSON, without its contacts; without a plan, values are empty, 0 or null."""
-    if plan is None:
-        return _NO_FACTS
-    entries = [entry for request in plan.requests for entry in request]
+    requests = plan.requests if plan else ()
+    entries = [entry for request in requests for entry in request]
     return {
-        "plan_id": plan.plan_id,
-        "made_at": plan.made_at,
-        "service": plan.service,
-        "source": plan.source,
-        "list_id": plan.list_id,
-        "list_name": plan.list_name,
+        **{name: getattr(plan, name, None) for name in _FACTS},
         "to_add_count": _contacts(entries),
         "company_count": len({(one.country, one.company_number) for one in entries}),
-        "request_count": len(plan.requests),
-        "already_added_count": _contacts(plan.already_added),
-        "repaired_count": plan.repaired_count,
-        "repeated_count": plan.repeated_count,
-        "refused": plan.refused,
+        "request_count": len(requests),
+        "already_added_count": _contacts(plan.already_added if plan else ()),
+        "repaired_count": plan.repaired_count if plan else 0,
+        "repeated_count": plan.repeated_count if plan else 0,
+        "refused": plan.refused if plan else (),
     }
 
 
