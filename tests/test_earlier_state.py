@@ -15,8 +15,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.landing.run import list_runs
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
-from firmlake.report.metrics import render_metrics
-from firmlake.report.status import read_status
+from firmlake.report.status import read_status, render_metrics
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import ask, open_warehouse
 from lake import Lake

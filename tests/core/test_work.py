@@ -16,8 +16,7 @@ from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
 from firmlake.core.work import about_run, failed_deliveries, failed_work, holder, lock, recorded_delivery
 from firmlake.rebuild.replay import replay
-from firmlake.report.metrics import render_metrics
-from firmlake.report.status import read_status
+from firmlake.report.status import read_status, render_metrics
 from firmlake.terminal.rows import show
 from firmlake.terminal.status import status_parts
 from support import ACME, MINUTE, NOON, answer, found, land, lookalike, make_run, stage

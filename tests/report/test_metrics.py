@@ -9,8 +9,7 @@ import pytest
 from firmlake.core.work import lock
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
-from firmlake.report.metrics import render_metrics
-from firmlake.report.status import read_status
+from firmlake.report.status import read_status, render_metrics
 from support import ACME, BOLT, CIRC, NOON, answer, export, found, header, land, lookalike, make_run, publish_landed
 
 LINE = re.compile(r'(# (TYPE|HELP) firmlake_[a-z_]+ .+|firmlake_[a-z_]+(\{([a-z_]+="[^"\n]*",?)+\})? [-+.e\d]+)')

@@ -9,8 +9,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from firmlake.report.charts import clean_svg, draw
-from firmlake.report.render import heading, shown_change, shown_number
+from firmlake.report.render import clean_svg, draw, heading, shown_change, shown_number
 
 
 @pytest.mark.parametrize(

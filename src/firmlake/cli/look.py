@@ -10,9 +10,8 @@ from firmlake.api.service import key_of
 from firmlake.cli.call import Call, command
 from firmlake.core.files import write_file
 from firmlake.core.work import utc_now
-from firmlake.report.metrics import render_metrics
 from firmlake.report.page import write_report
-from firmlake.report.status import read_status
+from firmlake.report.status import read_status, render_metrics
 from firmlake.terminal.status import status_parts
 
 

@@ -30,8 +30,7 @@ from firmlake.delivery.drivers import open_database
 from firmlake.delivery.files import FORMATS, TABLE_FORMATS, FileTarget
 from firmlake.delivery.record import DeliveredTable, Record, describe_rows
 from firmlake.delivery.selection import BASE, EXPORTED_TABLES, attach, check_mask, mask_columns, select
-from firmlake.privacy.key import read_key
-from firmlake.privacy.tombstones import key_path
+from firmlake.privacy.tombstones import key_path, read_key
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.exported import LastExport, is_database, lock_name, made_at, record_export
 from firmlake.warehouse.generations import open_warehouse

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.sql import quote_text, read_queries
-from firmlake.privacy.key import keyed_hash
+from firmlake.privacy.tombstones import keyed_hash
 from firmlake.tables.schemas import (
     COMPANY_TABLES,
     PRIVACY,

@@ -43,11 +43,10 @@ from firmlake.privacy.cleaning import clean_frame
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
-from firmlake.warehouse.gates import why_held
+from firmlake.warehouse.gates import Unchanged, find_same_run, why_held
 from firmlake.warehouse.generations import check_room, newest_link, newest_of_all, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.rules import read_gates, read_rules
-from firmlake.warehouse.unchanged import Unchanged, find_same_run
 
 _FAILED_MAX = 10
 _LOOKED_AT = 10_000

@@ -18,8 +18,7 @@ from firmlake import __version__
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import ZstdError, is_writable, write_json
 from firmlake.core.folders import Folders
-from firmlake.forget.sources import Place, clean_answers, list_addresses
-from firmlake.forget.unpack import PARQUET, decode_line, may_name, unpack
+from firmlake.forget.sources import PARQUET, Place, clean_answers, decode_line, list_addresses, may_name, unpack
 from firmlake.landing.segments import read_segment
 from firmlake.privacy.cleaning import clean_frame, clean_json, clean_record, count_changed
 from firmlake.privacy.forgotten import Forgotten

@@ -11,8 +11,7 @@ import polars as pl
 from firmlake.core.company import NUMBER_LENGTH, Company
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
-from firmlake.privacy.key import HASH_DIGITS, keyed_hash
-from firmlake.privacy.tombstones import Register, person_hash, read_register, word_hash
+from firmlake.privacy.tombstones import HASH_DIGITS, Register, keyed_hash, person_hash, read_register, word_hash
 from firmlake.privacy.words import Word, known_words_in, numbers_in, spellings
 
 FORGOTTEN = "[forgotten]"

@@ -19,8 +19,7 @@ from firmlake.core.settings import ContractSettings, ListSettings, PrivacySettin
 from firmlake.privacy.cleaning import PARTIES, clean_json, identity
 from firmlake.privacy.document import Number, Object, Place, edit, looks_like_json, objects_in, write
 from firmlake.privacy.forgotten import open_forgotten
-from firmlake.privacy.key import read_key
-from firmlake.privacy.tombstones import key_path, person_hash
+from firmlake.privacy.tombstones import key_path, person_hash, read_key
 from firmlake.privacy.words import name_words
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

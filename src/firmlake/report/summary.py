@@ -17,8 +17,8 @@ from firmlake.core.sql import fetch_dicts, read_queries
 from firmlake.core.text import count_of, shown
 from firmlake.report.feed import AlertCounts, count_alerts
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, polars_schema
+from firmlake.warehouse.gates import Unchanged
 from firmlake.warehouse.generations import HELD
-from firmlake.warehouse.unchanged import Unchanged
 from firmlake.warehouse.versions import count_rows
 
 _SQL = read_queries(__file__)
