@@ -1,23 +1,35 @@
-"""What is forgotten goes from a JSON document, in any spelling, and every other digit and key stays."""
+"""What is forgotten goes from documents and tables, in any spelling, and every other digit and key stays."""
 
 from __future__ import annotations
 
 import json
 from urllib.parse import quote
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmlake.core.company import Company
+from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
-from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.cleaning import clean_frame, clean_json
 from firmlake.privacy.document import GONE, read, rewrite, write
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
-from firmlake.privacy.tombstones import Subject, add_tombstones
+from firmlake.privacy.tombstones import Subject, add_tombstones, lift, read_register, write_register
 from support import ACME, BOLT, CIRC, NOON, body, found, lookalike, party
 
-from .conftest import person
+
+def person(name: str, company=None) -> Subject:
+    return Subject("person", name, company)
+
+
+@pytest.fixture
+def forget(folders: Folders):
+    """Make what knows that these subjects are forgotten; nothing is written but the key."""
+    return lambda *subjects: Forgotten(*add_tombstones(PrivacySettings(), folders, subjects, NOON))
+
 
 SPELLINGS = [
     "José Álvarez",
@@ -45,59 +57,57 @@ SPELLINGS = [
 ]
 
 
+NAMES = {
+    "José Álvarez": ("lvarez", SPELLINGS, ["José Peeters"]),
+    # Names that differ in digits are different names.
+    "Natural person Party 23515": ("23515", [], ["Natural person Party 23516", "Natural person Party 2351"]),
+    "jan@example.com": ("jan@", [], ["jan1@example.com", "an@example.com"]),
+    "jan1@example.com": ("jan1", [], ["jan@example.com", "1jan@example.com", "jan2@example.com"]),
+    "Person =1+1": ("1+1", [], ["Person =1+2", "Person =11", "Person"]),
+    # Letters that do not decompose are those that names spell without them.
+    "Anne Lebœuf": ("uf", ["LEBOEUF Anne"], []),
+    "LEBOEUF Anne": ("uf", ["Anne Lebœuf"], []),
+    "Soren Ostergard": ("rg", ["Søren Østergård"], []),
+    "Søren Østergård": ("rg", ["Soren Ostergard"], []),
+    "Elif Y\u0131ld\u0131z": ("ld", ["YILDIZ Elif"], []),
+    "YILDIZ Elif": ("ld", ["Elif Y\u0131ld\u0131z"], []),
+}
+"""Names; letters of which nothing may be left, other spellings, and texts that are no spelling of it."""
+
+
 @pytest.mark.parametrize("ascii_only", [True, False])
-@pytest.mark.parametrize("text", SPELLINGS)
-def test_a_name_goes_in_every_spelling(forget, text, ascii_only):
-    forgotten = forget(person("José Álvarez"))
-    content = json.dumps({"a": text, text: 1, "kept": "José Peeters"}, ensure_ascii=ascii_only).encode()
-    cleaned = clean_json(content, forgotten)
-    left = json.loads(cleaned)
-    assert "lvarez" not in cleaned.decode().lower()
-    assert left["kept"] == "José Peeters"
-    assert len(left) == 3
-    assert clean_json(cleaned, forgotten) is cleaned
-
-
-@pytest.mark.parametrize(
-    ("name", "others"),
-    [
-        (
-            "Natural person Party 23515",
-            ["Natural person Party 23516", "Natural person Party 2351"],
-        ),
-        ("jan@example.com", ["jan1@example.com", "1jan@example.com"]),
-        ("jan1@example.com", ["jan@example.com", "jan2@example.com"]),
-        ("Person =1+1", ["Person =1+2", "Person =11", "Person"]),
-    ],
-)
-def test_names_that_differ_in_digits_are_different_names(forget, name, others):
-    forgotten = forget(person(name))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_goes_in_every_spelling_and_no_other_name_does(forget, name, ascii_only):
+    forgotten, (letters, spelled, others) = forget(person(name)), NAMES[name]
+    for text in (name, name.upper(), f"see: {name}", *spelled):
+        content = json.dumps({"a": text, text: 1, "kept": others}, ensure_ascii=ascii_only).encode()
+        cleaned = clean_json(content, forgotten)
+        left = json.loads(cleaned)
+        assert letters not in cleaned.decode().lower(), text
+        assert (left["kept"], len(left)) == (others, 3)
+        assert clean_json(cleaned, forgotten) is cleaned
     kept = json.dumps([*others, dict.fromkeys(others, 1)]).encode()
     assert clean_json(kept, forgotten) is kept
 
-    assert clean_json(json.dumps([name, name.upper(), f"see: {name}"]).encode(), forgotten).count(b"null") == 2
-
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("Anne Lebœuf", "LEBOEUF Anne"), ("Soren Ostergard", "Søren Østergård"), ("Elif Y\u0131ld\u0131z", "YILDIZ Elif")],
+    ("before", "after"),
+    [
+        (  # First and last name in values of their own.
+            b'{"director": {"firstName": "Jan", "x": 3, "lastName": "Peeters"}, "other": ["Jan", "Maes"]}',
+            b'{"director":{"firstName":null,"x":3,"lastName":null},"other":["Jan","Maes"]}',
+        ),
+        (  # Everything else keeps its digits, keys and order.
+            b'[{"name":"Jan Peeters","stake":0.50,"e":1e5,"n":-0,"big":123456789012345678901234567890.10,"x":NaN,'
+            b'"half":"\\ud83d","name":"twice","b\xff":"\\u0000"},{"name":"Jan Peeters NV"}]',
+            b'[{"name":null,"stake":0.50,"e":1e5,"n":-0,"big":123456789012345678901234567890.10,"x":NaN,'
+            b'"half":"\\ud83d","name":"twice","b\xff":"\\u0000"},{"name":"[forgotten] NV"}]',
+        ),
+        (b"<p>Jan Peeters, G\xe9rant</p>", b"<p>[forgotten], G\xe9rant</p>"),  # What is no JSON is a text.
+    ],
 )
-def test_letters_that_do_not_decompose_are_those_that_names_spell_without_them(forget, name, text):
-    for one, other in ((name, text), (text, name)):
-        assert clean_json(json.dumps([one]).encode(), forget(person(other))) == b"[null]"
-
-
-def test_first_and_last_name_in_values_of_their_own_go_too(forget):
-    content = b'{"director": {"firstName": "Jan", "x": 3, "lastName": "Peeters"}, "other": ["Jan", "Maes"]}'
-    cleaned = clean_json(content, forget(person("Jan Peeters")))
-    assert cleaned == b'{"director":{"firstName":null,"x":3,"lastName":null},"other":["Jan","Maes"]}'
-
-
-def test_only_matched_values_change(forget):
-    content = b'[{"name":"Jan Peeters","stake":0.50,"e":1e5,"n":-0,"big":123456789012345678901234567890.10,"x":NaN,'
-    content += b'"half":"\\ud83d","name":"twice","b\xff":"\\u0000"},{"name":"Jan Peeters NV"}]'
-    cleaned = clean_json(content, forget(person("jan peeters")))
-    assert cleaned == content.replace(b'"Jan Peeters"', b"null").replace(b"Jan Peeters NV", b"[forgotten] NV")
+def test_only_matched_values_change(forget, before, after):
+    assert clean_json(before, forget(person("jan peeters"))) == after
 
 
 def test_a_person_may_be_forgotten_about_one_company_only(forget):
@@ -153,11 +163,6 @@ def test_an_answer_that_was_cut_and_names_a_forgotten_person_is_emptied(forget, 
     assert clean_json(cut, forget(person("An Maes"))) is cut
 
 
-def test_what_is_no_json_is_cleaned_as_text(forget):
-    page = "<p>Jan Peeters, G\xe9rant</p>".encode("latin-1")
-    assert clean_json(page, forget(person("Jan Peeters"))) == b"<p>[forgotten], G\xe9rant</p>"
-
-
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["Jan Peeters", "Peeters", "Jan"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -190,3 +195,50 @@ def test_a_document_that_nothing_changes_is_written_as_it_was_read(value):
 def test_elements_of_an_array_can_be_removed_in_any_number(values):
     left = rewrite(values, lambda place: GONE if place.value is True else place.value)
     assert left == [value for value in values if value is not True]
+
+
+@pytest.mark.parametrize("column", ["list_name", "rule", "says", "condition"])
+def test_the_names_of_a_list_and_of_a_rule_are_no_data_about_one_of_its_companies(forget, column):
+    """They stand in the plan of the run, which is about no company: both must be cleaned, or neither."""
+    lines = pl.DataFrame(
+        [(*company, "for_jan_peeters", "Jan Peeters") for company in (ACME, BOLT)],
+        ("country", "company_number", column, "columns"),
+        orient="row",
+    )
+    about_acme = clean_frame(lines, forget(Subject("person", "Jan Peeters", ACME)))
+    assert about_acme[column].to_list() == ["for_jan_peeters", "for_jan_peeters"]
+    assert about_acme["columns"].to_list() == [None, "Jan Peeters"]
+    assert clean_frame(lines, forget(person("Jan Peeters")))[column].to_list() == ["for_[forgotten]"] * 2
+
+
+def test_a_register_that_is_gone_is_missed_if_there_are_receipts(folders):
+    assert read_register(PrivacySettings(), folders) is None
+    receipt = folders.state / "receipts" / "20260105T120000Z.json"
+    receipt.parent.mkdir(parents=True)
+    receipt.write_text("{}")
+    with pytest.raises(DamagedError, match=f"{folders.tombstones} is missing"):
+        read_register(PrivacySettings(), folders)
+
+
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [
+        (Subject("person", "PEETERS, Jan"), 4),  # spelled in another way
+        (Subject("person", "Jan Peeters", ACME), 4),
+        (Subject("person", "Jan Peeters", BOLT), 5),  # forgotten elsewhere, not about this company
+        (Subject("contact", "4711"), 4),
+        (Subject("contact", "4712"), 5),
+        (Subject("company", "", ACME), 4),
+        (Subject("company", "", BOLT), 5),
+    ],
+    ids=str,
+)
+def test_lifting_takes_the_tombstone_of_this_subject_and_no_other(folders, named, left):
+    persons = (person("Jan Peeters"), person("Jan Peeters", ACME), person("Jozefien Peeters"))
+    subjects = [*persons, Subject("contact", "4711"), Subject("company", "", Company(*ACME))]
+    register, _ = add_tombstones(PrivacySettings(), folders, subjects, NOON)
+    write_register(folders, register)
+    assert lift(PrivacySettings(), folders, named) is (left == 4)
+    held = read_register(PrivacySettings(), folders)
+    assert held
+    assert len(held[0].tombstones) == left

@@ -32,46 +32,36 @@ from support import (
 )
 
 
-def charged(folders, credits_charged, status=200):
+@pytest.mark.parametrize(
+    ("charged", "answered", "failure", "bill"),
+    [
+        ("4", 200, None, "3 more"),
+        ("4", 207, {"status": 500}, "3 more"),  # any status of success tells charges
+        ("0", 200, None, "1 fewer"),
+        ("1", 200, {"status": None, "kind": "no_answer", "error": "broken: cut"}, ""),
+        ("unknown", 200, None, ""),
+    ],
+)
+def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, charged, answered, failure, bill):
+    """And a request without an answer counts as failed."""
     run = make_run(folders, [ACME], ["lookalikes"])
     element = found(ACME, "lookalikes", lookalike())
-    told = {run.plan.names.credits_charged_header.lower(): credits_charged}
-    land(run, answer("lookalikes", element, headers=told, status=status))
+    if failure:
+        land(run, answer("lookalikes", element, **failure))
+    told = {run.plan.names.credits_charged_header.lower(): charged}
+    land(run, answer("lookalikes", element, headers=told, status=answered))
     publish_landed(run, at=NOON + MINUTE)
     with open_warehouse(folders) as connection:
-        return summarise(connection, run.run_id, newest(folders))
-
-
-@pytest.mark.parametrize(("credits_charged", "bill"), [("4", "3 more"), ("0", "1 fewer")])
-def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, credits_charged, bill):
-    told = charged(folders, credits_charged).unexplained_bill
-    assert told.startswith(
-        f"Unexplained bill: the service charged {credits_charged} credits, our ledger expects 1 ({bill})"
-    )
-    assert ("Ask the service" in told) == (bill == "3 more")
-    assert ("answers that never arrived" in told) == (bill == "1 fewer")
-
-
-def test_any_status_of_success_tells_charges(folders):
-    assert charged(folders, "4", status=207).credit_count == 4
+        warning = summarise(connection, run.run_id, newest(folders)).unexplained_bill
+    expected = f"Unexplained bill: the service charged {charged} credits, our ledger expects 1 ({bill})" if bill else ""
+    assert warning.startswith(expected)
+    assert bool(warning) == bool(bill)
+    assert ("Ask the service" in warning) == (bill == "3 more")
+    assert ("answers that never arrived" in warning) == (bill == "1 fewer")
     with_views(folders)
-    assert query(folders, "SELECT failed_request_count FROM spend") == [(0,)]
-
-
-@pytest.mark.parametrize("failure", [{"status": 500}, {"status": None, "kind": "no_answer", "error": "broken: cut"}])
-def test_a_request_without_an_answer_counts_as_failed(folders, failure):
-    run = make_run(folders, [ACME], ["lookalikes"])
-    element = found(ACME, "lookalikes", lookalike())
-    land(run, answer("lookalikes", element, **failure), answer("lookalikes", element))
-    publish_landed(run, at=NOON + MINUTE)
-    with_views(folders)
-    assert query(folders, "SELECT failed_request_count, request_count FROM spend") == [(1, 2)]
-
-
-@pytest.mark.parametrize("credits_charged", ["1", "unknown"])
-def test_a_bill_that_agrees_or_is_not_told_is_no_matter(folders, credits_charged):
-    assert charged(folders, credits_charged).unexplained_bill == ""
-    assert query(folders, "SELECT count(*) FROM runs WHERE credit_count <> expected_credit_count") == [(0,)]
+    counts = "SELECT failed_request_count, request_count, unexplained_credit_count FROM spend"
+    unexplained = {"": 0, "3 more": 3, "1 fewer": -1}[bill] if charged != "unknown" else None
+    assert query(folders, counts) == [(bool(failure), 1 + bool(failure), unexplained)]
 
 
 def forecast(folders, company_list=""):
@@ -104,28 +94,20 @@ def test_credits_fall_due_on_the_day_of_the_time_zone_whatever_its_offset(folder
     assert [each.day for each in days] == [(at + 31 * DAY).date()]
 
 
-def test_the_report_forecasts_what_status_does(folders):
-    first = make_run(folders, [ACME], ["lookalikes"], run_id="2026-1")
-    land_one(first)
-    publish_landed(first)
-    with_views(folders)
-    make_run(folders, [ACME, BOLT, CIRC], ["lookalikes"], run_id="2026-2", at=NOON + MINUTE)
-    now, run = NOON + MINUTE, RunSettings()
-    page = write_report(folders, now, memory_limit="200MB", run=run).path.read_text()
-    assert read_status(folders, "", run, now).bill.days[0].credits == 2
-    (section,) = re.findall(r"The next four weeks.*?</section>", page, re.DOTALL)
-    assert "05 Jan" in section, "the day of the two credits, on which nothing else falls due"
-
-
 def test_what_an_unfinished_run_has_to_buy_is_counted_once_and_for_its_list_alone(folders):
+    """The report forecasts what status does."""
     publish_list(folders, [ACME])
     first = make_run(folders, [ACME], ["lookalikes"], run_id="2026-1")
     land_one(first)
     publish_landed(first)
+    with_views(folders)
     make_run(folders, [ACME, BOLT], ["lookalikes"], run_id="2026-2", at=NOON + MINUTE)
     make_run(folders, [BOLT], ["financials"], run_id="2026-3", at=NOON + MINUTE)
     assert forecast(folders) == [(NOON.date(), 1)]
     assert forecast(folders, "customers") == []
+    page = write_report(folders, NOON + MINUTE, memory_limit="200MB", run=RunSettings()).path.read_text()
+    (section,) = re.findall(r"The next four weeks.*?</section>", page, re.DOTALL)
+    assert "05 Jan" in section, "the day of the credit, on which nothing else falls due"
 
 
 def test_what_a_budget_left_out_is_due_today_and_open_until_no_list_names_it(folders):

@@ -166,8 +166,10 @@ def test_a_failure_says_what_to_do(page):
 
 
 def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
+    """Whatever figures the tables hold."""
     made = warehouse()
-    ring, line = ((302, 301), (303, 302), (301, 303)), [(step + 1, step) for step in range(1, 30)]
+    made.files_extremes()
+    ring, line = ((302, 301), (303, 302), (301, 303)), [(step + 1, step) for step in range(11, 40)]
     for child, parent in (*line, *((child, 100) for child in range(200, 240)), *ring):
         made.knows(child, None)
         made.owner(child, parent, 0.6)
@@ -181,12 +183,7 @@ def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
     assert "30 members, 26 of them not drawn" in page
     assert ", 3 members</figcaption>" in page
     assert "NL 00000301, in a ring" in page
-
-
-def test_no_figure_that_the_tables_hold_makes_it_fail():
-    made = warehouse()
-    made.files_extremes()
-    assert "company 8" in make_report(made.made().connection, NOW).html
+    assert "company 8" in page
 
 
 def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):

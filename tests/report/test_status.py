@@ -1,16 +1,20 @@
-"""The state of a data folder names what is open."""
+"""Status and metrics: what runs, what is open, what is parked and why, how old the data is, and what to do next."""
 
 from __future__ import annotations
+
+import re
 
 import msgspec
 import pytest
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.settings import PrivacySettings
-from firmlake.core.work import record_failure
+from firmlake.core.work import lock, record_failure
+from firmlake.delivery.deliver import Request
+from firmlake.delivery.destination import Folder
 from firmlake.privacy.tombstones import Subject, add_tombstones, write_register
-from firmlake.report.status import read_status
-from support import ACME, NOON, make_run
+from firmlake.report.status import read_status, render_metrics
+from support import ACME, BOLT, CIRC, NOON, answer, export, found, header, land, lookalike, make_run, publish_landed
 
 
 @pytest.mark.parametrize("is_done", [False, True])
@@ -31,3 +35,48 @@ def test_after_an_interruption_status_says_once_to_run_again(folders, exit_code,
     next_step = read_status(folders).next_step
     assert next_step.startswith("Look first. Then: ") is is_told
     assert next_step.endswith("resumes where it stopped")
+
+
+LINE = re.compile(r'(# (TYPE|HELP) firmlake_[a-z_]+ .+|firmlake_[a-z_]+(\{([a-z_]+="[^"\n]*",?)+\})? [-+.e\d]+)')
+
+
+@pytest.fixture
+def status(folders, tmp_path):
+    run = make_run(folders, [ACME, BOLT], ["lookalikes"], waiting=[CIRC])
+    land(
+        run,
+        answer("lookalikes", found(ACME, "lookalikes", lookalike()), headers={"x-credits-remaining": "41"}),
+        (header("lookalikes", [BOLT], kind="given_up", status=None, error="refused: 422"), b""),
+    )
+    publish_landed(run, "stopped")
+    run.finish("stopped", "out of credits", NOON)
+    export(folders, Request(tables=("runs",)), Folder(tmp_path / 'a "b"'), now=lambda: NOON)
+    with lock(folders, "a test"):
+        return read_status(folders)
+
+
+def test_status_says_what_is_parked_and_why(status):
+    parked = {kind: (reason, count) for kind, reason, count in status.parked}
+    assert parked == {"failed": ("refused: 422", 1), "waiting, on no list": ("out of credits", 1)}
+    assert status.running.startswith("a test")
+    assert status.disk_free_bytes > 0
+    assert [each.exported_at for each in status.exports] == [NOON]
+
+
+def test_metrics_are_well_formed_and_say_the_same(status):
+    *lines, last = render_metrics(status).splitlines()
+    assert last == "# EOF"
+    assert [line for line in lines if not LINE.fullmatch(line.replace('\\"', ""))] == []
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert values["firmlake_running"] == "1"
+    assert values['firmlake_companies{dataset="lookalikes",status="failed"}'] == "1"
+    assert float(values["firmlake_newest_answer_timestamp_seconds"]) == NOON.timestamp()
+    assert int(values['firmlake_disk_bytes{folder="warehouse"}']) == status.disk_bytes["warehouse"]
+    [exported] = [name for name in values if name.startswith("firmlake_last_export")]
+    assert exported.endswith('a \\"b\\""}')
+
+
+def test_an_empty_folder_has_metrics_too(folders):
+    lines = render_metrics(read_status(folders)).splitlines()
+    assert "firmlake_running 0" in lines
+    assert not [line for line in lines if "answer_timestamp" in line]

@@ -62,7 +62,7 @@ COLUMNS = ("id", "country", "run_id", "company_number", "stake", "end_date", "ge
 
 
 @pytest.fixture(scope="module")
-def figures():
+def world():
     made = Figures()
     for company in (1, 2, 3):
         made.owner(company, company - 1, 0.6)
@@ -95,9 +95,9 @@ def same(columns):
 
 
 @pytest.mark.parametrize("macro", CALLS)
-def test_an_argument_is_never_taken_for_something_inside(figures, macro):
+def test_an_argument_is_never_taken_for_something_inside(world, macro):
     arguments = CALLS[macro]
-    expected = figures.ask(call(macro, arguments))
+    expected = world.ask(call(macro, arguments))
     assert expected
     aliases = sorted({word for found in TABLE_OR_ALIAS.findall(SQL[macro]) for word in found if word.islower()})
     qualified = [f'"{alias}".{column}' for alias in aliases for column in COLUMNS[:3]]
@@ -107,7 +107,7 @@ def test_an_argument_is_never_taken_for_something_inside(figures, macro):
         row = f"(SELECT {', '.join(f'{argument} AS {column}' for column in COLUMNS)})"
         for tables, columns in (([row], COLUMNS), ([f'{row} "{alias}"' for alias in aliases], qualified)):
             hostile = [*arguments[:place], same(columns), *arguments[place + 1 :]]
-            assert figures.ask(call(macro, hostile, tables)) == expected, hostile
+            assert world.ask(call(macro, hostile, tables)) == expected, hostile
 
 
 def test_every_macro_is_called_here():
@@ -117,19 +117,19 @@ def test_every_macro_is_called_here():
 
 
 @pytest.mark.parametrize("macro", [name for name in ABOUT_A_COMPANY if name != "tops_of"])  # an id is its own top
-def test_a_company_that_is_not_held_gives_no_rows(figures, macro):
+def test_a_company_that_is_not_held_gives_no_rows(world, macro):
     """As the dictionary says: a macro cannot warn."""
     _, _, *others = CALLS[macro]
-    assert figures.ask(call(macro, ["'BE'", "'0403170701'", *others])) == []
+    assert world.ask(call(macro, ["'BE'", "'0403170701'", *others])) == []
     assert "For a company that is not held (see companies), a macro returns no rows" in DICTIONARY.read_text("utf-8")
 
 
 @pytest.mark.parametrize("macro", ABOUT_A_COMPANY)
-def test_a_company_is_found_by_its_number_in_any_usual_form(figures, macro):
+def test_a_company_is_found_by_its_number_in_any_usual_form(world, macro):
     _, number, *others = CALLS[macro]
     usual = [["'nl '", f"'{number[1:5]}.{number[5:8]} {number[8:]}"], ["'NL'", f"'nl-{number[2:]}"]]
-    expected = figures.ask(call(macro, ["'NL'", number, *others]))
-    assert [figures.ask(call(macro, [*company, *others])) for company in usual] == [expected, expected]
+    expected = world.ask(call(macro, ["'NL'", number, *others]))
+    assert [world.ask(call(macro, [*company, *others])) for company in usual] == [expected, expected]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_company_is_found_by_its_number_in_any_usual_form(figures, macro):
         ("XX", "33011433"), ("BE", "NL33011433"), ("NL", ""),
     ],
 )  # fmt: skip
-def test_a_number_means_what_it_means_to_firmlake_company_or_is_an_error(figures, country, number):
+def test_a_number_means_what_it_means_to_firmlake_company_or_is_an_error(world, country, number):
     """Check digits are not looked at: a number that has wrong ones is on no list."""
     ask = f"SELECT company_asked('{country}', '{number}')"
     try:
@@ -153,15 +153,15 @@ def test_a_number_means_what_it_means_to_firmlake_company_or_is_an_error(figures
         if "check digit" in error.message:
             return
         with pytest.raises(duckdb.InvalidInputException, match=f"No company number: {country} {number}"):
-            figures.ask(ask)
+            world.ask(ask)
     else:
-        assert figures.ask(ask) == [("".join(company),)]
+        assert world.ask(ask) == [("".join(company),)]
 
 
 @pytest.mark.parametrize("macro", WITH_A_THRESHOLD)
-def test_a_threshold_in_per_cent_is_an_error(figures, macro):
+def test_a_threshold_in_per_cent_is_an_error(world, macro):
     with pytest.raises(duckdb.InvalidInputException, match="threshold 25 is above 1"):
-        figures.ask(call(macro, [*CALLS[macro][:-1], "25"]))
+        world.ask(call(macro, [*CALLS[macro][:-1], "25"]))
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_a_threshold_in_per_cent_is_an_error(figures, macro):
         ("FROM place_by_year('NL', '00000002', 'period_days')", "No such measure: period_days"),
     ],
 )  # fmt: skip
-def test_an_argument_that_means_nothing_is_an_error_that_says_so(figures, asked, says):
+def test_an_argument_that_means_nothing_is_an_error_that_says_so(world, asked, says):
     with pytest.raises(duckdb.InvalidInputException, match=says):
-        figures.ask(asked)
+        world.ask(asked)
 
 
-def test_every_measure_has_a_place_by_year(figures):
-    for (measure,) in figures.ask("SELECT DISTINCT measure FROM measures"):
-        assert figures.ask(f"FROM place_by_year('NL', '00000002', '{measure}')"), measure
+def test_every_measure_has_a_place_by_year(world):
+    for (measure,) in world.ask("SELECT DISTINCT measure FROM measures"):
+        assert world.ask(f"FROM place_by_year('NL', '00000002', '{measure}')"), measure

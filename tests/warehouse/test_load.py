@@ -88,7 +88,7 @@ COMPANIES = {name: Company("NL", f"{place:08}") for place, name in enumerate(SCE
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
+def made(tmp_path_factory):
     """The data folder after all runs, and after each the paid windows; the first run asks for relationships, too."""
     folders, paid = Folders(tmp_path_factory.mktemp("load")), []
     for place, (day, published) in enumerate(RUNS):
@@ -101,8 +101,8 @@ def loaded(tmp_path_factory):
     return folders, paid
 
 
-def test_rows_states_and_paid_windows_are_those_of_the_answers_that_count(loaded):
-    folders, paid = loaded
+def test_rows_states_and_paid_windows_are_those_of_the_answers_that_count(made):
+    folders, paid = made
     assert list(map(list, zip(*paid, strict=True))) == [list(map(naive, scene.paid)) for scene in SCENES.values()]
     rows = query(folders, "SELECT company_number, score::DOUBLE, run_id FROM lookalikes ORDER BY 1")
     assert rows == [
@@ -120,18 +120,18 @@ def test_rows_states_and_paid_windows_are_those_of_the_answers_that_count(loaded
     assert failed[0] == (COMPANIES["failed at first"].company_number, "refused: 422", run_name(0))
 
 
-def test_a_dataset_that_is_left_out_is_left_alone_and_a_failure_has_no_content(loaded):
+def test_a_dataset_that_is_left_out_is_left_alone_and_a_failure_has_no_content(made):
     states = "SELECT company_number, status, reject_count, payload_hash IS NULL, run_id FROM company_state"
-    rows = query(loaded[0], f"{states} WHERE dataset = 'relationships' ORDER BY 1")
+    rows = query(made[0], f"{states} WHERE dataset = 'relationships' ORDER BY 1")
     assert [row[1:] for row in rows] == [
         ("empty", 0, False, run_name(0)), ("empty", 0, False, run_name(0)), ("failed", None, True, run_name(0)),
         ("empty", 0, False, run_name(0)), ("empty", 0, False, run_name(0)),
     ]  # fmt: skip
 
 
-def test_the_ledger_has_each_load_in_its_order_with_what_it_wrote(loaded):
+def test_the_ledger_has_each_load_in_its_order_with_what_it_wrote(made):
     columns = "generation, run_id, published_at, schema_version, changed_company_count, row_counts"
-    rows = query(loaded[0], f"SELECT {columns} FROM loads ORDER BY generation")
+    rows = query(made[0], f"SELECT {columns} FROM loads ORDER BY generation")
     assert [row[:4] for row in rows] == [
         (generation, run_name(day), naive(published) + MINUTE, SCHEMA_VERSION)
         for generation, (day, published) in enumerate(RUNS, 1)

@@ -16,13 +16,20 @@ from firmlake.warehouse.generations import ask, open_warehouse, publish
 SECRET = "the token of a neighbour"
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Folders:
-    folders = Folders(tmp_path / "data")
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warehouse and what is beside it, to which nothing may be added."""
+    folder = tmp_path_factory.mktemp("locked")
+    folders = Folders(folder / "data")
     publish(folders, lambda c, _: c.execute("CREATE TABLE t AS SELECT 1 AS value"), memory_limit="100MB", keep=2)
-    (tmp_path / "token").write_text(SECRET)
-    duckdb.connect(tmp_path / "other.duckdb").close()
-    return folders
+    (folder / "token").write_text(SECRET)
+    duckdb.connect(folder / "other.duckdb").close()
+    return folder
+
+
+@pytest.fixture
+def lake(world: Path) -> Folders:
+    return Folders(world / "data")
 
 
 REACHING = [
@@ -58,15 +65,15 @@ REACHING = [
 
 
 @pytest.mark.parametrize("sql", REACHING)
-def test_a_question_reaches_no_file_no_setting_and_no_variable(sql, lake, tmp_path):
+def test_a_question_reaches_no_file_no_setting_and_no_variable(sql, lake, world):
     variable_of_python = duckdb.sql("SELECT 1")  # noqa: F841 - DuckDB finds it by its name
-    before = sorted(tmp_path.rglob("*"))
+    before = sorted(world.rglob("*"))
     with pytest.raises(UsageError) as caught:
-        ask(lake, sql.format(tmp_path))
+        ask(lake, sql.format(world))
     assert SECRET not in str(caught.value)
     with open_warehouse(lake, locked=True) as connection, pytest.raises(duckdb.Error):
-        connection.execute(sql.format(tmp_path)).fetchall()
-    assert sorted(tmp_path.rglob("*")) == before
+        connection.execute(sql.format(world)).fetchall()
+    assert sorted(world.rglob("*")) == before
 
 
 def test_what_is_asked_of_the_warehouse_is_answered_also_when_it_needs_room_on_the_disk(lake):
@@ -76,9 +83,9 @@ def test_what_is_asked_of_the_warehouse_is_answered_also_when_it_needs_room_on_t
     assert ask(lake, "CREATE TEMP TABLE x AS FROM t; SELECT value FROM x") == (["value"], [(1,)])
 
 
-def test_a_person_may_allow_files(lake, tmp_path, capsys, monkeypatch):
+def test_a_person_may_allow_files(lake, world, capsys, monkeypatch):
     monkeypatch.setenv("FIRMLAKE_PATHS__DATA", str(lake.data))
-    sql = f"SELECT content FROM read_text('{tmp_path}/token')"
+    sql = f"SELECT content FROM read_text('{world}/token')"
     assert command_line.main(["query", sql], standalone_mode=False) == 2
     told = capsys.readouterr()
     assert "--allow-files" in told.err
@@ -87,8 +94,8 @@ def test_a_person_may_allow_files(lake, tmp_path, capsys, monkeypatch):
     assert SECRET in capsys.readouterr().out
 
 
-def test_a_generation_stays_locked_while_a_locked_connection_is_open_and_is_free_afterwards(lake, tmp_path):
-    reading = f"SELECT content FROM read_text('{tmp_path}/token')"
+def test_a_generation_stays_locked_while_a_locked_connection_is_open_and_is_free_afterwards(lake, world):
+    reading = f"SELECT content FROM read_text('{world}/token')"
     with firmlake.open_warehouse(lake.data, locked=True):
         with firmlake.open_warehouse(lake.data) as other, pytest.raises(duckdb.PermissionException):
             other.execute(reading)

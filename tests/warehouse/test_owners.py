@@ -9,12 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from firmlake.core.settings import RunSettings
-from firmlake.rebuild.replay import replay
 from firmlake.report.sections import SectionTables
 from firmlake.warehouse.list_names import restrict
 from firmlake.warehouse.views import create_view, definitions
-from support import ACME, BOLT, CIRC, DAY, NOON, party, query, run_of, with_views
 
 from .figures import Figures, key, number
 
@@ -122,26 +119,6 @@ def test_groups_and_owners_are_those_of_a_search_in_any_graph(world, graph):
     SectionTables(world.connection, "report").prepare("FROM group_sizes")
     counted = "SELECT head_id, is_ring, count(*) FROM groups(0.5) GROUP BY ALL"
     assert world.ask(both.format("FROM group_sizes", counted)) == [(0,)]
-
-
-def test_a_load_of_a_few_companies_makes_the_owners_that_a_replay_makes(folders):
-    def publish_owner(day, companies, owner):
-        owned = {"relationships": [party(owner, percentage=0.5)]}
-        run_of(folders, day, dict.fromkeys(companies, owned))
-        with_views(folders)
-
-    owners = "SELECT id, ultimate_parent_company FROM ultimate_owners ORDER BY id"
-    acme, bolt, circ = ("".join(company) for company in (ACME, BOLT, CIRC))
-    publish_owner(0, [ACME, BOLT], CIRC)
-    assert query(folders, owners) == sorted((one, " ".join(CIRC)) for one in (acme, bolt))
-    publish_owner(1, [BOLT], ACME)
-    publish_owner(2, [CIRC], None)
-    held = query(folders, owners)
-    assert held == sorted((one, None) for one in (acme, bolt, circ))
-    branches = query(folders, "FROM branches_at_half ORDER BY ALL")
-    replay(folders, lambda: NOON + 9 * DAY, settings=RunSettings(keep_generations=2, storage_version="latest"))
-    assert query(folders, "FROM branches_at_half ORDER BY ALL") == branches
-    assert query(folders, owners) == held
 
 
 def test_more_pairs_of_head_and_member_than_fit_into_memory_take_a_row_for_each_of_them():

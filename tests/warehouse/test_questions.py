@@ -227,8 +227,8 @@ class Weeks:
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory):
-    rules, made = {}, world()
+def world(tmp_path_factory):
+    rules, made = {}, empty_world()
     for name, lines in RULES.items():
         if "alone" not in lines:
             rules[name] = Rule(name, made)
@@ -240,7 +240,7 @@ def warehouse(tmp_path_factory):
     return rules
 
 
-def world():
+def empty_world():
     made = Figures()
     made.fill("runs", run_id="r", finished_at="2026-09-01")
     made.loads(1, "r")
@@ -248,10 +248,10 @@ def world():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_views_and_macros_answer_as_one_works_it_out(warehouse, name):
-    rule = warehouse.get(name)
+def test_views_and_macros_answer_as_one_works_it_out(world, name):
+    rule = world.get(name)
     if rule is None:
-        rule = Rule(name, world())
+        rule = Rule(name, empty_world())
         rule.figures.made()
     assert rule.questions
     for question, expected in rule.questions:
@@ -268,9 +268,9 @@ def test_views_and_macros_answer_as_one_works_it_out(warehouse, name):
         assert is_same, f"{question}\n{rows}\n{wanted}"
 
 
-def test_days_overdue_count_to_the_day_in_utc_in_every_time_zone(warehouse):
+def test_days_overdue_count_to_the_day_in_utc_in_every_time_zone(world):
     """These two zones are never on the same day."""
-    rule = next(rule for name, rule in warehouse.items() if name.startswith("Punctuality"))
+    rule = next(rule for name, rule in world.items() if name.startswith("Punctuality"))
     found = set()
     for zone in ("Etc/GMT-14", "Etc/GMT+12"):
         rule.figures.connection.execute(f"SET TimeZone = '{zone}'")

@@ -33,7 +33,7 @@ COMPANY = "'BE', '0403227515'"
 
 
 @pytest.fixture(scope="module")
-def empty():
+def world():
     with duckdb.connect() as connection:
         create_tables(connection)
         create_views(connection)
@@ -53,10 +53,10 @@ def comments_of(connection):
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_table_and_column_is_described_as_in_the_dictionary_and_has_its_type(empty):
-    comments = comments_of(empty)
+def test_every_table_and_column_is_described_as_in_the_dictionary_and_has_its_type(world):
+    comments = comments_of(world)
     query = "SELECT table_name, column_name, comment, data_type, is_nullable FROM duckdb_columns() WHERE NOT internal"
-    columns = {(table, name): rest for table, name, *rest in empty.execute(query).fetchall()}
+    columns = {(table, name): rest for table, name, *rest in world.execute(query).fetchall()}
     for name, table in WAREHOUSE_TABLES.items():
         assert comments[name].startswith(table.meaning)
         assert all(column in comments[name] for column in table.key)
@@ -103,8 +103,8 @@ def test_no_view_says_if_as_a_function():
     assert [one.name for one in definitions() if re.search(r"\bif\(", one.sql)] == []
 
 
-def test_every_column_is_described_once_in_its_file_or_alike_in_all_that_it_reads(empty):
-    described = describe_columns(empty, MADE)
+def test_every_column_is_described_once_in_its_file_or_alike_in_all_that_it_reads(world):
+    described = describe_columns(world, MADE)
     meanings = {
         name: {column.name: column.comment_in_view for column in table.columns}
         for name, table in WAREHOUSE_TABLES.items()
@@ -119,25 +119,25 @@ def test_every_column_is_described_once_in_its_file_or_alike_in_all_that_it_read
             assert len(read) == 1, f"{definition.name}.{column}"
 
 
-def test_the_database_carries_every_meaning(empty):
-    comments = comments_of(empty)
+def test_the_database_carries_every_meaning(world):
+    comments = comments_of(world)
     meanings = {one.name: one.meaning for one in (*definitions(), *MACROS) if getattr(one, "kind", "") != "check"}
     assert {name: comments[name] for name in meanings} == meanings
     assert {f"{name}_as_of" for name in WAREHOUSE_TABLES if f"{name}_history" in WAREHOUSE_TABLES} <= comments.keys()
     undescribed = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal AND comment IS NULL"
-    assert empty.execute(undescribed).fetchall() == []
+    assert world.execute(undescribed).fetchall() == []
 
 
-def test_every_check_has_a_severity_and_shows_up_in_checks(empty):
+def test_every_check_has_a_severity_and_shows_up_in_checks(world):
     checks = {check.name: check.parameters for check in CHECKS}
     assert set(checks.values()) <= set(SEVERITIES)
-    assert dict(empty.execute("SELECT check_name, severity FROM checks").fetchall()) == checks
+    assert dict(world.execute("SELECT check_name, severity FROM checks").fetchall()) == checks
 
 
-def test_money_stays_exact(empty):
+def test_money_stays_exact(world):
     """It is as it was stated, or a sum."""
     money = {column.name for column in TABLES["financials"].columns if column.type == "money"}
-    for name, columns in describe_columns(empty, MADE).items():
+    for name, columns in describe_columns(world, MADE).items():
         kinds = {kind for column, (kind, _) in columns.items() if column in money}
         assert kinds <= {"DECIMAL(18,2)", "DECIMAL(38,2)"}, name
 
@@ -190,14 +190,14 @@ def made():
         yield connection
 
 
-def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
+def test_views_are_made_anew_in_a_copy_of_an_older_generation(world):
     with duckdb.connect() as older:
         create_tables(older)
         older.execute("CREATE VIEW trend AS SELECT 1 AS outdated")
         older.execute("CREATE TABLE ownership (outdated INTEGER)")
         create_views(older)
         names = "SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL"
-        assert older.execute(names).fetchall() == empty.execute(names).fetchall()
+        assert older.execute(names).fetchall() == world.execute(names).fetchall()
 
 
 def _views_of(connection):
