@@ -12,17 +12,6 @@ import msgspec
 
 from firmlake.core.text import count_of
 
-__all__ = [
-    "CAUSES",
-    "COMPLETENESS",
-    "Incomplete",
-    "describe_incomplete",
-    "describe_service",
-    "read_incomplete",
-    "to_hand_on",
-    "to_json",
-]
-
 COMPLETENESS = "firmlake.completeness"
 """The key in the metadata of Parquet files."""
 

@@ -19,8 +19,6 @@ from firmlake.warehouse.versions import supersede, versions_of
 
 _SQL = read_queries(__file__)
 
-__all__ = ["create_list_views", "drop_list", "held_name", "load_members", "rename_list"]
-
 _TABLES = ("company_lists", "list_members")
 
 
