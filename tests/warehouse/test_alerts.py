@@ -7,6 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from firmlake.core.company import Company
 from firmlake.landing.run import AlertRule
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.loads import Load, add_load
@@ -15,6 +16,7 @@ from support import ACME, BOLT, CIRC, DAY, NOON
 from .figures import Figures
 
 WEEK = timedelta(days=7)
+DELT = Company("NL", "33011433")
 RUNS = [f"2026010{day}T120000Z-000{day}" for day in range(1, 8)]
 
 
@@ -103,54 +105,49 @@ def test_a_run_that_is_loaded_twice_opens_and_closes_nothing_twice(weeks):
     assert weeks.alerts("*") == before
 
 
-def test_the_evidence_has_the_figures_and_their_periods(weeks):
-    turned = (rule(when={"equity": "< 0", "equity_before": ">= 0"}),)
+def test_the_evidence_has_the_figures_and_their_periods_and_figures_in_doubt_are_told(weeks):
+    """Of Delt, whose figures are in thousands, no alert is raised about a change. A rule may read another view."""
+    whole = dict.fromkeys(("total_assets", "debt", "retained_earnings"), 7000000)
+    rules = (
+        rule("turned", {"equity": "< 0", "equity_before": ">= 0"}), rule("shrunk", {"total_assets_growth": "< -0.2"}),
+        rule("small", {"total_assets": "< 100000"}), rule("losses", {"loss_period_count": ">= 2"}, view="loss_streaks"),
+    )  # fmt: skip
     weeks.run(
-        (ACME, 2024, "-1.01"), (ACME, 2023, "12.5"), (BOLT, 2024, -1), (CIRC, 2024, -1), (CIRC, 2023, -1), rules=turned
-    )
-    ((evidence, doubt, says, severity, condition),) = weeks.alerts("evidence, doubt, says, severity, condition")
-    assert json.loads(evidence) == {
+        (ACME, 2024, "-1.01"), (ACME, 2023, "12.5"), (BOLT, 2024, -1), (CIRC, 2024, -1, {"net_profit": -1}),
+        (CIRC, 2023, -1, {"net_profit": -1}), (DELT, 2024, 7_000, dict.fromkeys(whole, 7000)),
+        *((DELT, year, 7_000_000, whole) for year in range(2018, 2024)), rules=rules,
+    )  # fmt: skip
+    losses, small, turned = weeks.alerts("rule, country, doubt, evidence, says, severity, condition")
+    assert losses[:4] == ("losses", "FR", None, '{"loss_period_count":"2"}')
+    assert small[:3] == ("small", "NL", "presumably in thousands, see unit_errors")
+    assert (turned[:3], turned[4:6]) == (("turned", "BE", None), ("turned", "high"))
+    assert json.loads(turned[3]) == {
         "equity": "-1.01", "equity_before": "12.50",
         "accounts_from": "2024-01-01", "accounts_to": "2024-12-31", "accounts_to_before": "2023-12-31",
     }  # fmt: skip
-    assert (doubt, says, severity) == (None, "poor", "high")
-    assert condition == "watched_figures: equity < 0 and equity_before >= 0"
-
-
-def test_figures_in_doubt_raise_no_alert_about_a_change_and_say_the_doubt_otherwise(weeks):
-    whole = dict.fromkeys(("total_assets", "debt", "retained_earnings"), 7000000)
-    thousands = dict.fromkeys(whole, 7000)
-    shrunk, small = rule("shrunk", {"total_assets_growth": "< -0.2"}), rule("small", {"total_assets": "< 100000"})
-    years = [(ACME, year, 7_000_000, whole) for year in range(2018, 2024)]
-    weeks.run((ACME, 2024, 7_000, thousands), *years, rules=(shrunk, small))
-    assert weeks.alerts("rule, doubt") == [("small", "presumably in thousands, see unit_errors")]
+    assert turned[6] == "watched_figures: equity < 0 and equity_before >= 0"
 
 
 def test_a_rule_that_is_removed_or_changed_closes_its_alerts_and_says_so(weeks):
-    weeks.run((ACME, 2024, -1), (BOLT, 2024, 500), rules=(rule("low", {"equity": "< 1000"}), rule("gone")))
-    weeks.run((ACME, 2024, -1), (BOLT, 2024, 500), rules=(rule("low", {"equity": "< 100"}),))
+    """A rule whose columns an earlier version had counts as removed; without rules the alerts stay as they are."""
+    periods = (ACME, 2024, -1), (BOLT, 2024, 500)
+    weeks.run(*periods, rules=(rule("low", {"equity": "< 1000"}), rule("gone"), rule("old"), rule("older")))
+    left = (rule("low", {"equity": "< 100"}), rule("old", {"no_such_column": "< 0"}), rule("older", view="no_view"))
+    weeks.run(*periods, rules=left)
     assert weeks.alerts("rule, country, state, closed_because") == [
         ("gone", "BE", "closed", "rule removed"),
         ("low", "BE", "still open", None),
         ("low", "NL", "closed", "rule changed"),
+        ("old", "BE", "closed", "rule removed"),
+        ("older", "BE", "closed", "rule removed"),
     ]
     rules = weeks.connection.execute("SELECT rule, condition FROM alert_rules").fetchall()
     assert rules == [("low", "watched_figures: equity < 100")]
-
-
-def test_a_run_without_rules_leaves_the_alerts_as_they_are_and_an_empty_file_closes_all(weeks):
-    weeks.run((ACME, 2024, -1))
     before = weeks.alerts()
-    weeks.run((ACME, 2024, 1), rules=None)
+    weeks.run((ACME, 2024, 1), (BOLT, 2024, 500), rules=None)
     assert weeks.alerts() == before
-    weeks.run((ACME, 2024, -1), rules=())
-    assert weeks.alerts("state, closed_because") == [("closed", "rule removed")]
-
-
-def test_a_rule_of_an_earlier_version_whose_columns_are_gone_counts_as_removed(weeks):
-    weeks.run((ACME, 2024, -1))
-    weeks.run((ACME, 2024, -1), rules=(rule(when={"no_such_column": "< 0"}), rule("x", view="no_view")))
-    assert weeks.alerts("closed_because") == [("rule removed",)]
+    weeks.run(*periods, rules=())  # an empty file
+    assert {state for (state,) in weeks.alerts("state")} == {"closed"}
 
 
 def test_a_rule_for_a_list_watches_its_companies_alone(weeks):
@@ -194,13 +191,3 @@ def test_an_owner_who_comes_goes_or_changes_raises_an_alert_for_thirty_days(week
         weeks.run(events=[(ACME, *event) for event in events], rules=owner, at=NOON + day * DAY)
         assert [state for (state,) in weeks.alerts("state")] == expected
     assert json.loads(weeks.alerts("evidence")[0][0])["owner_change_stake"] == "0.600000"
-
-
-def test_a_rule_may_read_another_view_with_one_row_for_each_company(weeks):
-    losses = (rule("losses", {"loss_period_count": ">= 2"}, view="loss_streaks"),)
-    weeks.run(
-        *((ACME, year, 1, {"net_profit": -1}) for year in (2023, 2024)),
-        (BOLT, 2024, 1, {"net_profit": -1}),
-        rules=losses,
-    )
-    assert weeks.alerts("country, evidence") == [("BE", '{"loss_period_count":"2"}')]
