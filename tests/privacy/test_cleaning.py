@@ -67,8 +67,8 @@ NAMES = {
     # Letters that do not decompose are those that names spell without them.
     "Anne Lebœuf": ("uf", ["LEBOEUF Anne"], []),
     "LEBOEUF Anne": ("uf", ["Anne Lebœuf"], []),
-    "Soren Ostergard": ("rg", ["Søren Østergård"], []),
-    "Søren Østergård": ("rg", ["Soren Ostergard"], []),
+    "Soren Ostergard": ("ren", ["Søren Østergård"], []),
+    "Søren Østergård": ("ren", ["Soren Ostergard"], []),
     "Elif Y\u0131ld\u0131z": ("ld", ["YILDIZ Elif"], []),
     "YILDIZ Elif": ("ld", ["Elif Y\u0131ld\u0131z"], []),
 }
