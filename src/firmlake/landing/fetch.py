@@ -190,8 +190,8 @@ class Fetcher:
                 done.get()
 
     def _most_at_once(self, page: Page, shard: Shard) -> int:
-        scopes = shard.scopes(page)
-        goes_alone = any(map(self._status.must_wait, scopes)) or self._status.doubtful(scopes)
+        goes_alone = self._status.must_wait(shard.scope(page.dataset, page.companies[0]))
+        goes_alone |= self._status.has_refused and self._status.doubtful(shard.scopes(page)) is not None
         return 1 if self._credits.out or goes_alone else 2 * self._api.threads
 
     def send(self, ask: Ask, shard: Shard) -> Sent:

@@ -106,6 +106,7 @@ class ServiceStatus:
     Attributes:
         ended: The reason for each dataset that was given up.
         has_worked: Whether any dataset was ever answered.
+        has_refused: Whether a page or a company was ever forbidden, a company refused, or a dataset given up.
         is_new: Whether no earlier run was answered.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
@@ -122,7 +123,7 @@ class ServiceStatus:
         self.api = api
         self.looks_closer = looks_closer
         self.ended: dict[str, FirmlakeError] = {}
-        self.has_worked = False
+        self.has_worked = self.has_refused = False
         self.is_new = not is_stamped(run.folders)
         self.misfit: FirmlakeError | None = None
 
@@ -184,6 +185,7 @@ class ServiceStatus:
 
     def doubt(self, scopes: Iterable[Scope]) -> bool:
         """Record that a page of these scopes was forbidden; return whether the token may not ask about some of them."""
+        self.has_refused = True
         unknown = [of_scope for scope in scopes if not (of_scope := self._scopes[scope]).is_known]
         for of_scope in unknown:
             of_scope.is_doubtful = True
@@ -196,6 +198,7 @@ class ServiceStatus:
 
     def refuse(self, scope: Scope, company: Company, error: FirmlakeError) -> None:
         """Record that a company, requested alone, was refused: because of the token, or for another reason."""
+        self.has_refused = True
         of_scope = self._scopes[scope]
         if isinstance(error, ForbiddenError):
             of_scope.forbidden += 1
@@ -244,6 +247,7 @@ class ServiceStatus:
             error = UnavailableError(error.message, error.next_step)
         if dataset in self.ended:
             return
+        self.has_refused = True
         self.ended[dataset] = error
         if isinstance(error, UnavailableError):
             self._works.clear()
