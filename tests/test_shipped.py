@@ -14,7 +14,7 @@ import yaml
 
 from firmlake.core.settings import KEYS
 from firmlake.core.settings_layers import DEFAULT_FILE, NOT_SETTINGS
-from firmlake.report import metrics
+from firmlake.report import status
 
 ROOT = Path(__file__).parents[1]
 
@@ -219,7 +219,7 @@ def test_the_worker_serves_the_pool_writes_where_the_image_has_its_volume_and_re
 
 def test_every_alert_and_panel_asks_for_metrics_that_are_written():
     # Some metrics are only there under some conditions, so the names are taken from the source.
-    named = re.findall(r'(?:yield|yield \(\n\s+|\n    \()\s*"(\w+)"', Path(metrics.__file__).read_text())
+    named = re.findall(r'(?:yield|yield \(\n\s+|\n    \()\s*"(\w+)"', Path(status.__file__).read_text())
     names = {*named, "oldest_answer_timestamp_seconds", "newest_answer_timestamp_seconds"}
     board = json.loads(read("config/grafana-dashboard.json"))
     assert len(board["panels"]) == len({panel["id"] for panel in board["panels"]})
