@@ -9,10 +9,8 @@ from typing import Any
 import duckdb
 import msgspec
 
-from firmlake.core.folders import Folders
 from firmlake.delivery.files import Latest
 from firmlake.delivery.record import Record
-from firmlake.warehouse.generations import newest
 from support import attached
 
 
@@ -39,12 +37,6 @@ def check(folder: Path, manifest: Record) -> None:
     for path, file in stated.items():
         content = (folder / path).read_bytes()
         assert (len(content), hashlib.sha256(content).hexdigest()) == (file.byte_count, file.sha256)
-
-
-def warehouse_rows(folders: Folders, table: str) -> list[tuple[Any, ...]]:
-    """A table of the newest generation as it should come back, in the order of all columns by name."""
-    with attached(newest(folders)) as cursor:
-        return rows(cursor, table)
 
 
 def exported_rows(folder: Path, table: str) -> list[tuple[Any, ...]]:

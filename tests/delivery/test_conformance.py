@@ -25,7 +25,6 @@ from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table
 from firmlake.warehouse.generations import list_generations
 from support import ACME, DAY, NOON, query, slow
 
-from .reading import warehouse_rows
 from .targets import CANNOT, DATABASES, FILES, REAL, SLOW, Exported, Loaded, now
 
 pytestmark = [
@@ -78,7 +77,7 @@ def test_the_first_delivery_is_whole_later_ones_are_changes_and_a_repeated_one_w
         target.assert_holds(folders)
 
 
-@targets(quick="bucket")
+@targets()
 @pytest.mark.parametrize("killed_at", ["put", "publish"])
 @pytest.mark.parametrize("week", [*slow(0), 1])
 def test_a_killed_delivery_shows_what_was_there_and_the_next_one_completes_it(
@@ -173,7 +172,7 @@ def test_masked_columns_do_not_leave_and_another_mask_comes_whole(weeks, target)
     [companies] = [table for table in done.record.tables if table.name == "companies"]
     assert "name" not in {column.name for column in companies.columns}
     found = target.read(done.record, companies)
-    assert len(found) == len(warehouse_rows(folders, "companies"))
+    assert len(found) == len(query(folders, "FROM companies"))
     assert not any(ACME.company_number in row for row in found)
     assert not target.deliver(folders, mask=mask).is_new
 

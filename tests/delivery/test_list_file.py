@@ -2,15 +2,14 @@
 
 Each folder of `returned` holds a list (`list`, or `workbook.json`, see `intake.workbooks`) and the files that are
 written of it: `out.csv` as it is; `out.xlsx` and `out.parquet` as `show` shows them. To add a case, make the list and
-an empty file for each format, run `python tests/delivery/test_list_file.py`, and check what it writes.
+an empty file for each format, run `PYTHONPATH=tests python tests/delivery/test_list_file.py`, and check what it
+writes.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from decimal import Decimal
@@ -27,9 +26,6 @@ import python_calamine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[1])]
-
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
@@ -45,7 +41,7 @@ from firmlake.warehouse.generations import publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
 from firmlake.warehouse.views import create_views
-from intake.workbooks import make_workbook
+from intake.workbooks import list_of
 from support import ACME, DAY, NOON, begin_with_lines, make_run, publish_list, stage, with_views
 
 RETURNED = Path(__file__).parent / "returned"
@@ -55,11 +51,7 @@ COLUMNS = ("name", "portfolio.days_to_file")
 
 def begin_case(folders: Folders, case: Path, scratch: Path, day: int) -> Run:
     """Begin a run over the list of a case."""
-    path = case / "list"
-    if not path.exists():
-        path = scratch / case.name
-        path.write_bytes(make_workbook(**json.loads((case / "workbook.json").read_text())))
-    found = read_company_list(path)
+    found = read_company_list(list_of(case, scratch))
     assert found.lines
     companies = [Company(*row) for row in found.companies.select("country", "company_number").rows()]
     run = make_run(folders, [], ["financials"], run_id=f"2026-{day:02}", at=NOON + day * DAY, waiting=companies)

@@ -7,7 +7,7 @@ To add a case, make a folder whose name says the rule, with
 - `followed.json`: settings under which the list, or another column of it, is read: those that the hint of its refusal
   or guess names (`named`), and those that nobody but the reader knows (`beside`),
 
-run `python tests/intake/test_cases.py NAME`, and check the `expected.json` that it writes.
+run `PYTHONPATH=tests python tests/intake/test_cases.py NAME`, and check the `expected.json` that it writes.
 """
 
 import json
@@ -22,7 +22,7 @@ import pytest
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.lines import CompanyList, read_company_list
-from intake.workbooks import make_workbook
+from intake.workbooks import list_of, make_workbook
 
 CASES = Path(__file__).parent / "cases"
 SPELLED = {
@@ -44,15 +44,6 @@ FRAMES = {
 def options_of(folder: Path, name: str = "options") -> dict[str, Any]:
     path = folder / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
-
-
-def list_of(folder: Path, scratch: Path) -> Path:
-    """The list of a case: its file, or one that is made of the workbook that it describes."""
-    if (folder / "list").exists():
-        return folder / "list"
-    path = scratch / "list"
-    path.write_bytes(make_workbook(**json.loads((folder / "workbook.json").read_text())))
-    return path
 
 
 def observe(path: Path, options: dict[str, Any]) -> tuple[dict[str, Any], CompanyList | None]:

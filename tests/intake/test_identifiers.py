@@ -258,12 +258,6 @@ def test_no_spelling_changes_the_company(cases):
 
 
 @timeless
-@given(companies)
-def test_a_number_in_normal_form_is_left_alone(company):
-    assert identified(*company) == [(*company, [], None)]
-
-
-@timeless
 @given(companies.filter(lambda company: company[0] != "NL"), st.data())
 def test_one_wrong_digit_is_always_found(company, data):
     country, number = company

@@ -8,12 +8,23 @@ value is 777. `replaced` are pairs of texts: the first is replaced by the second
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
+from pathlib import Path
 from typing import Any
 
 import xlsxwriter
+
+
+def list_of(case: Path, scratch: Path) -> Path:
+    """Return the list of a case: its file, or one that is made of the workbook that it describes."""
+    if (case / "list").exists():
+        return case / "list"
+    path = scratch / f"{case.name}.xlsx"
+    path.write_bytes(make_workbook(**json.loads((case / "workbook.json").read_text())))
+    return path
 
 
 def make_workbook(

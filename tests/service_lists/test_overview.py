@@ -6,19 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
 from firmlake.api.service import connect
-from firmlake.core.errors import (
-    ForbiddenError,
-    RequestRefusedError,
-    ServiceError,
-    UnusableAnswerError,
-)
+from firmlake.core.errors import ForbiddenError, RequestRefusedError, ServiceError, UnusableAnswerError
 from firmlake.core.settings_layers import load_settings
 from firmlake.landing.segments import list_segments, read_segment
 from firmlake.service_lists.overview import SWEEPS_MAX, Overview, list_overviews, read_list_page, take_overview
@@ -117,26 +112,6 @@ def test_an_id_is_a_number_however_it_is_written():
         read_list_page(page % b"9223372036854775808")
 
 
-@pytest.mark.parametrize(
-    ("fault", "error", "says"),
-    [
-        (
-            {"kind": "status", "status": 400, "message": "limit must not be greater than 5"}, RequestRefusedError,
-            r"greater than 5.*api\.page_limit_max",
-        ),
-        ({"kind": "status", "status": 403}, ForbiddenError, r"Get a token that may use it$"),
-        (
-            {"kind": "drift", "field": "id", "change": "literal", "literal": "1"}, ServiceError,
-            "states 20 lists, but pages hold 1",
-        ),
-    ],
-)  # fmt: skip
-def test_an_overview_that_cannot_be_completed_is_none_and_says_what_may_help(take, folders, fault, error, says):
-    with pytest.raises(error, match=says):
-        take("OVERVIEW", fault)
-    assert list_overviews(folders) == []
-
-
 def test_it_holds_every_list_of_the_kind_asked_for(take):
     static, smart, both = (take(kind) for kind in ("STATIC", "SMART", "OVERVIEW"))
     assert list(both.lists) == list(range(FIRST, LAST + 1))
@@ -144,28 +119,46 @@ def test_it_holds_every_list_of_the_kind_asked_for(take):
     assert (set(values(static, "type")), set(values(smart, "type"))) == ({"STATIC"}, {"SMART"})
 
 
-def test_one_page_that_holds_all_is_enough(take, folders):
-    """Unless it is full: its total may be that of the page."""
-    found = take(api__page_limit_max=21)
-    assert (found.sweeps, found.is_consistent, len(landed(folders))) == (1, True, 1)
+class Scene(NamedTuple):
+    """Faults of the service while twenty lists are read by pages of six, and what is found.
+
+    Attributes:
+        gone, new: Lists by which the overview differs from the twenty.
+        sent: Requests, counted by their attempt.
+    """
+
+    faults: list[dict[str, Any]]
+    gone: frozenset[int] = frozenset()
+    new: frozenset[int] = frozenset()
+    sweeps: int = 1
+    sent: dict[int, int] | None = None
+    page_limit: int = 6
 
 
-@pytest.mark.parametrize(
-    ("faults", "gone", "new", "sweeps"),
-    [
-        ([{"kind": "small_pages", "limit": 3, "is_silent": False}], set(), set(), 1),
-        ([{"kind": "small_pages", "limit": 3, "is_silent": True}], set(), set(), 1),
-        # One before the page vanishes: all that follow move up, and the next page begins one too late.
-        ([change("vanish", FIRST, 2)], {FIRST}, set(), 2),
-        # One moves to the front from a page not read yet.
-        ([change("front", LAST, 2)], set(), set(), 2),
-        ([change("appear", 0, 1, 2, 3, 4)], set(), set(range(LAST + 1, LAST + 5)), 2),
-    ],
-)
-def test_no_list_slips_through_small_pages_nor_while_others_come_go_and_move(take, faults, gone, new, sweeps):
-    found = take("OVERVIEW", *faults)
-    assert found.lists.keys() == {*range(FIRST, LAST + 1)} - gone | new
-    assert (found.sweeps, found.is_consistent) == (sweeps, True)
+ID = {"kind": "drift", "field": "id"}
+SCENES = {
+    "as it is": Scene([], sent={1: 4}),
+    # One page that holds all is enough, unless it is full: its total may be that of the page.
+    "one page": Scene([], sent={1: 1}, page_limit=21),
+    "small pages": Scene([{"kind": "small_pages", "limit": 3, "is_silent": False}]),
+    "small pages unsaid": Scene([{"kind": "small_pages", "limit": 3, "is_silent": True}]),
+    # One before the page vanishes: all that follow move up, and the next page begins one too late.
+    "one vanishes": Scene([change("vanish", FIRST, 2)], gone=frozenset({FIRST}), sweeps=2),
+    # One moves to the front from a page not read yet.
+    "one moves": Scene([change("front", LAST, 2)], sweeps=2),
+    "some appear": Scene([change("appear", 0, 1, 2, 3, 4)], new=frozenset(range(LAST + 1, LAST + 5)), sweeps=2),
+    # A page with a list that is none is asked for again.
+    "a list without an id": Scene([{**ID, "change": "vanished", "nth": [1]}], sent={1: 4, 2: 1}),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_no_list_slips_through_small_pages_nor_while_others_come_go_and_move(take, folders, name):
+    scene = SCENES[name]
+    found = take("OVERVIEW", *scene.faults, api__page_limit_max=scene.page_limit)
+    assert found.lists.keys() == {*range(FIRST, LAST + 1)} - scene.gone | scene.new
+    assert (found.sweeps, found.is_consistent) == (scene.sweeps, True)
+    assert scene.sent in (None, Counter(one.header.attempt for one in landed(folders)))
 
 
 def test_where_lists_never_stand_still_it_ends_and_has_those_that_were_there_all_the_time(take):
@@ -174,10 +167,21 @@ def test_where_lists_never_stand_still_it_ends_and_has_those_that_were_there_all
     assert {*range(FIRST, LAST + 1)} <= found.lists.keys()
 
 
-def test_a_page_with_a_list_that_is_none_is_asked_for_again(take, folders):
-    found = take("OVERVIEW", {"kind": "drift", "field": "id", "change": "vanished", "nth": [1]})
-    assert len(found.lists) == 20
-    assert Counter(one.header.attempt for one in landed(folders)) == {1: 4, 2: 1}
+LIMIT = {"kind": "status", "status": 400, "message": "limit must not be greater than 5"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "says"),
+    [
+        (LIMIT, RequestRefusedError, r"greater than 5.*api\.page_limit_max"),
+        ({"kind": "status", "status": 403}, ForbiddenError, r"Get a token that may use it$"),
+        ({**ID, "change": "literal", "literal": "1"}, ServiceError, "states 20 lists, but pages hold 1"),
+    ],
+)
+def test_an_overview_that_cannot_be_completed_is_none_and_says_what_may_help(take, folders, fault, error, says):
+    with pytest.raises(error, match=says):
+        take("OVERVIEW", fault)
+    assert list_overviews(folders) == []
 
 
 @pytest.mark.parametrize("mode", ["as_is", "hash", "omit"])
