@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
 from firmlake.landing.progress import Part
-from firmlake.tables.flatten import FLATTEN, gather, merge_drift, payload_hash, with_normal_numbers
-from support import ACME, BOLT, CIRC, NOON, lookalike, party, period
+from firmlake.tables.flatten import FLATTEN, gather, payload_hash, with_normal_numbers
+from support import ACME, CIRC, NOON, lookalike, party, period
 
 
 def raws(*records):
@@ -30,22 +30,6 @@ def flatten(dataset, *answers):
     """The tables of a dataset, and its records by group."""
     gathered = {group: gather(dataset, group, dict(answers)) for group in DATASETS[dataset].groups}
     return FLATTEN[dataset](gathered), gathered
-
-
-def test_a_period_filed_twice_is_two_rows_in_the_order_of_the_answer():
-    """Also over pages, and apart for each company."""
-    tables, _ = flatten(
-        "financials",
-        answered(ACME, "period", [period(healthIndicator=1), period(2023)], [period(healthIndicator=2)]),
-        answered(BOLT, "period", [period(healthIndicator=3)]),
-    )
-    rows = tables["financials"].select("company_number", "position", "dup_no", "health_indicator").rows()
-    assert rows == [
-        (ACME.company_number, 0, 1, 1),
-        (ACME.company_number, 1, 0, 7),
-        (ACME.company_number, 2, 0, 2),
-        (BOLT.company_number, 0, 0, 3),
-    ]
 
 
 def test_filings_are_numbered_by_the_day_they_were_received():
@@ -150,11 +134,3 @@ def test_equal_records_have_equal_hashes_however_they_were_paged():
 def test_other_records_have_another_hash(one, other):
     heads = [("parent", b"parent"), ("child", b"child")]
     assert payload_hash(heads, one[1]) != payload_hash(heads, other[1])
-
-
-def test_a_function_nobody_has_seen_is_told_with_its_number():
-    parents = [party(function=name) for name in ("DIRECTOR", "SHAREHOLDER", "DIRECTOR", None)]
-    _, gathered = flatten("relationships", related(ACME, parents, [party(function="DIRECTOR")]))
-    drift = merge_drift(pl.concat(part.drift for part in gathered.values()))
-    rows = drift.select("kind", "path", "example", "record_count").rows()
-    assert rows == [("new_value", "function=DIRECTOR", "DIRECTOR", 3)]

@@ -9,7 +9,6 @@ import pytest
 
 from firmlake.core.errors import DriftError, SettingsError
 from firmlake.core.settings import ContractSettings, Settings
-from firmlake.enrich.finish import decide_outcome
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import verify
 from firmlake.report.status import read_status
@@ -26,7 +25,6 @@ from support import (
     publish_by_rules,
     query,
     slow,
-    stage,
     with_views,
 )
 
@@ -194,44 +192,9 @@ def with_key(record, group, theirs, ours):
     return record | {group: part}
 
 
-def years(count, group="profitability", theirs="netResult", ours="netProfit"):
-    return [with_key(period(1900 + number), group, theirs, ours) for number in range(count)]
-
-
-def outcome_of(folders, *records, **contract):
-    settings = Settings(contract=ContractSettings(**contract))
-    run = land_run(folders, 0, {ACME: {"financials": records}}).read_by(settings.contract)
-    return decide_outcome(settings, run, stage(run), "", NOON)
-
-
-def test_a_field_that_no_record_has_is_named_with_what_all_records_have_instead(folders):
-    outcome = outcome_of(folders, *years(100))
-    assert outcome.outcome == "some_failed"
-    assert outcome.reason == (
-        "financials: profitability.netProfit is in none of 100 records, and profitability.netResult is in all"
-    )
-    assert outcome.next_step.startswith(
-        'If they are the same, set contract.rename = {"financials.profitability.netResult" = "profitability.netProfit"}'
-    )
-
-
-@pytest.mark.parametrize(
-    ("records", "contract"),
-    [
-        (years(99), {}),
-        ([*years(100), period(2020)], {}),
-        ([*years(100), period(2020, profitability__netProfit=None)], {}),
-        (years(100), {"values": {"financials.net_profit": "discard_value"}}),
-        (years(100), {"rename": NET_RESULT}),
-    ],
-    ids=["few records", "one has it", "one has it as null", "known to be absent", "renamed"],
-)
-def test_nothing_is_said_of_a_field_that_is_there_or_explained(folders, records, contract):
-    assert outcome_of(folders, *records, **contract).outcome == "done"
-
-
 def test_a_renamed_field_is_read_from_the_records_before_and_after_it(folders):
-    run_of(folders, "financials", *years(3), period(2020))
+    renamed = [with_key(period(1900 + number), "profitability", "netResult", "netProfit") for number in range(3)]
+    run_of(folders, "financials", *renamed, period(2020))
     before = query(folders, NET_PROFITS)
     usual = Decimal(str(period(2020)["profitability"]["netProfit"]))
     assert [value for value, _ in before] == [None, None, None, usual]

@@ -138,10 +138,11 @@ def test_a_value_given_twice_is_none(old, blank):
     assert read.frame.height == 1
 
 
-@pytest.mark.parametrize(("mark", "value"), [(".", "591.24"), (",", "591240")])
-def test_a_setting_tells_decimals_from_thousands(mark, value):
-    read = read_records(*PERIOD, [raw(period(), revenue='"591.240"')], ContractSettings(decimal_mark=mark))
-    assert (read.frame["revenue"][0], read.rejects) == (Decimal(value), [])
+@pytest.mark.parametrize(("mark", "numbers"), [(".", ["591.24", "591240"]), (",", ["591240", "591.24"])])
+def test_a_setting_tells_decimals_from_thousands(mark, numbers):
+    records = [raw(period(), revenue=text) for text in ('"591.240"', '"591,240"')]
+    read = read_records(*PERIOD, records, ContractSettings(decimal_mark=mark))
+    assert (read.frame["revenue"].to_list(), read.rejects) == ([Decimal(number) for number in numbers], [])
 
 
 @pytest.mark.parametrize(("mark", "text"), [(".", "5,5"), (",", "5.5")])
@@ -168,6 +169,18 @@ LONG = "8109058.5200000000000000000001"
 KEPT = [
     *((field, '"1"', 1, "text_for_number") for field in (REVENUE, RATIO, MEN, EMPLOYEES, SCORE, STAKE)),
     *((field, '""', None, "empty_text") for field in (REVENUE, RECEIVED)),
+    *(
+        (REVENUE, json.dumps(text), Decimal(number), "text_for_number")
+        for text, number in {
+            "8109058,52": "8109058.52", "-0,5": "-0.5", "591,240.50": "591240.50", "591.240,50": "591240.50",
+            "1.591.240": "1591240", "1 234,5": "1234.5", "1\u202f234\u202f567": "1234567", "1'234.50": "1234.50",
+            "1000.500": "1000.500", "1.234E+6": "1.234E+6",
+        }.items()
+    ),
+    # Where thousands are hardly ever reached, a point stands before decimals; of shares a comma too.
+    *((field, '"1.234"', Decimal("1.234"), "text_for_number") for field in (RATIO, STAKE)),
+    (STAKE, '"1,234"', Decimal("1.234"), "text_for_number"),
+    (SCORE, '"1.234"', 1.234, "text_for_number"),
     *(
         (REVENUE, literal, Decimal(literal), None)
         for literal in (
@@ -216,7 +229,9 @@ DISCARDED = [
         REVENUE, NUMBER,
         [f'"{text}"' for text in (" 1", "1 ", "+1", "01", "1.", ".5", "1,", "1 00", "0x1", "NaN", "one", "1\\n")],
     ),
-    (REVENUE, "it may be decimals or thousands", [f'"{text}"' for text in ("591.240", "591,240", "-1.000")]),
+    (REVENUE, "it may be decimals or thousands", [f'"{text}"' for text in ("591.240", "591,240", "1.000", "-1.000")]),
+    (REVENUE, "", [f'"{text}"' for text in ("1.234.56", "1,23,456", "1.234 567", "01,5", "1,5E3")]),
+    *((field, "", ['"1,234"']) for field in (RATIO, SCORE)),
     (REVENUE, "", ["8109058.5199", "8109058.5201", "8109058.525", "0.001", "10000000000000000", "-10000000000000000",
                    "99999999999999999", "1e16", "1e1000000", "-1e1000000", "1e99999999999999999999",
                    "1e-99999999999999999999", "9" * 4000, "0.0001" + "0" * 4000 + "1"]),
@@ -295,6 +310,14 @@ def test_an_amount_is_exact_to_the_cent_or_discarded(literals):
             assert amounts[number] is None
             assert (number, "profitability.revenue") in [(reject.record, reject.path) for reject in read.rejects]
     assert len(amounts) == len(literals)
+
+
+@examples(100)
+@given(st.decimals(-(10**15), 10**15, places=2), st.sampled_from(["", " ", ".", "'", "\u00a0"]))
+def test_amounts_as_people_write_them_are_exact_whatever_stands_between_thousands(amount, apart):
+    text = f"{amount:,f}".replace(".", "@").replace(",", apart).replace("@", ",")
+    row, reasons, _ = one(PERIOD, period(), revenue=json.dumps(text))
+    assert (row["revenue"], reasons) == (amount, {})
 
 
 @examples(100)

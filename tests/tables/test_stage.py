@@ -26,7 +26,6 @@ from support import (
     DATASETS,
     STAGED,
     answer,
-    body,
     found,
     header,
     land,
@@ -67,45 +66,6 @@ def test_every_table_has_its_own_shape_even_when_nothing_landed(folders):
     for name, frame in tables.items():
         assert frame.schema == polars_schema(TABLES[name])
         assert frame.height == {"company_state": 9, "companies": 3}.get(name, 0)
-
-
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_one_bad_record_costs_neither_the_company_nor_its_neighbours(folders, dataset):
-    run = make_run(folders, datasets=[dataset])
-    bad = answer(dataset, found(ACME, dataset, RECORDS[dataset], 5, RECORDS[dataset]), found(BOLT, dataset), offset=0)
-    land(run, bad)
-    tables = dict(flatten_shard(run, 1))
-    is_kept = dataset == "relationships"  # the shape of its records is not known
-    assert tables[dataset]["company_number"].to_list() == [ACME.company_number] * (3 if is_kept else 2)
-    expected = (1, "value", "5", None) if is_kept else (1, "record", "5", "5")
-    assert tables["rejects"].select("position", "effect", "value", "record_json").rows() == [expected]
-    state = {row[1]: row[3:6] for row in tables["company_state"].iter_rows()}
-    assert state[ACME.company_number] == (("reported", 3, 0) if is_kept else ("reported", 2, 1))
-    assert state[BOLT.company_number] == ("empty", 0, 0)
-
-
-def test_requests_are_what_was_sent_and_named_once(folders):
-    """After a crash the same request is sent again; a company given up is no request."""
-    run = make_run(folders, [ACME], ["financials"])
-    again = [(header(companies=[ACME], status=status, attempt=1, offset=0), b"") for status in (500, 503)]
-    ended = (header(companies=[ACME], kind="given_up", status=None, error="x", offset=0), b"")
-    land(run, *again)
-    land(run, again[0], ended)
-    requests = dict(flatten_shard(run, 1))["requests"]
-    assert requests.select("attempt", "status").rows() == [(1, 500), (2, 503), (3, 500)]
-
-
-def test_drift_of_the_envelope_is_counted_by_place(folders):
-    run = make_run(folders, [ACME, BOLT], ["lookalikes"])
-    elements = [{**found(company, "lookalikes"), "unheardOf": 1} for company in (ACME, BOLT)]
-    elements[0]["identifier"]["vatNumber"] = "BE0403227515"
-    land(run, (header("lookalikes", [ACME, BOLT]), body(*elements, found(CIRC, "lookalikes"))))
-    drift = dict(flatten_shard(run, 1))["drift"]
-    assert drift.select("kind", "path", "record_count").rows() == [
-        ("foreign_element", "[].identifier", 1),
-        ("new_field", "[].identifier.vatNumber", 1),
-        ("new_field", "[].unheardOf", 2),
-    ]
 
 
 @pytest.mark.parametrize("name", sorted(STAGED))
