@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import polars as pl
 import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import AuthorizationError, DamagedError
+from firmlake.core.settings import Settings
 from firmlake.core.work import lock
+from firmlake.enrich.held import read_held
+from firmlake.intake.lines import known_companies
 from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
 from firmlake.report.summary import failures, summarise
@@ -105,10 +109,20 @@ def test_companies_that_are_not_found_because_answers_left_them_out_are_known_by
     assert held_at(folders, NOON, 0).state.filter("is_left_out").is_empty(), "every company is asked for"
 
 
+def test_only_the_companies_that_are_planned_are_read(folders, held):
+    held(DAY)
+    for named_companies in ([BOLT], [BOLT, CIRC], []):
+        frame = pl.DataFrame(named_companies, schema=dict.fromkeys(ACME._fields, pl.String), orient="row")
+        few = read_held(Settings(), folders, known_companies(frame, "few"), NOON + DAY)
+        assert named(few.state).select(ACME._fields).rows() == [tuple(company) for company in named_companies]
+        assert few.paid.is_empty()
+        assert few.hits == ((0, 0) if BOLT in named_companies else (1, 1)), "of all, if they tell nothing"
+
+
 def test_only_companies_found_are_paid_for_as_long_as_a_run_may_last(held):
-    assert held(29 * DAY).paid.select(ACME._fields).rows() == [tuple(ACME)]
-    assert held(29.5 * DAY - MINUTE).paid.select(ACME._fields).rows() == [tuple(ACME)]
-    assert held(29.5 * DAY).paid.select(ACME._fields).rows() == [], (
+    assert named(held(29 * DAY).paid).select(ACME._fields).rows() == [tuple(ACME)]
+    assert named(held(29.5 * DAY - MINUTE).paid).select(ACME._fields).rows() == [tuple(ACME)]
+    assert named(held(29.5 * DAY).paid).select(ACME._fields).rows() == [], (
         "the window would end during the run, and its end be paid for"
     )
 
@@ -142,7 +156,7 @@ def test_a_summary_accounts_for_every_company_in_each_dataset(folders, held):
     assert failed == [(*CIRC, "lookalikes", "refused", 0)]
 
 
-def test_status_tells_what_ran_what_is_open_and_what_to_do(folders, held):
+def test_status_tells_what_ran_what_is_open_who_is_at_work_and_what_to_do(folders, held, capsys):
     status = read_status(folders)
     assert (status.running, status.unfinished) == ("", [])
     assert status.last_run.run_id == "20260105T120000Z-0001"
@@ -152,6 +166,15 @@ def test_status_tells_what_ran_what_is_open_and_what_to_do(folders, held):
     status = read_status(folders)
     assert [run for run, *_ in status.unfinished] == [late.run_id]
     assert late.run_id in status.next_step
+    show(status_parts(status, NOON + 5 * DAY))
+    lines = capsys.readouterr().out.splitlines()
+    begun = [line.partition(":")[0] for line in lines if ":" in line]
+    assert begun == ["Data folder", "Last run", "Running", "Unfinished", "Answers held", "On disk", "Next"]
+    assert "done, 2026-01-05 12:01 UTC (5 days ago)" in lines[1]
+    with lock(folders, "firmlake run list.csv"):
+        status = read_status(folders)
+    assert "firmlake run list.csv" in status.running
+    assert status.next_step.startswith("Wait")
 
 
 def test_status_of_an_empty_folder_says_how_to_begin(folders):
@@ -202,26 +225,6 @@ def test_status_says_what_to_do_about_companies_that_an_earlier_list_left(folder
     publish_landed(run, "some_failed")
     publish_landed(make_run(folders, [BOLT], ["lookalikes"], run_id="20260106T120000Z-0002"), "done")
     assert "firmlake redrive" in read_status(folders).next_step
-
-
-def test_what_an_operator_sees_has_every_answer(folders, capsys):
-    run = make_run(folders, [ACME], ["lookalikes"])
-    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))
-    publish_landed(run, "some_failed")
-    make_run(folders, [BOLT], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
-    show(status_parts(read_status(folders), NOON + 5 * DAY))
-    lines = capsys.readouterr().out.splitlines()
-    begun = [line.partition(":")[0] for line in lines if ":" in line]
-    assert begun == ["Data folder", "Last run", "Running", "Unfinished", "Answers held", "On disk", "Next"]
-    assert "some failed, 2026-01-05 12:01 UTC (5 days ago)" in lines[1]
-    assert any("refused" in line for line in lines)
-
-
-def test_status_names_who_is_at_work(folders):
-    with lock(folders, "firmlake run list.csv"):
-        status = read_status(folders)
-    assert "firmlake run list.csv" in status.running
-    assert status.next_step.startswith("Wait")
 
 
 AHEAD = NOON + 365 * DAY

@@ -82,7 +82,8 @@ def state_of(rows=()):
 
 
 def paid_for(companies=()):
-    return frame(companies).with_columns(free_until=pl.lit(NOON.replace(tzinfo=None)))
+    keys = frame(companies).select(company_key().alias("company"))
+    return keys.with_columns(free_until=pl.lit(NOON.replace(tzinfo=None)))
 
 
 def frame(companies):

@@ -28,6 +28,7 @@ from support import (
     land,
     log_of,
     make_run,
+    named,
     not_found,
     period,
     publish_landed,
@@ -50,7 +51,7 @@ def two_runs(folders):
 
 def told(folders, now=NOON + 2 * DAY):
     held = held_at(folders, now)
-    paid = held.paid.select("country", "company_number").sort("country").rows()
+    paid = named(held.paid).select("country", "company_number").sort("country").rows()
     return held.state.sort("company").rows(), paid, held.spent
 
 
@@ -184,7 +185,7 @@ def test_what_is_answered_or_given_up_need_not_be_asked_again_and_a_part_of_a_hi
     held = read_held(settings, folders, known_companies(listed, "list.csv"), NOON + DAY)
     assert (held.unfinished.run_id, held.spent_before) == (run.run_id, 2)
     assert names_of(held.answered["company"]).rows() == [tuple(BOLT), tuple(CIRC)]
-    assert held.paid.select(ACME._fields).rows() == [tuple(ACME), tuple(BOLT)]
+    assert named(held.paid).select(ACME._fields).rows() == [tuple(ACME), tuple(BOLT)]
 
 
 def test_a_refused_run_has_bought_what_it_bought_but_said_nothing(folders):
@@ -203,4 +204,4 @@ def test_an_answer_inside_a_window_begins_none(folders):
         late = make_run(folders, [ACME], ["financials"], run_id=f"20260{days}", at=at)
         land(late, answer("financials", found(ACME, "financials", period()), offset=0, at=at))
         held = held_at(folders, NOON + 31 * DAY)
-        assert held.paid.select(ACME._fields).rows() == [tuple(ACME)] * is_paid
+        assert named(held.paid).select(ACME._fields).rows() == [tuple(ACME)] * is_paid

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import sleep
-from typing import Protocol, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import msgspec
 
@@ -38,23 +38,9 @@ def utc_now() -> datetime:
 R = TypeVar("R")
 
 
-class CarryOut(Protocol):
-    """Carries out one step, and may display it."""
-
-    def __call__(self, name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
-        """Carry out a step.
-
-        Args:
-            name: The step's name for people.
-            work: The function to call.
-            describe: Makes a one-line description of the result; None shows no description.
-
-        Returns:
-            What `work` returned.
-
-        Raises:
-            Exception: What `work` raised.
-        """
+CarryOut = Callable[..., Any]
+"""Carries out one step, and may display it. It is called with the step's name for people, the function to call, and
+perhaps one that makes a line of its result; it returns or raises what the function does."""
 
 
 def at_once(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:  # noqa: ARG001

@@ -16,7 +16,7 @@ import polars as pl
 
 from firmlake.api.contract import DATASETS
 from firmlake.api.service import service_name
-from firmlake.core.company import company_key, names_of
+from firmlake.core.company import company_key
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings, Settings
@@ -52,8 +52,8 @@ class Held(NamedTuple):
             these last days), is_left_out (not found, because answers left it out; none is if every company is to be
             requested), has_failed, is_barred (the dataset was given up), expected_count (records in the last answer),
             is_bought (a credit was spent on the company), is_not_found.
-        paid: Companies whose paid window lasts longer than a run: country, company_number, free_until (UTC; the end of
-            the window without its margin).
+        paid: Companies whose paid window lasts longer than a run: company (its key), free_until (UTC; the end of the
+            window without its margin).
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         hits: Of all companies ever asked for, how many the service knew, and how many it did not; (0, 0) if `state`
             tells that for some of those that are planned.
@@ -114,12 +114,12 @@ def read_held(
         state = read_rows(index, _SQL["state"], limits, _STATE)
         is_told = pl.col("is_bought") | pl.col("is_not_found")
         paid = read_rows(index, _SQL["paid"], limits, _PAID)
-        free_until = paid["at"].cast(pl.Datetime("us")) + (timedelta(days=run.credit_window_days) - MARGIN)
+        free_until = pl.col("at").cast(pl.Datetime("us")) + (timedelta(days=run.credit_window_days) - MARGIN)
         ((ahead_count, ahead_last),) = index.execute(_SQL["ahead"], limits).fetchall()
         spent_by_last = spent_by(index, number_of[last.run_id]) if last and last.run_id in number_of else 0
         return Held(
             state,
-            names_of(paid["company"]).with_columns(free_until.alias("free_until")),
+            paid.select("company", free_until=free_until),
             _quantiles(index.execute(_SQL["counts"], financials).fetchall()),
             (0, 0) if state.select(is_told.any()).item() else index.execute(_SQL["hits"]).fetchone(),
             spent_this_month(index, run, now),
@@ -184,7 +184,7 @@ def split_targets(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFra
     targets = _begun_targets(unfinished).collect()
     answered = held.answered.cast({"dataset": targets.schema["dataset"]})
     is_open = pl.col("company").is_in(targets.join(answered, on=key, how="anti")["company"].implode())
-    is_paid = pl.col("company").is_in(held.paid.select(company_key().alias("key"))["key"].implode())
+    is_paid = pl.col("company").is_in(held.paid["company"].implode())
     targets = targets.filter(~is_open | is_paid)
     if held.refresh_off:  # the service charged for one, so none is asked for
         in_vain = targets.filter("is_refresh").join(answered, on=key, how="anti")

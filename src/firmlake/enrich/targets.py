@@ -76,7 +76,7 @@ def find_targets(
         datasets: The datasets to fetch for each company.
         state: What is held: company (its key), dataset, is_fresh, is_closing, is_left_out, has_failed,
             is_barred, expected_count.
-        paid: Companies inside their paid window: country, company_number, free_until.
+        paid: Companies inside their paid window: company (its key), free_until.
         max_credits: How many companies outside their paid window may be requested; -1 for all. Companies that were
             given up in all datasets come last, because otherwise they could block the others forever.
         shard_companies: Companies per shard.
@@ -269,7 +269,7 @@ def _with_held(
 
     There may be millions of rows. Integer keys and one join per dataset avoid several copies in memory.
     """
-    window = paid.lazy().select(company_key().alias("company"), "free_until", is_paid=True)
+    window = paid.lazy().with_columns(is_paid=True)
     listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")
     listed = listed.join(window, on="company", how="left", maintain_order="left").collect().lazy()
     parts = []

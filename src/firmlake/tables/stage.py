@@ -220,11 +220,7 @@ def _leave_signals_to_parent() -> None:
 
 def _segments(run: Run, shard: int) -> dict[str, str]:
     paths = list_segments(run.folders.landing(run.run_id, shard))
-    return {_name(run, path): sha256_of(path) for path in paths}
-
-
-def _name(run: Run, segment: Path) -> str:
-    return str(segment.relative_to(run.folders.data))
+    return {str(path.relative_to(run.folders.data)): sha256_of(path) for path in paths}
 
 
 def _marker(run: Run, shard: int) -> Path:
