@@ -45,12 +45,16 @@ class Completeness(NamedTuple):
     service: str = ""
 
 
-def read_incomplete(connection: duckdb.DuckDBPyConnection, list_name: str | None = None) -> list[Incomplete]:
-    """Read the causes for one list or, without a name, for all companies and each list, most companies first."""
-    where = "list_name IS NOT DISTINCT FROM $name" if list_name else "true OR $name IS NULL"
+def read_incomplete(
+    connection: duckdb.DuckDBPyConnection, list_name: str | None = None, *, of_lists: bool = False
+) -> list[Incomplete]:
+    """Read the causes for one list, for each list, or for all companies and each list; most companies first."""
+    where = "list_name IS NOT DISTINCT FROM $name" if list_name else f"{not of_lists} OR list_name IS NOT NULL"
+    given = {"name": list_name} if list_name else {}
     with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
-        rows = connection.execute(f"FROM incomplete WHERE {where} {_ORDER}", {"name": list_name}).fetchall()
-        return [Incomplete(*row) for row in rows]
+        return [
+            Incomplete(*row) for row in connection.execute(f"FROM incomplete WHERE {where} {_ORDER}", given).fetchall()
+        ]
     return []
 
 

@@ -68,12 +68,13 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("DROP SCHEMA IF EXISTS lists CASCADE")
     connection.execute("CREATE SCHEMA lists")
     rows = connection.execute("SELECT list_name, file_name FROM company_lists ORDER BY ALL").fetchall()
+    incomplete = read_incomplete(connection, of_lists=True)
     for name, file_name in rows:
         view = f"lists.{quote_name(name)}"
         connection.execute(f"CREATE VIEW {view} AS {_SQL['view'].format(name=quote_text(name))}")
         meaning = (
             f"One row per line of the list {name} ({file_name}), in its order, with the figures of its company. "
-            f"{describe_incomplete(read_incomplete(connection, name))}"
+            f"{describe_incomplete(each for each in incomplete if each.list_name == name)}"
         )
         connection.execute(f"COMMENT ON VIEW {view} IS {quote_text(meaning)}")
     found = " ".join(
