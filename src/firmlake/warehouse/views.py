@@ -347,6 +347,13 @@ _SOURCES = ("companies", "company_state")
 """Tables with a new version of the row of each company whose answers, status, name or place changed."""
 
 _OF_COMPANY = "(country, company_number) IN (FROM touched)"
+
+
+def _names(other: str) -> str:
+    """Return the condition that a row names a touched company. With nulls, IN would take ten times as long."""
+    return f"EXISTS (FROM touched t WHERE t.country = {other}_country AND t.company_number = {other}_company_number)"
+
+
 _PARTS = {
     "company": (
         _OF_COMPANY,
@@ -356,12 +363,8 @@ _PARTS = {
         },
     ),
     "pair": (
-        "((parent_country, parent_company_number) IN (FROM touched)"
-        " OR (child_country, child_company_number) IN (FROM touched))",
-        {
-            "relationships": f"FROM relationships WHERE {_OF_COMPANY}"
-            " OR (related_country, related_company_number) IN (FROM touched)"
-        },
+        f"({_names('parent')} OR {_names('child')})",
+        {"relationships": f"FROM relationships WHERE {_OF_COMPANY} OR {_names('related')}"},
     ),
 }
 """By what a row of a derived table is about: which of its rows are touched, and the rows from which these follow."""
