@@ -211,6 +211,15 @@ def test_the_names_of_a_list_and_of_a_rule_are_no_data_about_one_of_its_companie
     assert clean_frame(lines, forget(person("Jan Peeters")))[column].to_list() == ["for_[forgotten]"] * 2
 
 
+def test_a_party_that_loses_its_name_is_anonymous_in_a_table(forget):
+    nothing = pl.lit(None, pl.String)
+    parties = pl.DataFrame({"related_name": ["Jan Peeters", "Jan Maes"], "related_kind": "named_party"}).with_columns(
+        related_country=nothing, related_company_number=nothing, related_identifier_name=nothing
+    )
+    left = clean_frame(parties, forget(person("Jan Peeters"))).select("related_name", "related_kind").rows()
+    assert left == [(None, "anonymous"), ("Jan Maes", "named_party")]
+
+
 def test_a_register_that_is_gone_is_missed_if_there_are_receipts(folders):
     assert read_register(PrivacySettings(), folders) is None
     receipt = folders.state / "receipts" / "20260105T120000Z.json"
