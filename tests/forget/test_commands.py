@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -81,7 +82,12 @@ def test_a_proof_that_fails_says_what_helps_for_each_file(folders, built):
     assert "then `firmlake prune --generations 1" in call(folders, "verify", "--forgotten")[2]
     for command in (("replay",), ("prune", "--generations", "1"), ("verify", "--forgotten")):
         assert call(folders, *command)[0] == 0
-    shutil.copytree(Folders(built(publish_names)).landed, folders.landed, dirs_exist_ok=True)  # restored from a backup
+    backup = Folders(built(publish_names))
+    [older] = backup.warehouse.glob("gen_*")
+    restored = Path(shutil.copy(older, folders.warehouse))
+    assert call(folders, "forget")[0] == 0
+    assert not restored.exists()
+    shutil.copytree(backup.landed, folders.landed, dirs_exist_ok=True)
     said = call(folders, "verify", "--forgotten")[2]
     assert "`firmlake forget" in said
     assert "cleans these files" in said
