@@ -165,12 +165,20 @@ def harm(folder, name):
     return path, content
 
 
-@pytest.fixture
-def together(tmp_path):
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
     """A data folder with two published runs."""
-    folders = Folders(tmp_path / "together")
+    folders = Folders(tmp_path_factory.mktemp("together"))
     fetch_week(folders, FIRST, NOON, 0.1, 0.2, 0.3)
     fetch_week(folders, SECOND, NOON + DAY, 0.4, 0.5, companies=(ACME, CIRC))
+    return folders
+
+
+@pytest.fixture
+def together(world, tmp_path):
+    """A copy of it, to be harmed."""
+    folders = Folders(tmp_path / "together")
+    shutil.copytree(world.data, folders.data, symlinks=True)
     return folders
 
 

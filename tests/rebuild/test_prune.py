@@ -15,8 +15,9 @@ from firmlake.delivery.destination import Folder
 from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
+from firmlake.tables.index import drop_index
 from firmlake.warehouse.generations import newest, open_warehouse
-from support import ACME, DAY, MINUTE, NOON, answer, export, found, land, lookalike, make_run, publish_landed
+from support import ACME, DAY, MINUTE, NOON, answer, export, found, held_at, land, lookalike, make_run, publish_landed
 
 RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
 NOW = NOON + 30 * DAY
@@ -92,12 +93,16 @@ def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
 
 @pytest.mark.parametrize("kind", [pytest.param("staged", marks=pytest.mark.slow), "landed"])
 def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
-    expected = hashes(three)
+    expected, paid = hashes(three), held_at(three, NOON + 20 * DAY).paid.rows()
     found = removable(three, **{f"{kind}_days": OLD})
     assert names(found) == [(kind, f"run={RUNS[0]}"), (kind, f"run={RUNS[1]}")]
     prune(three, found, NOW)
     assert not any(list(each.path.glob("shard=*")) if each.kind == "landed" else each.path.exists() for each in found)
     assert names(removable(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
+    assert paid
+    for _ in range(2):  # also where the index over the log is made again
+        assert held_at(three, NOON + 20 * DAY).paid.rows() == paid, "what was bought is known without its answers"
+        drop_index(three)
     runs = []
     assert all(check.agrees for check in verify(three, lambda: NOW, on_run=runs.append))
     assert sorted(run.is_pruned for run in runs) == ([False, True, True] if kind == "landed" else [False] * 3)
