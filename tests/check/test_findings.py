@@ -379,6 +379,16 @@ def test_the_largest_page_that_arrives_is_found_by_halving() -> None:
     assert talk.sizes == [500, 250, 125]
 
 
+def test_a_bound_that_a_refusal_names_is_tried_first() -> None:
+    def answer(request: Request) -> Said:
+        is_short = (request.limit or 0) <= 120
+        return (200, found(ACME, "financials")) if is_short else (400, {"message": "limit must be at most 120"})
+
+    talk = Service(answer)
+    assert find_page_cap(talk, ACME).settings == {"api.page_limit_max": 120}
+    assert talk.sizes == [500, 120, 121]
+
+
 def test_a_service_that_sends_not_even_one_company_needs_a_person() -> None:
     one = find_companies_cap(Weak(0, *LOST["late"]), "lookalikes", [ACME])
     assert (one.verdict, one.settings) == ("needs_you", {})
