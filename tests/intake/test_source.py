@@ -30,14 +30,6 @@ def settings_with(**options):
 
 
 @pytest.fixture
-def database(tmp_path):
-    path = tmp_path / "crm.duckdb"
-    with duckdb.connect(path) as connection:
-        connection.execute("CREATE TABLE \"my customers\" AS SELECT 'BE' AS land, '0403227515' AS kbo")
-    return path
-
-
-@pytest.fixture
 def stdin(monkeypatch):
     return lambda content: monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
 
@@ -59,22 +51,6 @@ def test_standard_input_is_read_and_kept_by_its_content_so_that_a_run_resumes(st
     assert kept[0] == kept[1] != kept[2]
     assert [path.name for path in kept] == ["stdin"] * 3
     assert kept[0].read_text() == LIST
-
-
-def test_a_database_with_one_table_is_a_list_and_a_query_chooses(database, tmp_path):
-    assert numbers(database) == ["0403227515"]
-    assert numbers(database, 'SELECT land, kbo FROM "my customers" WHERE false OR true') == ["0403227515"]
-    (tmp_path / "list.csv").write_text(LIST)
-    assert numbers("", f"FROM '{tmp_path}/list.csv'") == ["0403227515", "0403091220"]
-
-
-def test_of_several_tables_the_hint_names_one_that_can_be_read(database):
-    with duckdb.connect(database) as connection:
-        connection.execute("CREATE TABLE other AS SELECT 1 AS x")
-    with pytest.raises(CompanyListError) as caught, local_list(str(database), "", Settings()):
-        pass
-    sql = caught.value.next_step.split("'", 1)[1].rsplit("'", 1)[0]
-    assert numbers(database, sql) == ["0403227515"]
 
 
 def test_a_query_on_a_file_that_is_no_database_says_how_to_name_it(tmp_path):
@@ -163,42 +139,42 @@ READERS = [
 ]
 
 
-def test_views_of_a_database_file_are_no_list(stranger):
-    path = stranger(*(f"CREATE VIEW v{number} AS {sql}" for number, sql in enumerate(READERS)))
-    with pytest.raises(CompanyListError, match="has no table"):
-        numbers(path)
+CUSTOMERS = "CREATE TABLE customers AS SELECT 'BE' AS land, '0403227515' AS kbo"
+ENDLESS = "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT 'BE' AS land, a AS kbo FROM t"
+BELGIAN = "CREATE VIEW belgian AS FROM customers WHERE land = 'BE'"
+DATABASES = {
+    "the only table": ([CUSTOMERS], "", ["0403227515"]),
+    "a query": ([CUSTOMERS], "SELECT land, kbo FROM customers WHERE false OR true", ["0403227515"]),
+    "a harmless view": ([CUSTOMERS, BELGIAN, f"CREATE VIEW r AS {READERS[0]}"], "FROM belgian", ["0403227515"]),
+    # Views run the SQL of whoever made the file.
+    "views": ([f"CREATE VIEW v{n} AS {sql}" for n, sql in enumerate(READERS)], "", "has no table"),
+    **{f"view: {sql}": ([f"CREATE VIEW customers AS {sql}"], "FROM customers", ".") for sql in READERS},
+    "another file": ([CUSTOMERS], "FROM '{}/secret.csv'", "sees only that database"),
+    "the text of another file": ([CUSTOMERS], READERS[2], "sees only that database"),
+    "the network": ([CUSTOMERS], "FROM read_csv('http://127.0.0.1:9/x.csv')", "sees only that database"),
+    "an endless query": ([CUSTOMERS, f"CREATE VIEW v AS {ENDLESS}"], "FROM v", r"intake\.query_seconds_max"),
+}
+"""Statements that make a database file, a query, and the numbers that it gives or why it is refused."""
 
 
-@pytest.mark.parametrize("sql", [*READERS[:2], *slow(*READERS[2:])])
-def test_a_view_of_a_database_file_reads_nothing_outside_the_file(sql, stranger):
-    with pytest.raises(CompanyListError) as caught:
-        numbers(stranger(f"CREATE VIEW customers AS {sql}"), "FROM customers")
+@pytest.mark.parametrize("name", [*list(DATABASES)[:6], *slow(*list(DATABASES)[6:-4]), *list(DATABASES)[-4:]])
+def test_a_database_file_is_a_list_and_reads_nothing_outside_itself(stranger, tmp_path, name):
+    statements, sql, expected = DATABASES[name]
+    path, hurried = stranger(*statements), settings_with(query_seconds_max=2 if name == "an endless query" else 60)
+    if isinstance(expected, list):
+        assert numbers(path, sql, hurried) == expected
+        return
+    with pytest.raises(CompanyListError, match=expected) as caught:
+        numbers(path, sql.format(tmp_path), hurried)
     assert TOKEN not in f"{caught.value} {caught.value.__cause__}"
 
 
-@pytest.mark.parametrize("sql", [READERS[2], "FROM '{}/secret.csv'", "FROM read_csv('http://127.0.0.1:9/x.csv')"])
-def test_a_query_over_a_database_file_sees_only_that_database(sql, stranger, tmp_path):
-    path = stranger("CREATE TABLE customers AS SELECT 'BE' AS land, '0403227515' AS kbo")
-    with pytest.raises(CompanyListError, match="sees only that database"):
-        numbers(path, sql.format(tmp_path))
-
-
-def test_a_table_beside_views_is_the_list_and_a_harmless_view_can_be_named(stranger):
-    path = stranger(
-        "CREATE TABLE customers AS SELECT 'BE' AS land, '0403227515' AS kbo",
-        "CREATE VIEW belgian AS FROM customers WHERE land = 'BE'",
-        "CREATE VIEW reading AS SELECT * FROM read_text('/proc/self/environ')",
-    )
-    assert numbers(path, "FROM belgian") == ["0403227515"]
-
-
-ENDLESS = "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT 'BE' AS land, a AS kbo FROM t"
-
-
-def test_a_query_that_never_ends_is_refused_after_the_time_of_the_settings(stranger):
-    path = stranger(f"CREATE VIEW customers AS {ENDLESS}", "CREATE TABLE other AS SELECT 1 AS x")
-    with pytest.raises(CompanyListError, match=r"intake\.query_seconds_max"):
-        numbers(path, "FROM customers", settings_with(query_seconds_max=2))
+def test_of_several_tables_the_hint_names_one_that_can_be_read(stranger):
+    path = stranger(CUSTOMERS.replace("customers", '"my customers"'), "CREATE TABLE other AS SELECT 1 AS x")
+    with pytest.raises(CompanyListError) as caught, local_list(str(path), "", Settings()):
+        pass
+    sql = caught.value.next_step.split("'", 1)[1].rsplit("'", 1)[0]
+    assert numbers(path, sql) == ["0403227515"]
 
 
 HOSTILE = [
