@@ -15,10 +15,9 @@ class Desk(Lake):
 
     def __init__(self, folder, service):
         super().__init__(folder, service, COUNT)
-        self.set("api__service_name", "a service")  # so that a folder may be copied to a desk with another one
 
     def copy(self, folder, service):
-        """Give a desk with the same data folder, list and settings, and with another service."""
+        """Give a desk with the same data folder, list and settings, and with another service of the same name."""
         copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
         desk = Desk(folder, service)
         desk.write(self.numbers)

@@ -25,6 +25,7 @@ def world(tmp_path_factory):
     """Publish 30 companies, then have 60 held back, of which ten failed; with what the last run ended with."""
     with start_other_service() as service:
         desk = Desk(tmp_path_factory.mktemp("held"), service)
+        desk.set("api__service_name", "a service")
         set_gate(desk, FOUND)
         assert desk.run()[0] == 0
         desk.write(2 * COUNT)

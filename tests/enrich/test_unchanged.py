@@ -17,6 +17,7 @@ def world(tmp_path_factory):
     """A list of thirty companies, fetched and published once."""
     with start_other_service() as service:
         desk = Desk(tmp_path_factory.mktemp("fresh"), service)
+        desk.set("api__service_name", "a service")
         assert desk.run()[0] == 0
         return desk
 
