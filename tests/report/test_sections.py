@@ -14,21 +14,27 @@ from support import ACME, BOLT, CIRC, NOON, period, run_of, with_views
 DELT = Company("NL", "33011433")
 BOLT_BEFORE = [(2022, 300), (2021, 300), (2020, 300)]
 WEEKS = (
-    {ACME: [(2022, 200)], BOLT: BOLT_BEFORE, DELT: [(2022, 50)]},
-    {ACME: [(2023, 170), (2022, 200)], BOLT: [(2023, 310, 1000), *BOLT_BEFORE], CIRC: [(2023, 760)], DELT: None},
+    {ACME: [(2022, 200, 1, None)], BOLT: BOLT_BEFORE, DELT: [(2022, 50)]},
+    {
+        ACME: [(2023, 170), (2022, 200, 1, None)],
+        BOLT: [(2023, 310, 1000), *BOLT_BEFORE],
+        CIRC: [(2023, 760)],
+        DELT: None,
+    },
 )
-"""Year and revenue in thousands of each period, and the unit it is stated in.
+"""Of each period the year, revenue in thousands, the unit it is stated in, and employees if not as many.
 
 Acme's revenue falls from 200 k to 170 k. Bolt's newest accounts come in thousands, Circ's are its first, and Delt is no
 longer found. Sums of all would rise by 380 k, or fall by 380 k without Circ.
 """
 
 
-def of_size(year, revenue, unit=1):
+def of_size(year, revenue, unit=1, employees=0):
     """Accounts with a revenue in thousands; the other amounts do not matter here."""
+    people = revenue if employees == 0 else employees
     return period(
         year, profitability__revenue=1000 * revenue / unit, solvency__totalAssets=9_000_000 / unit,
-        solvency__equity=5_000_000 / unit, solvency__debt=4_000_000 / unit, people__employees=revenue,
+        solvency__equity=5_000_000 / unit, solvency__debt=4_000_000 / unit, people__employees=people,
     )  # fmt: skip
 
 
@@ -70,7 +76,7 @@ def test_a_change_compares_the_companies_that_have_the_figure_both_times(weeks):
     assert (sides["now"]["doubtful"], sides["now"]["revenue_amount"]) == (1, 930_000)
     of, minus = "of 2 companies, 1 doubtful left out", "\N{MINUS SIGN}"
     assert tiles["Annual revenue, newest accounts"] == ("930 k", f"{of}, {minus}30.0 k since 05 Jan 2026", "bad")
-    assert tiles["Employees"] == ("930", f"{of}, {minus}30 since 05 Jan 2026", "bad")
+    assert tiles["Employees"] == ("930", of, ""), "nobody stated them both times without doubt"
     assert tiles["Negative equity"] == ("0", f"{of}, unchanged", "")
     assert tiles["Companies"] == ("4", "1 of them unknown to the service, +1 since 05 Jan 2026", "")
-    assert {note for _, note, _ in weeks[0][1].values()} == {"", "of 3 companies", "of 1 company"}
+    assert {note for _, note, _ in weeks[0][1].values()} == {"", "of 3 companies", "of 2 companies", "of 1 company"}
