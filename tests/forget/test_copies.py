@@ -190,6 +190,18 @@ def versions_of(client, bucket):
         yield each["Key"], decompress_frames(held) if each["Key"].endswith(".zst") else held
 
 
+def test_exports_of_an_earlier_run_alone_are_removed_once_they_name_somebody(folders, tmp_path):
+    (run,) = query(folders, "SELECT run_id FROM loads ORDER BY generation LIMIT 1")[0]
+    export(folders, Request(format="csv", mode="as_of", as_of=run), Folder(tmp_path / "past"), now=now)
+    forget(settings_of(folders), [Subject("person", "Somebody Else")], now)
+    assert places_of(tmp_path / "past", *SPELLED)
+    done = forget(settings_of(folders), SUBJECTS[:1], now)
+    assert done.is_complete
+    assert "export" in {place.what for place in done.places}
+    assert places_of(tmp_path / "past", *SPELLED) == set()
+    assert receipt_of(folders)[0].copies == ()
+
+
 def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_still_leads_there(folders, tmp_path):
     out = tmp_path / f"for {NAME}"
     export(folders, Request(format="csv", tables=("relationships", "companies")), Folder(out))

@@ -32,7 +32,7 @@ from firmlake.delivery.record import DeliveredTable, Record, describe_rows
 from firmlake.delivery.selection import BASE, EXPORTED_TABLES, attach, check_mask, mask_columns, select
 from firmlake.privacy.tombstones import key_path, read_key
 from firmlake.tables.stage import SCHEMA_VERSION
-from firmlake.warehouse.exported import LastExport, is_database, lock_name, made_at, record_export
+from firmlake.warehouse.exported import LastExport, export_record, is_database, lock_name, made_at, record_export
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.incomplete import read_incomplete, to_hand_on
 from firmlake.warehouse.loads import Load, has_loaded, read_loads
@@ -242,7 +242,7 @@ def deliver(
             record = delivery.start(mode)
             record = msgspec.structs.replace(record, tables=tuple(delivery.put_tables(record, scratch, tell)))
             is_new = target.publish(record)
-        if request.is_newest and not delivery.remember(record, now()):
+        if not delivery.remember(record, now()):
             note = f"{note}; " * bool(note) + f"not recorded in {folders.data}, which cannot be written to"
     return Delivered(target.name, record, is_new, note, request.is_load)
 
@@ -400,17 +400,21 @@ class _Delivery(NamedTuple):
             yield table
 
     def remember(self, record: Record, at: datetime) -> bool:
-        """Keep the delivered generation, because the next delivery compares with it; return False if it cannot."""
+        """Record the delivery, so that the next one compares with it and a forget finds it; return False if it cannot.
+
+        A delivery of a list or of an earlier day keeps no generation, and does not replace the record of the newest.
+        """
         if not is_writable(self.folders.state):
             return False
         last = LastExport(
             target=self.target.key,
             export_id=record.delivery_id,
-            generation=record.generation,
+            generation=record.generation if self.request.is_newest else 0,
             exported_at=at,
             address=self.target.address,
         )
-        record_export(self.folders, last)
+        if self.request.is_newest or not export_record(self.folders, last.target).exists():
+            record_export(self.folders, last)
         return True
 
 

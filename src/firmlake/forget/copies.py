@@ -34,7 +34,7 @@ from firmlake.forget.proof import UNREADABLE, search
 from firmlake.forget.sources import Place, clean_sources
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.tables.schemas import WAREHOUSE_TABLES, Table
-from firmlake.warehouse.exported import LastExport, known_archives, last_exports
+from firmlake.warehouse.exported import LastExport, drop_copy, known_archives, last_exports
 
 _ALWAYS = (
     "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
@@ -204,10 +204,10 @@ class Copies:
     def _export_again(self, copy: _Copy, *, is_named: bool) -> bool:
         """Export the newest generation whole, as the last export was, and remove all earlier ones beside it."""
         destination = open_destination(copy.address, self._folders.readers)
+        earlier, earlier_tables = destination.sizes("exports"), _tables_with_versions(destination)
         previous = FileTarget(destination).held()
         if previous is None:
-            raise FirmlakeError(f"{destination.url} holds no export", "Make it available again")
-        earlier, earlier_tables = destination.sizes("exports"), _tables_with_versions(destination)
+            return self._remove_exports(copy, destination)
         request = Request(
             target=copy.address,
             format=previous.format,
@@ -229,6 +229,18 @@ class Copies:
             destination.remove(path)
         self._remove_rests(destination)
         return done.is_new or bool(others)
+
+    def _remove_exports(self, copy: _Copy, destination: Destination) -> bool:
+        """Remove exports of lists and of earlier days that name a forgotten subject, where no newest one is beside."""
+        if not self._find(copy):
+            return False
+        for format_, name in _tables_with_versions(destination):
+            LAKES[format_](destination).drop(name)
+        for path in destination.sizes("exports"):
+            destination.remove(path)
+        self._remove_rests(destination)
+        drop_copy(self._folders, copy.address)
+        return True
 
     def _load_again(self, copy: _Copy, *, is_named: bool) -> bool:
         """Load the newest generation, and let the database overwrite or free the space of deleted rows."""

@@ -62,7 +62,8 @@ def status_parts(status: Status, now: datetime) -> Iterator[Part]:
         )
     for export in status.exports:
         done, target = ("Loaded", ", schema ".join(export.database)) if export.is_load else ("Exported", export.target)
-        yield f"{done}: generation {export.generation} to {target}, {moment(export.exported_at)}"
+        what = f"generation {export.generation}" if export.generation else "a list or an earlier day"
+        yield f"{done}: {what} to {target}, {moment(export.exported_at)}"
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
     free = status.disk_free_bytes
     yield f"On disk: {sizes}; " + (f"{free / 1e9:,.1f} GB free" if free >= _GIGABYTE else f"{free / 1e6:,.1f} MB free")

@@ -25,6 +25,7 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: The destination; for a load, the database without credentials, a space, and the schema.
+        generation: Its generation; 0 if the destination has only exports of lists or of earlier days.
         address: For a load, the address of the database; empty in records of earlier versions.
     """
 
@@ -83,7 +84,7 @@ def last_exports(folders: Folders) -> list[LastExport]:
 
 def exported_generations(folders: Folders) -> set[int]:
     """Return the numbers of the generations that exports of changes start from."""
-    return {last.generation for last in last_exports(folders)}
+    return {last.generation for last in last_exports(folders) if last.generation}
 
 
 def known_archives(folders: Folders) -> list[str]:
