@@ -47,8 +47,8 @@ def report(call: Call, *, path: Path | None = None, company_list: str = "") -> N
 
     Args:
         path (--to): File to write. Default: report.html in the data folder.
-        company_list (--list NAME): Only the companies of this list, and groups with one of them; percentiles, ranks
-            and totals count no others.
+        company_list (--list NAME): Only the companies of this list; percentiles, ranks and totals count no others.
+            Ownership and groups name all owners and members.
     """
     settings, folders = call.on_folder()
     memory = settings.run.duckdb_memory

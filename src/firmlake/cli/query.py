@@ -138,8 +138,8 @@ def query(
     "company/owners BE 0403227515". `firmlake query report/` lists them.
 
     Args:
-        company_list (--list NAME): Only the companies of this list, and groups with one of them; percentiles, ranks
-            and totals count no others.
+        company_list (--list NAME): Only the companies of this list; percentiles, ranks and totals count no others.
+            Ownership and groups name all owners and members.
         held: Query the generation that a gate holds back.
         allow_files: Let SQL read and write files, and load extensions.
     """

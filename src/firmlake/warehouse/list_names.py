@@ -114,9 +114,9 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     connection.execute(_SQL["listed"], [found.name])
     for database, table in connection.execute(_SQL["of_companies"]).fetchall():
         whole = f"{quote_name(database)}.main.{quote_name(table)}"
-        connection.execute(
-            f"CREATE TEMP VIEW {quote_name(table)} AS FROM {whole} SEMI JOIN listed USING (country, company_number)"
-        )
+        columns = "rowid, *" if table.endswith("_versions") else "*"  # some views join versions by their row
+        restricted = f"SELECT {columns} FROM {whole} SEMI JOIN listed USING (country, company_number)"  # noqa: S608
+        connection.execute(f"CREATE TEMP VIEW {quote_name(table)} AS {restricted}")
 
 
 def read_list_overview(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
