@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from firmlake.api.contract import DATASETS
-from lake import Lake
-from reliability.support import poll
+from lake import Lake, wait_until
 from support import slow
 
 from .foreign import Foreign, foreign, truth
@@ -239,7 +238,7 @@ def test_a_first_run_that_is_killed_goes_on_with_what_it_has_found_out(count: in
     with foreign(form="company-id", body=("companies", "country", "companyNumber")) as service:
         lake = new_lake(tmp_path, service)
         process = lake.start("run", str(lake.list))
-        poll(lambda: len(service.requests) >= count or process.poll() is not None)
+        wait_until(lambda: len(service.requests) >= count or process.poll() is not None)
         process.kill()
         lake.end(process)
         run = lake.run()

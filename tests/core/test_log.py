@@ -7,25 +7,18 @@ import logging
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from firmlake.api.authorization import Token
 from firmlake.api.throttle.stores import open_store
-from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.log import log, log_to, warn_by
-from firmlake_sandbox import sample_numbers
+from lake import Lake
 
 
 def test_every_answer_has_a_line_and_no_line_a_secret(sandbox, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    company_list, out = tmp_path / "list.csv", tmp_path / "log.jsonl"
-    rows = "\n".join(f"{country},{number}" for country, number in sample_numbers(5))
-    company_list.write_text(f"country,company_number\n{rows}\n")
-    flags = ["--set", f"api.base_url={sandbox.base_url}", "--data", str(tmp_path / "data"), "--log", str(out)]
-    CliRunner().invoke(firmlake, ["run", str(company_list), *flags], standalone_mode=False)
-    CliRunner().invoke(firmlake, ["export", *flags], standalone_mode=False)
+    lake, out = Lake(tmp_path, sandbox, 5), tmp_path / "log.jsonl"
+    for command in (("run", str(lake.list)), ("export",)):
+        lake.call(*command, "--log", str(out))
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     landed = [line for line in lines if line["message"] == "landed"]
     assert len(landed) == int(sandbox.ledger(summary=True)["summary"]["requests"])
@@ -64,14 +57,12 @@ def test_a_warning_reaches_a_person_once_and_nothing_else_does():
 
 def test_a_command_shows_warnings_on_stderr(folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "secret")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = open_store("file", Token("secret").key_hash("https://gw.test/prod"))
     Path(store.name).write_bytes(b"damaged")
-    company_list = tmp_path / "list.csv"
-    company_list.write_text("country,company_number\nBE,0403227515\n")
-    arguments = ["--data", str(folders.data), "--set", "api.base_url=https://gw.test/prod", "--json"]
-    result = CliRunner().invoke(firmlake, ["plan", str(company_list), *arguments], standalone_mode=False)
-    assert "Warning: " in result.stderr
-    assert "is damaged; waiting as if the allowance had just been used up" in result.stderr
-    assert "Warning" not in json.dumps(json.loads(result.stdout))
+    lake = Lake(tmp_path, api__base_url="https://gw.test/prod")
+    lake.environment["FIRMLAKE_API_TOKEN"] = "secret"
+    result = lake.call("plan", str(lake.write([("BE", "0403227515")])), "--json")
+    assert "Warning: " in result.err
+    assert "is damaged; waiting as if the allowance had just been used up" in result.err
+    assert "Warning" not in json.dumps(result.content)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
-from click.testing import CliRunner
 
-from firmlake.cli import firmlake
+from lake import Lake
 
 from .reading import follow
 
@@ -16,15 +14,8 @@ from .reading import follow
 @pytest.fixture
 def call(lake, tmp_path, monkeypatch):
     """Call the command on the lake; gives exit code, stdout and stderr."""
-    for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
-        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        result = CliRunner().invoke(firmlake, ["export", *arguments, "--data", str(lake.data)], standalone_mode=False)
-        return result.return_value, result.stdout, result.stderr
-
-    return run
+    return lambda *arguments: Lake(tmp_path).call("export", *arguments, "--data", str(lake.data))
 
 
 def test_it_says_what_it_exported_and_the_second_time_that_there_is_nothing_to_do(call, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firmlake_sandbox import Sandbox
-from reliability.support import Lake
+from lake import Lake
 
 
 @pytest.fixture

@@ -33,10 +33,8 @@ def lake(sandbox, tmp_path):
 
 @pytest.fixture
 def union(tmp_path):
-    """Where all is replayed into, with what the environment has for stores."""
-    lake = ByHand(tmp_path / "union")
-    lake.environment |= {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
-    return lake
+    """Where all is replayed into."""
+    return ByHand(tmp_path / "union")
 
 
 def content(folders: Folders):

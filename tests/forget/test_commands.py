@@ -7,12 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from firmlake.cli import firmlake
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.privacy.tombstones import Subject, lift
+from lake import Lake
 from support import ACME, BOLT, party, query, run_of
 
 from .world import NAME, SPELLED, make_weeks, places_of, settings_of, week
@@ -31,8 +30,7 @@ def folders(copy_of) -> Folders:
 
 
 def call(folders, *arguments, answer=None):
-    ran = CliRunner().invoke(firmlake, [*arguments, "--data", str(folders.data)], input=answer, standalone_mode=False)
-    return ran.return_value, ran.stdout, ran.stderr
+    return Lake(folders.data.parent).call(*arguments, "--data", str(folders.data), input=answer)
 
 
 def test_a_dry_run_counts_the_different_names_whatever_their_spelling(folders):
@@ -123,5 +121,4 @@ def test_a_file_names_a_subject_on_each_line(tmp_path):
     assert call(folders, "forget", "--from", str(path))[0] == 0
     assert all(lift(settings_of(folders).privacy, folders, subject) for subject in lines.values() if subject)
     path.write_text("contact;1\nperson;")
-    command = ["forget", "--from", str(path), "--data", str(folders.data)]
-    assert "subjects.csv, line 2: This is not a person" in CliRunner().invoke(firmlake, command).stderr
+    assert "subjects.csv, line 2: This is not a person" in call(folders, "forget", "--from", str(path)).err

@@ -15,10 +15,8 @@ import boto3
 import duckdb
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from pyiceberg.catalog import load_catalog
 
-from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.files import decompress_frames
 from firmlake.core.folders import Folders
@@ -34,6 +32,7 @@ from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.exported import drop_copy, note_archive
 from firmlake.warehouse.generations import open_warehouse
+from lake import Lake
 from postgres import serve_postgres
 from support import BOLT, DAY, export, make_run, publish_landed, query
 
@@ -233,9 +232,9 @@ def test_a_database_out_of_reach_is_named_until_it_is_cleaned_or_said_to_be_gone
         assert "run `firmlake forget`" in failed
     assert places_of(folders.data, *SPELLED) == set()
     assert target.exists() == bool(damage), "looking for it makes no file"
-    ran = CliRunner().invoke(firmlake, ["forget", "--data", str(folders.data)], standalone_mode=False)
-    assert ran.return_value == 1
-    assert ran.stderr.splitlines()[-1].startswith("firmlake: Not cleaned: the database"), "cron mails this line"
+    ran = Lake(folders.data.parent).call("forget")
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith("firmlake: Not cleaned: the database"), "cron mails this line"
     if damage:
         moved.replace(target)
         assert forget(settings_of(folders), [], now).is_complete
@@ -245,11 +244,10 @@ def test_a_database_out_of_reach_is_named_until_it_is_cleaned_or_said_to_be_gone
         drop_copy(folders, "elsewhere")
     assert shlex.quote(f"duckdb:{target} firmlake") in caught.value.next_step
     (command,) = re.findall("if the copy no longer exists, run `firmlake (.*)`", failed)
-    called = [*shlex.split(command), "--data", str(folders.data), "--json"]
-    ran = CliRunner().invoke(firmlake, called, standalone_mode=False)
-    assert ran.return_value == 0
-    assert f"{target} firmlake: not cleaned and no longer tracked" in ran.stderr
-    assert json.loads(ran.stdout)["given_up"] == [f"duckdb:{target} firmlake"]
+    ran = Lake(folders.data.parent).call(*shlex.split(command), "--json")
+    assert ran.code == 0
+    assert f"{target} firmlake: not cleaned and no longer tracked" in ran.err
+    assert ran.content["given_up"] == [f"duckdb:{target} firmlake"]
     assert forget(settings_of(folders), [], now).is_complete
 
 

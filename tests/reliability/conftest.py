@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from firmlake_sandbox import Sandbox
+from lake import Lake
 
-from .support import Lake, Undisturbed, find_token
+from .support import Undisturbed, find_token
 
 MakeLake = Callable[..., Lake]
 

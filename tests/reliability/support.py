@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +11,8 @@ import pytest
 
 from firmlake.core.files import ZstdError, decompress_frames
 from firmlake_sandbox import Sandbox
-from lake import TOKEN, Content, Lake, Result
+from lake import TOKEN, Content, Lake
 from spellings import SPELLINGS, holds_piece
-
-__all__ = ["TOKEN", "Lake", "Result"]
 
 KILLED = Path(__file__).with_name("killed.py")
 """Runs firmlake and kills it at an instant."""
@@ -64,14 +61,6 @@ def assert_accounted(summary: dict[str, Any]) -> None:
     """Every company is in exactly one status of each dataset."""
     for dataset, counts in summary["datasets"].items():
         assert sum(counts.values()) == summary["company_count"], dataset
-
-
-def poll(condition: Callable[[], object], seconds: float = 30) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass in time"
-        time.sleep(0.002)
 
 
 def name_of(company: tuple[str, str]) -> str:

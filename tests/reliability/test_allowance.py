@@ -15,9 +15,10 @@ from firmlake.api.throttle.stores import FileStore
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
+from lake import TOKEN
 from postgres import serve_postgres
 
-from .support import TOKEN, sized
+from .support import sized
 
 LIMIT = 30
 KINDS = ("fixed-window", "sliding-window", "token-bucket")

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .support import Lake, assert_accounted, assert_whole, faults, name_of, sized
+from lake import Lake
+
+from .support import assert_accounted, assert_whole, faults, name_of, sized
 
 COUNT = 60
 BODIES = ("cut", "html", "empty", "null", "error", "empty_object", "empty_list", "nested")

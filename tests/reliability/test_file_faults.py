@@ -13,7 +13,9 @@ from unittest.mock import patch
 
 import pytest
 
-from .support import Lake, assert_whole, sized
+from lake import Lake
+
+from .support import assert_whole, sized
 
 COUNT, SHARD = 40, 20
 STEP = 12

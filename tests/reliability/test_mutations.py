@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .support import Content, Lake, sized
+from lake import Content, Lake
+
+from .support import sized
 
 COUNT = 60
 EACH = 10

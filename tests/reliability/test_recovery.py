@@ -16,10 +16,11 @@ from delivery.reading import follow
 from firmlake.core.folders import Folders
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
+from lake import Lake, wait_until
 from service_lists.support import STATIC, contacts_of
 from support import export
 
-from .support import KILLED, Lake, assert_whole, faults, poll, sized
+from .support import KILLED, assert_whole, faults, sized
 
 COUNT, BUDGET = 60, 20
 THREADS = 4
@@ -183,9 +184,9 @@ def test_a_signal_ends_a_run_within_ten_seconds_and_the_next_goes_on(moment, san
             while not process.stderr.readline().startswith("Fetched"):
                 assert process.poll() is None
         else:
-            poll(lambda: (lake.data / "state/lock").exists())
+            wait_until(lambda: (lake.data / "state/lock").exists())
         if "hangs" in moment:
-            poll(lambda: lake.ledger()["requests"] >= 2)
+            wait_until(lambda: lake.ledger()["requests"] >= 2)
         time.sleep(seconds)
         process.send_signal(number)
         began = time.monotonic()
@@ -217,11 +218,13 @@ def test_the_embedded_service_ends_with_the_run_that_started_it(number, make_lak
     lake = make_lake(COUNT, api__base_url="sandbox", api__requests_per_minute=3)
     process = lake.start("run", str(lake.list))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    poll(lambda: any(lake.data.glob("landing/*/*/*.zst")) and children.read_text())  # the log begins before the service
+    wait_until(
+        lambda: any(lake.data.glob("landing/*/*/*.zst")) and children.read_text()
+    )  # the log begins before the service
     begun = children.read_text().split()
     process.send_signal(number)
     lake.end(process, 15)
-    poll(lambda: not any(map(_runs, begun)), 10)
+    wait_until(lambda: not any(map(_runs, begun)), 10)
 
 
 def _runs(pid: str) -> bool:

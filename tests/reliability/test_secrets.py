@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from lake import TOKEN, wait_until
 from spellings import SPELLINGS, echo, holds_piece
 
-from .support import TOKEN, assert_whole, faults, poll, sized
+from .support import assert_whole, faults, sized
 
 COUNT = 120
 
@@ -20,7 +21,7 @@ def test_the_token_is_in_no_command_line_of_any_process(sandbox, make_lake):
     lake = make_lake(COUNT)
     with faults(sandbox, {"kind": "delay", "seconds": 0.2}):
         process = lake.start("run", str(lake.list))
-        poll(lambda: lake.ledger()["requests"] >= 1)
+        wait_until(lambda: lake.ledger()["requests"] >= 1)
         lines = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
