@@ -180,7 +180,8 @@ def identify_column(
 ) -> pl.DataFrame:
     """Identify the company of each number in a column.
 
-    The country of a line takes precedence over the one that the column's name implies.
+    The country of a line takes precedence over the one that the column's name implies. A SIRET needs no country: no
+    other register has 14 digits with these check digits.
 
     Args:
         numbers: Texts of the column, null if empty.
@@ -193,12 +194,22 @@ def identify_column(
     Returns:
         The result of `identify`.
     """
-    countries = COLUMNS[role].countries
+    country, countries = (
+        pl.select(pl.coalesce(country, _country_of_sirets(numbers))).to_series(),
+        COLUMNS[role].countries,
+    )
     if len(countries) > 1 and default_country is None:
         return _of_several(numbers, country, countries)
     default = country_of(role, is_sure=default_country is not None) or default_country
     named = country if default is None else country.fill_null(default)
     return identify(numbers, named, country_of(role, is_sure=True) if is_register else None)
+
+
+def _country_of_sirets(numbers: pl.Series) -> pl.Series:
+    """Return FR for each SIRET, in groups of digits or not, and null for other numbers."""
+    digits = pl.Series("digits", numbers).str.replace_all(r"[ .\u00a0-]", "")
+    value = pl.when(digits.str.contains(r"^[0-9]{14}$")).then(digits).cast(pl.Int64, strict=False)
+    return pl.select(pl.when(_siret(value)).then(pl.lit("FR"))).to_series()
 
 
 def _clean(rows: pl.LazyFrame) -> pl.LazyFrame:
