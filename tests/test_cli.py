@@ -83,7 +83,7 @@ WITHOUT_FOLDER = {
     "export out --table nothing": "",
     "export": "No export target is named. Run `firmlake export FOLDER",
     "contacts plan absent.csv --list 1002": "absent.csv",
-    "verify --files --forgotten": "",
+    "verify --files --forgotten": "--forgotten and --files are different checks",
     os.fsdecode(b"run klant\xe9n.csv"): r"klant\xe9n.csv is not valid UTF-8. Rename",
     os.fsdecode(b"run list.csv --data \xe9"): r"\xe9 is not valid UTF-8. Rename",
     os.fsdecode(b"run list.csv --set paths.data=\xe9"): r"paths.data=\xe9 is not valid UTF-8. Rename",
@@ -327,8 +327,9 @@ def test_a_person_at_a_terminal_is_asked_once(stranger, monkeypatch):
     assert len(asked) == 2
     assert stranger.service.base_url in asked[0]
     monkeypatch.setattr("firmlake.cli.call.can_ask", lambda: True)
-    monkeypatch.setattr(click, "confirm", lambda question, **_: False)
+    monkeypatch.setattr(click, "confirm", lambda question, **_: bool(asked.append(question)))
     assert stranger.call("run", "list.csv").code == 2
+    assert len(asked) > 2, "the command line asks too"
     assert stranger.requests() == 0
 
 

@@ -43,7 +43,8 @@ def test_plan_then_apply_then_nothing(lake):
     lake.write_contacts(3, "BE,0403227516,1", "BE,0403227515,10")
     planned = lake.plan("--json")
     assert planned.code == 0
-    assert (planned.content["to_add_count"], planned.content["guesses"]) == (4, [])
+    facts = [planned.content[name] for name in ("to_add_count", "company_count", "request_count", "guesses")]
+    assert facts == [4, 4, 1, []]
     assert [one["line"] for one in planned.content["refused"]] == [5]
     assert lake.puts() == 0
     for _ in range(2):
