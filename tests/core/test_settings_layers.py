@@ -52,7 +52,12 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
         ("[api]\nthreads = 0", {}, {}, "api.threads (settings.toml)"),
         ("[api\n", {}, {}, "settings.toml is not TOML"),
         ("", {"run.max_credit": "1"}, {}, "Did you mean run.max_credits"),
-        ("", {"run.max_credits": "many"}, {}, "run.max_credits (--set run.max_credits)"),
+        (
+            "",
+            {"run.max_credits": "many"},
+            {},
+            "s (--set run.max_credits) does not fit: Expected a whole number, got text",
+        ),
         ("", {}, {"FIRMLAKE_API__THREDS": "2"}, "Did you mean FIRMLAKE_API__THREADS"),
         ("", {}, {"FIRMLAKE_TOKEN": "x"}, "Did you mean FIRMLAKE_API_TOKEN"),
         ("", {}, {"FIRMLAKE_RUN__FAIL_ON": "some"}, "run.fail_on (FIRMLAKE_RUN__FAIL_ON)"),

@@ -1,9 +1,9 @@
 """A list comes back with every line once, in its order, with its own cells and what is held of its companies.
 
 Each folder of `returned` holds a list (`list`, or `workbook.json`, see `intake.workbooks`) and the files that are
-written of it: `out.csv` as it is; `out.xlsx` and `out.parquet` as `show` shows them. To add a case, make the list and
-an empty file for each format, run `PYTHONPATH=tests python tests/delivery/test_list_file.py`, and check what it
-writes.
+written of it: `out.csv` and `out.csv.json` as they are; `out.xlsx` and `out.parquet` as `show` shows them. To add a
+case, make the list and an empty file for each format, run `PYTHONPATH=tests python tests/delivery/test_list_file.py`,
+and check what it writes.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def publish_cases(scratch: Path, cases: Iterable[Path]) -> Folders:
 
 
 def show(path: Path, written: Written) -> bytes:
-    """Show a file: CSV as it is, others value by value; a workbook with the number formats of its first sheet."""
-    if path.suffix == ".csv":
+    """Show a file: text as it is, others value by value; a workbook with the number formats of its first sheet."""
+    if path.suffix in (".csv", ".json"):
         return path.read_bytes()
     lines = [f"renamed {written.renamed}, replaced {written.replaced}, {written.refused_count} refused"]
     if path.suffix == ".parquet":
@@ -107,8 +107,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 
 def give_back(folders: Folders, file: str, scratch: Path, columns: tuple[str, ...] = COLUMNS) -> tuple[Path, bytes]:
     name, _, out = file.partition("/")
-    written = write_list(folders, name, FileBack(scratch / out, columns), "256MB")
-    return written.path, show(written.path, written)
+    written = write_list(folders, name, FileBack(scratch / out.removesuffix(".json"), columns), "256MB")
+    return written.path, show(scratch / out, written)
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -34,11 +34,18 @@ def test_what_a_sample_and_a_budget_leave_out_is_told_wherever_the_data_goes_unt
     desk.run("--max-credits", "5")
     assert causes(desk) == {("budget", dataset, 15) for dataset in DATASETS}
     assert_everything_says(desk, tmp_path, 15)
+    with desk.list.open("a") as lines:
+        lines.write("x\n")
     assert desk.run("--out", str(tmp_path / "back.csv"))[0] == 0
     assert causes(desk) == set()
     assert json.loads((tmp_path / "back.csv.json").read_text()) == {
-        "is_complete": True, "incomplete": [], "service": desk.service.base_url,
+        "is_complete": True, "incomplete": [], "refused_line_count": 1, "service": desk.service.base_url,
     }  # fmt: skip
+    assert last_sheet(desk, tmp_path) == ["Complete", [
+        "1 line could not be used; the sheet Refused lines says why",
+        "No company lacks anything: every company was asked for everything",
+        f"The figures are those of {desk.service.base_url}",
+    ]]  # fmt: skip
     [(comment,)] = query(desk.folders, "SELECT comment FROM duckdb_views() WHERE view_name = 'list'")
     assert comment.endswith(". Complete")
 
@@ -60,6 +67,12 @@ def test_a_dataset_that_is_forbidden_or_down(tmp_path, monkeypatch, broken, caus
         assert causes(desk) == {(cause, "lookalikes", 30)}
 
 
+def last_sheet(desk, tmp_path):
+    assert desk.call("list", "export", "list", str(tmp_path / "back.xlsx"))[0] in (0, None)
+    sheet = openpyxl.load_workbook(tmp_path / "back.xlsx").worksheets[-1]
+    return [sheet.title, [row[0].value for row in sheet.iter_rows(min_row=2)]]
+
+
 def assert_everything_says(desk, tmp_path, count):
     for name in ("back.csv", "back.xlsx", "back.parquet"):
         assert desk.call("list", "export", "list", str(tmp_path / name))[0] in (0, None)
@@ -67,7 +80,9 @@ def assert_everything_says(desk, tmp_path, count):
     lacking = [
         {"list": "list", "dataset": dataset, "cause": "budget", "company_count": count} for dataset in sorted(DATASETS)
     ]
-    completeness = {"is_complete": False, "incomplete": lacking, "service": desk.service.base_url}
+    completeness = {
+        "is_complete": False, "incomplete": lacking, "refused_line_count": 0, "service": desk.service.base_url,
+    }  # fmt: skip
     assert json.loads((tmp_path / "back.csv.json").read_text()) == completeness
     metadata = pq.read_schema(tmp_path / "back.parquet").metadata
     assert json.loads(metadata[b"firmlake.completeness"]) == completeness

@@ -241,7 +241,8 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
         return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:
         # The message leaves the value out: it may be a token in the wrong place.
-        what, choices = str(error), list(choices_of(kind))
+        what = str(error).replace("`int`", "a whole number").replace("`str`", "text")
+        choices = list(choices_of(kind))
         if choices and what.startswith("Invalid enum value"):
             what = f"choose from {', '.join(map(str, choices))}"
         raise SettingsError(f"{key} ({origin}) does not fit: {what}", f"{key}: {description_of(key)}") from None

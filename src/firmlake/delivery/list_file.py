@@ -37,8 +37,6 @@ from firmlake.warehouse.incomplete import (
     Completeness,
     describe_service,
     read_incomplete,
-    to_hand_on,
-    to_json,
 )
 from firmlake.warehouse.list_names import NamedList, find_named_list
 from firmlake.warehouse.schema import create_tables
@@ -214,14 +212,14 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
             write_file(path, lambda aside: cut_counts.append(write(aside)))
             if path.suffix.lower() == ".csv":
                 beside = path.with_name(f"{path.name}.json")
-                write_file(beside, lambda aside: aside.write_bytes(back.completeness_json))
+                write_file(beside, lambda aside: aside.write_bytes(back.completeness.as_json() + b"\n"))
         except duckdb.OutOfMemoryException as error:
             raise FirmlakeError(
                 f"{path} was not written: DuckDB needs more memory than {memory_limit}",
                 "Raise run.duckdb_memory, then write it with `firmlake list export`, which sends no request",
             ) from error
     renamed = {added.name: given for given, added in back.added.items() if given != added.name}
-    return Written(path, listed.line_count, renamed, back.earlier, cut_counts[-1], back.refused_count)
+    return Written(path, listed.line_count, renamed, back.earlier, cut_counts[-1], back.completeness.refused_line_count)
 
 
 def _find(name: str) -> list[AddedColumn]:
@@ -254,8 +252,7 @@ class _Back(NamedTuple):
         earlier: Columns of the list that an earlier `--out` added; `added` replaces them.
         added: The added columns, by their name in the file.
         read: What is known of the columns of the list.
-        refused_count: Lines that were refused.
-        completeness: Whether the list is complete.
+        completeness: Whether the list is complete, and how many of its lines were refused.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -264,13 +261,7 @@ class _Back(NamedTuple):
     earlier: tuple[str, ...]
     added: dict[str, AddedColumn]
     read: ListColumns
-    refused_count: int
     completeness: Completeness
-
-    @property
-    def completeness_json(self) -> bytes:
-        """The same, for files."""
-        return to_json(to_hand_on(self.completeness.incomplete), self.completeness.service)
 
     def rows(self, batch_rows: int, types: Mapping[str, str] = {}, *more: str) -> pa.RecordBatchReader:
         """Read one row for each line, in order: own columns as text or as `types`, then the added ones, then `more`."""
@@ -305,10 +296,10 @@ def _gather(
     cells = f"json_extract_string(columns, [{', '.join(quote_text(paths[each]) for each in own)}])"
     lines = f"SELECT *, concat({letters or 'NULL'}) AS letters, {cells if own else '[]'} AS cells FROM back_lines"
     _fill_rows(connection, lines, dict.fromkeys(each.relation for each in chosen), values)
-    completeness = Completeness(read_incomplete(connection, listed.name), describe_service(connection))
+    completeness = Completeness(read_incomplete(connection, listed.name), refused_count, describe_service(connection))
     if earlier and read.delimiter:
         own = tuple(map(unguard, own))
-    return _Back(connection, listed.name, own, earlier, added, read, refused_count, completeness)
+    return _Back(connection, listed.name, own, earlier, added, read, completeness)
 
 
 _UNGUARDED: Final = "regexp_replace(cells[{}], " + quote_text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
@@ -389,7 +380,7 @@ def _write_parquet(back: _Back, path: Path) -> int:
         field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
         for field in reader.schema
     ]
-    schema = pa.schema(fields, metadata={COMPLETENESS: back.completeness_json})
+    schema = pa.schema(fields, metadata={COMPLETENESS: back.completeness.as_json()})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in reader:
             writer.write_batch(batch.cast(schema))

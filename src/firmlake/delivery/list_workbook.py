@@ -22,6 +22,7 @@ from xlsxwriter import Workbook
 from xlsxwriter.exceptions import XlsxWriterException
 
 from firmlake.core.rows import is_risky
+from firmlake.core.text import count_of
 from firmlake.warehouse.incomplete import CAUSES, Completeness
 
 SHEET_ROWS: Final = 1_048_575
@@ -324,8 +325,12 @@ def _format_of(column: SheetColumn) -> str:
 def _lacks(completeness: Completeness) -> Iterator[tuple[str, str | None, int | None]]:
     for lack in completeness.incomplete:
         yield CAUSES[lack.cause], lack.dataset or "all", lack.company_count
+    refused = completeness.refused_line_count
+    if refused:
+        yield f"{count_of(refused, 'line')} could not be used; the sheet Refused lines says why", None, None
     if not completeness.incomplete:
-        yield "Nothing is missing: every company was asked for everything", None, None
+        nothing = "No company lacks anything" if refused else "Nothing is missing"
+        yield f"{nothing}: every company was asked for everything", None, None
     if completeness.service:
         yield f"The figures are those of {completeness.service}", None, None
 

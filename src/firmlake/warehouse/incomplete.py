@@ -39,10 +39,22 @@ class Incomplete(msgspec.Struct, frozen=True):
 
 
 class Completeness(NamedTuple):
-    """Why data is not complete, nothing if it is; and the service whose figures it has."""
+    """Whether every company of a list was asked for everything, and what else its reader must know.
 
-    incomplete: Sequence[Incomplete] = ()
-    service: str = ""
+    Attributes:
+        incomplete: Why data of its companies is missing; nothing if none is.
+        refused_line_count: Lines of the list that name no usable company.
+        service: The service whose figures it has; empty if it has none.
+    """
+
+    incomplete: Sequence[Incomplete]
+    refused_line_count: int
+    service: str
+
+    def as_json(self) -> bytes:
+        """Return it as a file and its metadata have it; `is_complete` is about the companies alone."""
+        told = {"service": self.service} if self.service else {}
+        return to_json(to_hand_on(self.incomplete), refused_line_count=self.refused_line_count, **told)
 
 
 def read_incomplete(
@@ -74,9 +86,8 @@ def to_hand_on(rows: Iterable[Incomplete]) -> list[dict[str, str | int | None]]:
     ]
 
 
-def to_json(handed_on: list[dict[str, str | int | None]], service: str = "") -> bytes:
-    """Return as JSON whether data is complete, and if not why and how much is missing; and who states the figures."""
-    told = {"service": service} if service else {}
+def to_json(handed_on: list[dict[str, str | int | None]], **told: str | int) -> bytes:
+    """Return as JSON whether data is complete, and if not why and how much is missing; and what else is told."""
     return json.dumps({"is_complete": not handed_on, "incomplete": handed_on, **told}).encode()
 
 
