@@ -9,7 +9,8 @@ from firmlake.core.folders import Folders
 from firmlake.report.page import make_report
 from firmlake.report.sections import SectionTables, find_section
 from firmlake.warehouse.generations import open_warehouse
-from support import ACME, BOLT, CIRC, NOON, period, run_of, with_views
+from lake import Lake
+from support import ACME, BOLT, CIRC, NOON, period, publish_list, run_of, with_views
 
 DELT = Company("NL", "33011433")
 BOLT_BEFORE = [(2022, 300), (2021, 300), (2020, 300)]
@@ -80,3 +81,24 @@ def test_a_change_compares_the_companies_that_have_the_figure_both_times(weeks):
     assert tiles["Negative equity"] == ("0", f"{of}, unchanged", "")
     assert tiles["Companies"] == ("4", "1 of them unknown to the service, +1 since 05 Jan 2026", "")
     assert {note for _, note, _ in weeks[0][1].values()} == {"", "of 3 companies", "of 2 companies", "of 1 company"}
+
+
+def test_with_a_list_the_sections_on_runs_follow_the_runs_of_this_list(tmp_path):
+    lake = Lake(tmp_path)
+    publish_list(lake.folders, [ACME, None], name="Customers", given="red")
+    publish_list(lake.folders, [BOLT, None, None], day=1, name="others", given="blue")
+    publish_list(lake.folders, [CIRC], day=2, name="others")
+    with_views(lake.folders)
+
+    def ask(section, *options):
+        return lake.call("query", f"report/{section}", "--json", *options).content
+
+    def of(*options):
+        (last,) = ask("last_run_and_credits", *options)
+        return last["Ended"], len(ask("runs", *options)), [row["given"] for row in ask("refused_lines", *options)]
+
+    assert of("--list", "customers") == ("05 Jan 2026", 1, ["red"])
+    assert of("--list", "others") == ("07 Jan 2026", 2, [])
+    assert of() == ("07 Jan 2026", 3, [])
+    assert lake.call("report", "--list", "customers", "--to", str(tmp_path / "report.html")).code == 0
+    assert "red" in (tmp_path / "report.html").read_text().partition("could not be used")[2]

@@ -107,11 +107,14 @@ def list_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
 def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """Restrict all tables of companies, and therefore all views, of a connection to the companies of a list.
 
+    The variable `company_list` names the list to those who need its runs.
+
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
     """
     found = find_named_list(connection, name)
     connection.execute(_SQL["listed"], [found.name])
+    connection.execute("SET VARIABLE company_list = ?", [found.name])
     for database, table in connection.execute(_SQL["of_companies"]).fetchall():
         whole = f"{quote_name(database)}.main.{quote_name(table)}"
         columns = "rowid, *" if table.endswith("_versions") else "*"  # some views join versions by their row

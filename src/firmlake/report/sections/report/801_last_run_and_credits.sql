@@ -2,10 +2,10 @@
 -- chapter: Runs and cost
 -- chart: tiles
 SELECT
-    (SELECT replace(max_by(outcome, finished_at), '_', ' ') FROM runs) AS "Last run",
-    (SELECT strftime(max(finished_at), '%d %b %Y') FROM runs) AS "Ended",
-    (SELECT sum(credit_count)::BIGINT FROM runs) AS "Credits charged",
-    (SELECT sum(free_refresh_count)::BIGINT FROM runs) AS "Credits saved",
+    (SELECT replace(max_by(outcome, finished_at), '_', ' ') FROM own_runs) AS "Last run",
+    (SELECT strftime(max(finished_at), '%d %b %Y') FROM own_runs) AS "Ended",
+    (SELECT sum(credit_count)::BIGINT FROM own_runs) AS "Credits charged",
+    (SELECT sum(free_refresh_count)::BIGINT FROM own_runs) AS "Credits saved",
     (SELECT arg_max(credits_remaining, fetched_at) FROM requests) AS "Credits left",
     (SELECT count(*) FROM company_state WHERE status IN ('failed', 'forbidden', 'unavailable'))
         AS "Failed datasets"
