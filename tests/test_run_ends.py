@@ -12,9 +12,10 @@ from unittest.mock import Mock
 import duckdb
 import pytest
 
-from firmlake.core.errors import FirmlakeError
+import firmlake.core.settings
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.work import lock
+from firmlake.core.work import lock, record_failure
 from firmlake_sandbox import sample_numbers
 from lake import Lake
 from support import slow
@@ -218,6 +219,37 @@ def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(lake, 
     found = status(lake)
     assert {each["exit_code"] for each in found["lists"]} == {0}
     assert (found["failures"], found["next_step"]) == ([], "Nothing to do")
+
+
+def test_a_mistyped_list_leaves_no_trace_and_the_mistakes_of_a_list_that_has_run_stay(ran):
+    """Nothing would ever take back what failed for a list that does not exist."""
+    Path("odd.csv").write_text("colour\nred\n")
+    wrong = ("list.cvs", "lst", "odd.csv")
+    record_failure(ran.folders.state, "firmlake run sampl", UsageError("as earlier versions recorded it"), "sampl")
+    assert [ran.call("run", typed).code for typed in wrong] == [2, 2, 2]
+    assert [each["exit_code"] for each in status(ran)["lists"]] == [0]
+    assert (status(ran)["failures"], "sampl" in ran.call("status").out) == ([], False)
+    ran.list.write_text("colour\nred\n")
+    assert ran.call("run", "list.csv").code == 2
+    [failure] = status(ran)["failures"]
+    assert [ran.call("run", typed).code for typed in wrong] == [2, 2, 2]
+    assert (failure["list_name"], status(ran)["failures"]) == ("list", [failure])
+    assert [each["exit_code"] for each in status(ran)["lists"]] == [2]
+    assert ran.call("run", "odd.csv", "--list-name", "LIST").code == 2, "the name was given, not guessed"
+    assert "odd.csv" in status(ran)["failure"]["what"]
+
+
+def test_a_quiet_run_without_rules_says_that_no_alert_was_looked_for_and_where_changes_are(ran):
+    rules = str(Path(firmlake.core.settings.__file__).with_name("watch.toml"))
+    assert "opened" in ran.call("run", "list.csv", "--set", f"paths.alert_rules={rules}").out
+    assert "opened" in ran.call("status").out
+    told = "Alerts: no alert rules are set (paths.alert_rules); "
+    assert told in ran.call("run", "list.csv").out
+    assert told in ran.call("status").out
+    shown = ran.call("changes").out
+    assert ("last run" in shown, "--since" in shown, len(shown.splitlines())) == (True, True, 1)
+    assert ran.call("changes", "--since", "2100-01-01").out == "No changes since 2100-01-01\n"
+    assert ran.call("changes", "--json").content == []
 
 
 def test_the_last_line_on_stderr_says_what_happened_also_with_out(lake):

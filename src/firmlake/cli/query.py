@@ -208,7 +208,9 @@ def changes(
     with open_warehouse(folders, locked=True, memory_limit=limit, company_list=company_list) as connection:
         is_table, has_lists = output.kind == "table", not company_list
         found = query_changes(connection, since, kinds, wanted, has_lists=has_lists, in_words=is_table)
-        output.give("event", found, partial(show_result, noun="event", is_folded=True))
+        looked = "of the last run and the last `service-lists` are shown: --since DATE shows earlier ones too"
+        if_empty = f"No changes since {since}" if since else f"No changes. Only those {looked}"
+        output.give("event", found, partial(show_result, noun="event", is_folded=True, if_empty=if_empty))
 
 
 @command

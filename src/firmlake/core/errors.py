@@ -92,6 +92,8 @@ class FirmlakeError(Exception):
     """The run that failed; see `core.work`."""
     mended_by = ""
     """Work on the data folder that removes the cause; see `core.work`."""
+    is_recorded = True
+    """Whether the data folder keeps a record of it, beyond the caller who is told; see `core.work`."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         self.message, self.next_step = shown(redact(message)), shown(redact(next_step))

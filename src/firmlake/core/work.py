@@ -160,7 +160,8 @@ def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]
     """Record work on the folder that fails.
 
     If it succeeds, the record of its own last failure is taken back, and so are those that it mends. Work on a
-    company list takes back only what failed for this list.
+    company list takes back only what failed for this list. A wrong call that is not about the folder's own work
+    (`is_recorded`) leaves the record as it is: nothing would ever take it back.
 
     Raises:
         FirmlakeError: The work failed, or the system did not let it read or write a file.
@@ -169,7 +170,8 @@ def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]
         with in_our_words():
             yield
     except FirmlakeError as error:
-        record_failure(state, what, error, list_name)
+        if error.is_recorded:
+            record_failure(state, what, error, list_name)
         raise
     _remove(_work(state, what, list_name))
     for failure in failed_work(state):

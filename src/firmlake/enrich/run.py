@@ -21,7 +21,15 @@ from firmlake import __version__
 from firmlake.api import service
 from firmlake.api.service import service_name
 from firmlake.core.company import Company
-from firmlake.core.errors import DriftError, FirmlakeError, HeldError, RequestRefusedError, SomeFailedError, Stopped
+from firmlake.core.errors import (
+    DriftError,
+    FirmlakeError,
+    HeldError,
+    RequestRefusedError,
+    SomeFailedError,
+    Stopped,
+    UsageError,
+)
 from firmlake.core.folders import Folders
 from firmlake.core.log import log
 from firmlake.core.process import give_back, share_arena
@@ -38,7 +46,7 @@ from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies
 from firmlake.intake.lines import CompanyList, ListColumns, lines_of, list_name_of, store_lines
-from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, remove_run
+from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, read_runs, remove_run
 from firmlake.privacy.cleaning import clean_frame
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
@@ -198,7 +206,9 @@ def _fetch_and_publish(
             settings, run, shards = yield from _read_values(settings, run, shards, name, now, values_min)
         outcome = yield Step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
     with open_warehouse(run.folders, with_held=True) as connection:
-        summary = summarise(connection, run.run_id, newest_link(run.folders))
+        summary = summarise(
+            connection, run.run_id, newest_link(run.folders), has_rules=run.plan.alert_rules is not None
+        )
         assert summary
         published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX), settings)
     yield published
@@ -245,7 +255,8 @@ def _end_unchanged(settings: Settings, run: Run, now: Clock) -> Published | None
     remove_run(run)
     log("unchanged", run=run.run_id, same=last.run_id)
     with open_warehouse(run.folders, with_held=True) as connection:
-        summary = summarise_unchanged(connection, last.run_id, unchanged, newest_link(run.folders))
+        has_rules = run.plan.alert_rules is not None
+        summary = summarise_unchanged(connection, last.run_id, unchanged, newest_link(run.folders), has_rules=has_rules)
     plan = msgspec.structs.replace(last.plan, resume=run.plan.resume, credits_before=run.plan.credits_before)
     outcome = Outcome(
         run_id=run.run_id,
@@ -266,11 +277,28 @@ def _data_folder(settings: Settings, holder: str, list_name: str = "") -> Iterat
 
 
 def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | None, now: datetime) -> planning.Planned:
-    planned = planning.plan(settings, company_list, now)
-    if file_back:
-        lines = planned.companies.line_count - planned.companies.header_count
-        check_file_back(file_back, company_list, lines)
+    try:
+        planned = planning.plan(settings, company_list, now)
+        if file_back:
+            lines = planned.companies.line_count - planned.companies.header_count
+            check_file_back(file_back, company_list, lines)
+    except UsageError as error:
+        error.is_recorded = _has_run_before(settings, company_list)
+        raise
     return planned
+
+
+def _has_run_before(settings: Settings, company_list: Path) -> bool:
+    """Return whether the list has run before, from a file of this name unless a setting names the list.
+
+    The mistakes of a call that is repeated, such as a scheduled one, stay visible; a mistyped file is nobody's list.
+    """
+    named = settings.run.list_name
+    name = (named or list_name_of(company_list)).casefold()
+    return any(
+        held_name(run).casefold() == name and (named or run.plan.list_name == company_list.name)
+        for run in read_runs(Folders.of(settings))[0]
+    )
 
 
 def _go_outward(settings: Settings, first: Published, now: Clock) -> Steps[list[Published]]:

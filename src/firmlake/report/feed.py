@@ -28,12 +28,17 @@ periods, as text by column."""
 
 
 class AlertCounts(msgspec.Struct, frozen=True):
-    """What a run did to the alerts: opened and closed by it, and open after it; `opened_high` are the grave ones."""
+    """What a run did to the alerts: opened and closed by it, and open after it; `opened_high` are the grave ones.
+
+    Attributes:
+        has_rules: Whether the run evaluated rules; without a file of rules it leaves all alerts as they are.
+    """
 
     opened: int
     opened_high: int
     open: int
     closed: int
+    has_rules: bool = True
 
 
 def query_alerts(
@@ -77,17 +82,25 @@ def read_alerts(connection: duckdb.DuckDBPyConnection, company: Company | None =
     return fetch_dicts(query_alerts(connection, company, **choice))
 
 
-def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str, *, whole_day: bool = False) -> AlertCounts | None:
+def count_alerts(
+    connection: duckdb.DuckDBPyConnection, run_id: str, *, whole_day: bool = False, has_rules: bool = True
+) -> AlertCounts | None:
     """Count what a run did to the alerts; None if there are neither rules nor alerts.
 
-    With `whole_day`, count what all runs of its day (UTC) did: several lists may run one after the other.
+    With `whole_day`, count what all runs of its day (UTC) did: several lists may run one after the other. `has_rules`
+    says whether the plan of the run has rules: the warehouse keeps those of earlier runs.
     """
-    *counts, rule_count = connection.execute(_SQL["counts"], {"run": run_id, "whole_day": whole_day}).fetchall()[0]
-    return AlertCounts(*counts) if rule_count or any(counts) else None
+    opened, opened_high, open_, closed, rule_count = connection.execute(
+        _SQL["counts"], {"run": run_id, "whole_day": whole_day}
+    ).fetchall()[0]
+    is_empty = not any((opened, opened_high, open_, closed, rule_count))
+    return None if is_empty else AlertCounts(opened, opened_high, open_, closed, has_rules)
 
 
 def describe_counts(counts: AlertCounts) -> str:
     """Describe in a phrase what a run did to the alerts."""
+    if not counts.has_rules:
+        return f"no alert rules are set (paths.alert_rules); {counts.open:,} stay open"
     grave = f" ({counts.opened_high:,} of high severity)" if counts.opened_high else ""
     return f"{counts.opened:,} opened{grave}, {counts.closed:,} closed, {counts.open:,} open"
 

@@ -21,6 +21,7 @@ from firmlake.core.errors import (
     EXIT_HELD,
     EXIT_SOME_FAILED,
     EXIT_STOPPED,
+    EXIT_USAGE,
     EXITS_OF_SIGNALS,
     DamagedError,
     FirmlakeError,
@@ -251,7 +252,11 @@ def read_status(
         priced = with_refresh_off(run, why_not) if run and not outdated else None
         bill = _read_bill(connection, folders, priced, now, runs, going_on, damaged) if priced else None
     open_contacts, damaged_contacts = _open_contacts(folders)
-    failures = [each for each in failed_work(folders.state, key) if not _is_over(each, told, loaded)]
+    failures = [
+        each
+        for each in failed_work(folders.state, key)
+        if not (_is_over(each, told, loaded) or _names_no_list(each, runs))
+    ]
     status = Status(
         data=folders.data,
         running=holder(folders),
@@ -320,7 +325,7 @@ def _read_warehouse(
     oldest, latest = connection.execute(_SQL["ages"]).fetchall()[0]
     remaining, told_at = connection.execute(_SQL["credits"]).fetchall()[0]
     return {
-        **(_last_runs(connection, folders, loaded[-1]) if loaded else {}),
+        **(_last_runs(connection, folders, loaded[-1], runs) if loaded else {}),
         "parked": _parked(connection, runs),
         "incomplete": read_incomplete(connection),
         "companies": companies,
@@ -425,13 +430,16 @@ def _read_held(folders: Folders, loaded: list[str]) -> tuple[str, set[str]]:
     return (held.message, set(loaded) - set(_read_loaded(folders, with_held=False)[1])) if held else ("", set())
 
 
-def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: str) -> dict[str, Any]:
+def _last_runs(
+    connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: str, begun: list[Run]
+) -> dict[str, Any]:
     """Read the last run of all, and that of each list by its name; a run that had nothing to load counts too.
 
     The newest loaded run is among the runs of lists even if it had no list.
     """
     runs, path = dict[str, ListRun](), newest_link(folders)
-    last_run = summarise(connection, loaded, path)
+    has_rules = all(run.plan.alert_rules is not None for run in begun if run.run_id == loaded)
+    last_run = summarise(connection, loaded, path, has_rules=has_rules)
     for row in fetch_dicts(connection.execute(_SQL["list_runs"], [loaded])):
         name, run_id = row.pop("list_name"), row["run_id"]
         runs[name] = row | {key: _utc(row[key]) for key in ("started_at", "finished_at")}
@@ -439,7 +447,7 @@ def _last_runs(connection: duckdb.DuckDBPyConnection, folders: Folders, loaded: 
             ended = structs.asdict(same)
             runs[name] |= dict.fromkeys(_COUNTS, 0) | {"target_count": ended.pop("waiting_count")} | ended
             if last_run and same.finished_at > last_run.finished_at:
-                last_run = summarise_unchanged(connection, run_id, same, path)
+                last_run = summarise_unchanged(connection, run_id, same, path, has_rules=has_rules)
     return {"last_run": last_run, "list_runs": runs}
 
 
@@ -449,6 +457,13 @@ def _is_over(failure: LastFailure, told: dict[str, Any], loaded: list[str]) -> b
     later, last = by_list.get(failure.list_name.casefold()), told.get("last_run")
     finished_at = (later and later["finished_at"]) if failure.list_name else (last and last.finished_at)
     return failure.run_id in loaded or bool(finished_at and finished_at > failure.at)
+
+
+def _names_no_list(failure: LastFailure, runs: list[Run]) -> bool:
+    """Return whether a wrong call named a list that has never run, or was removed: earlier versions recorded it."""
+    name = failure.list_name.casefold()
+    is_call = name and failure.exit_code == EXIT_USAGE and not failure.run_id
+    return bool(is_call) and all(held_name(run).casefold() != name for run in runs)
 
 
 def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Run], held: Set[str]) -> list[ListStatus]:

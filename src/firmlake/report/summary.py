@@ -149,8 +149,13 @@ def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
     return [status for status in STATUSES if status not in _RARE or status in occurring]
 
 
-def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path) -> RunSummary | None:
-    """Read the summary of a run from a generation; None if the generation does not hold the run."""
+def summarise(
+    connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path, *, has_rules: bool = True
+) -> RunSummary | None:
+    """Read the summary of a run from a generation; None if the generation does not hold the run.
+
+    `has_rules` says whether its plan has rules of alerts.
+    """
     found = fetch_dicts(connection.execute(_SQL["run"], [run_id]))
     if not found:
         return None
@@ -172,14 +177,19 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         reject_count=reject_count,
         discard_count=discard_count,
         drift=drift,
-        alerts=count_alerts(connection, run_id),
+        alerts=count_alerts(connection, run_id, has_rules=has_rules),
         doubts=list(map(str, find_doubts(connection, run_id))),
         warehouse=warehouse,
     )
 
 
 def summarise_unchanged(
-    connection: duckdb.DuckDBPyConnection, last_id: str, unchanged: Unchanged, warehouse: Path
+    connection: duckdb.DuckDBPyConnection,
+    last_id: str,
+    unchanged: Unchanged,
+    warehouse: Path,
+    *,
+    has_rules: bool = True,
 ) -> RunSummary:
     """Return the summary of a run that had nothing to load.
 
@@ -188,6 +198,7 @@ def summarise_unchanged(
         last_id: The last published run of the same list.
         unchanged: The run.
         warehouse: The path to show.
+        has_rules: Whether its plan has rules of alerts.
     """
     last = summarise(connection, last_id, warehouse)
     assert last
@@ -202,7 +213,8 @@ def summarise_unchanged(
         repeated_count=last.repeated_count, fresh_count=counts["fresh"], target_count=counts["waiting"],
         request_count=0, credit_count=0, expected_credit_count=0, datasets=dict.fromkeys(last.datasets, of_all),
         rows=dict.fromkeys(last.rows, 0), changed_company_count=0, reject_count=0, discard_count=0, drift=[],
-        alerts=count_alerts(connection, unchanged.run_id), generation=generation, warehouse=warehouse,
+        alerts=count_alerts(connection, unchanged.run_id, has_rules=has_rules),
+        generation=generation, warehouse=warehouse,
     )  # fmt: skip
 
 

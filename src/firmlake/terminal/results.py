@@ -44,7 +44,9 @@ _CELL_WIDTH: Final = 24
 Rows = Iterable[tuple[Any, ...]]
 
 
-def show_result(columns: Sequence[str], rows: Rows, noun: str = "row", *, is_folded: bool = False) -> None:
+def show_result(
+    columns: Sequence[str], rows: Rows, noun: str = "row", *, is_folded: bool = False, if_empty: str = ""
+) -> None:
     """Print a result so that it fits the screen; of more than a thousand rows, a terminal shows the first fifty.
 
     Args:
@@ -52,10 +54,14 @@ def show_result(columns: Sequence[str], rows: Rows, noun: str = "row", *, is_fol
         rows: The rows, read as they are needed.
         noun: What a row is, in the singular.
         is_folded: Whether long cells are folded; otherwise they are cut, or each value gets a line of its own.
+        if_empty: What to say where there are no rows; empty shows the columns of the table.
     """
     number, rest = 0, _with_plain_years(columns, rows)
     first = list(islice(rest, SHOWN_MAX + 1))
     show_few = show_table if is_folded else _show_fitting
+    if if_empty and not first:
+        echo(if_empty)
+        return
     if len(first) <= SHOWN_MAX:
         number = len(first)
         show_few(columns, first)
