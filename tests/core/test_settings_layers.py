@@ -36,6 +36,8 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
     )
     assert settings.run.datasets == ("financials", "lookalikes")
     assert load(flags={"run.datasets": '["financials", "lookalikes"]'}).run.datasets == settings.run.datasets
+    for table in ('{"a.b[]" = "c", x.y = "z"}', "a.b[]=c, x.y = z"):
+        assert load(flags={"contract.rename": table}).contract.rename == {"a.b[]": "c", "x.y": "z"}
     assert settings.api.keep_leading_zero is True
     assert settings.run.fail_share == 0.05
     assert settings.api.requests.lookalikes == 'POST /x\n\n["{number}"]'
@@ -67,6 +69,7 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
         ("[run]\ndatasets = []", {}, {}, "Expected `array` of length >= 1"),
         ("", {"run.datasets": f"[{'1' * 5000}]"}, {}, "run.datasets"),
         ("", {"run.datasets": "[" * 3000}, {}, "run.datasets"),
+        ("", {"contract.rename": '{"a" = '}, {}, "contract.rename (--set contract.rename) does not fit"),
         ("", {"api.requests.contacts": "PUT /x"}, {}, "api.requests.contacts is not a request: it has no {"),
         ("", {"api.names.limit": "size"}, {}, "Show the whole request in api.requests instead"),
         ("", {"api.records_per_request": "50"}, {}, "smaller than api.companies_per_request"),

@@ -42,6 +42,13 @@ def renamed(count, *others):
     return financials(*records, *others)
 
 
+def fille(child):
+    return answer("relationships", found(ACME, "relationships", *[{**child, "name": "Fille"}] * 11))
+
+
+UNREAD = (
+    "relationships: 11 of 11 parents do not say in a documented way who they are, and have parents[].company instead"
+)
 UNFIT = "1 company has records that do not fit"
 TOLD = {
     # what landed, settings of reading, the reason, and how the next step begins or what it has
@@ -77,6 +84,26 @@ TOLD = {
         "relationships: 11 of 101 parents do not say in a documented way who they are, and have parents[].entity "
         "instead",
         ('contract.values = {"relationships.related_company_number" = "discard_value"}',),
+    ),
+    "parents under another name": (
+        fille({"company": {"country": "NL", "companyNumber": "26123581"}}), {}, UNREAD,
+        ('^If company names the company, set contract.rename = {"relationships.company" = "identifier"}, then `firmla',
+         "discard_value"),
+    ),
+    "parents whose name a rename misses": (
+        fille({"company": "NL26123581"}), {"rename": {"relationships.compny": "identifier"}},
+        UNREAD, ('^If company names the company, set contract.rename = {"relationships.company" = ',),
+    ),
+    "parents in parts under another name": (
+        fille({"companyId": {"land": "NL", "nummer": "26123581"}}), {},
+        "relationships: 11 of 11 parents do not say in a documented way who they are, and have "
+        "parents[].companyId.land, parents[].companyId.nummer instead",
+        ('^If companyId.land and companyId.nummer names the company, set contract.rename = {"relationships.companyId.'
+         'land" = "identifier.country", "relationships.companyId.nummer" = "identifier.companyNumber"}, then `firm',),
+    ),
+    "a renamed text that cannot be read": (
+        fille({"companyId": "26123581"}), {"rename": {"relationships.companyId": "identifier"}},
+        "relationships: 11 of 11 parents do not say in a documented way who they are", ("discard_value",),
     ),
     "values that have two readings": (
         revenues(*["591.240"] * 11, *[5] * 90), {}, "financials.revenue could not be read in 11 of 101 values",

@@ -58,6 +58,7 @@ def test_a_dropped_name_leaves_an_anonymous_party(folders):
         {"identifier": {"country": "BE", "companyNumber": 403227515}},
         {"companyId": {"country": "FR", "companyNumber": "552032534"}},
         {"country": "NL", "companyNumber": "24202194"},
+        {"companyId": "NL24202194"},
     ],
 )
 def test_a_party_with_a_company_number_anywhere_is_no_person(folders, identifier):

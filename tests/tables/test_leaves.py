@@ -39,6 +39,9 @@ def parties(count):
     return [party(None, percentage=0.5, name=f"P{number}") for number in range(count)]
 
 
+CHILD = {"company": {"country": "NL", "companyNumber": "26123581", "name": "Fille"}, "percentage": 0.5}
+KINDS = """SELECT related_kind, related_country, related_company_number, coalesce(related_name, related_identifier_name)
+FROM relationships ORDER BY position"""
 STAKES = "SELECT stake_fraction FROM relationships ORDER BY position"
 COUNTS = "SELECT count(stake_fraction), count(*) FROM relationships"
 EMPLOYEES = "SELECT employee_count FROM financials ORDER BY end_date"
@@ -79,6 +82,25 @@ SCENES = {
     "and so does a scale that is vouched for": (
         ("relationships", [*parties(2), party(None, percentage=51.0)]), {"scales": {"relationships.stake_fraction": 1}},
         "done", {COUNTS: [(2, 3)]},
+    ),
+    "a lookalike whose company is one text": (
+        ("lookalikes", [{"companyId": "NL26123581", "score": 0.5}, {"companyId": "NL", "score": 0.5}]), {},
+        "some_failed",
+        {"SELECT lookalike_country, lookalike_company_number FROM lookalikes": [("NL", "26123581")]},
+    ),
+    "children under the name that a run told": (
+        ("relationships", [CHILD, party(BOLT)]), {"rename": {"relationships.parents[].company": "identifier"}}, "done",
+        {KINDS: [("company", "NL", "26123581", "Fille"), ("company", *BOLT, "Somebody")]},
+    ),
+    "a renamed company that is one text": (
+        ("relationships", [{"entity": "NL-26123581", "name": "Fille"}, {"companyId": "NL26123581", "percentage": "x"}]),
+        {"rename": {"relationships.entity": "identifier"}}, "done",
+        {KINDS: [("company", "NL", "26123581", "Fille"), ("company", "NL", "26123581", None)]},
+    ),
+    "a rename beside children under another name": (
+        ("relationships", [{"companyId": "NL26123581", "share": 0.5}, {"company": 1, "share": 0.5}]),
+        {"rename": {"relationships.share": "percentage"}}, "done",
+        {KINDS: [("company", "NL", "26123581", None), ("unknown", None, None, None)], STAKES: [(Decimal("0.5"),)] * 2},
     ),
     "scores of a hundred are said": (
         ("lookalikes", [lookalike(BOLT, 0.07), lookalike(ACME, 57.1)]), {}, "done",
@@ -173,6 +195,20 @@ def test_a_run_may_be_stopped_and_publishes_nothing(folders, record, contract):
 def test_a_pattern_or_a_name_of_no_field_is_refused(section, theirs, ours):
     with pytest.raises(SettingsError, match=rf"contract\.{section}: '{re.escape(theirs)}'.* names no field"):
         check_contract(ContractSettings(**{section: {theirs: ours}}))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "nearest"),
+    [
+        ("relationships.children.company", "relationships.company"),
+        ("relationships.children[].details.company", "relationships.company"),
+        ("relationships.children[]", "relationships.KEY"),
+    ],
+)
+def test_a_place_that_no_record_can_have_is_refused_and_the_nearest_named(theirs, nearest):
+    with pytest.raises(SettingsError, match="nothing would be renamed") as refused:
+        check_contract(ContractSettings(rename={theirs: "identifier"}))
+    assert f'{{"{nearest}" = "identifier"}}' in refused.value.next_step
 
 
 def test_what_identifies_a_record_takes_it_along_whatever_the_settings_say():

@@ -39,7 +39,8 @@ class Group(NamedTuple):
     Attributes:
         key: The array's key in `data`; None if `data` itself is the array.
         elsewhere: Alternative places of the related company's identifier. Each entry maps paths of a record to the
-            usual paths. If the usual place is empty, the first entry with all its paths present is read.
+            usual paths, the first of them the usual paths to themselves. If the usual place is empty, the first entry
+            with all its paths present is read.
         is_open: Whether records of another shape are kept, because the specification does not show the shape.
     """
 
@@ -124,7 +125,6 @@ _RELATED_ELSEWHERE = tuple(
     for prefix in ("identifier.", "companyId.", "")
     for country in _COUNTRY_KEYS
     for number in _NUMBER_KEYS
-    if (prefix, country, number) != ("identifier.", *_COUNTRY_KEYS[:1], *_NUMBER_KEYS[:1])
 )
 
 DATASETS = {

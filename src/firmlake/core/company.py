@@ -50,6 +50,16 @@ def normal_form(country: str, number: str) -> Company | None:
     return _normalise(country, number) if len(number) <= _SPELLED_MAX else None
 
 
+def company_in(text: str) -> Company | None:
+    """Return the company that one text names, its country first; None if it names none.
+
+    Example:
+        >>> company_in("NL26123581")
+        Company(country='NL', company_number='26123581')
+    """
+    return normal_form(text[:2], text[2:])
+
+
 @lru_cache(maxsize=32_768)
 def _normalise(country: str, number: str) -> Company | None:
     """Normalise a number. Cached, because a run reads every company several times, in each dataset and page."""

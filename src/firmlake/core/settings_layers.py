@@ -234,7 +234,7 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
         raise _unknown(key, key, list(KEYS), origin)
     kind = KEYS[key]
     if is_mapping(kind):
-        value = dict(_read_pairs(value) if is_text else _dotted(value, ""))
+        value = dict(_read_pairs(value, f"{key} ({origin})") if is_text else _dotted(value, ""))
     if is_text and is_tuple(kind):
         value = _read_array(value)
     try:
@@ -286,8 +286,15 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
         )
 
 
-def _read_pairs(text: str) -> Iterable[tuple[str, str]]:
-    """Yield the pairs of a text such as `a=1, b=2`."""
+def _read_pairs(text: str, what: str) -> Iterable[tuple[str, Any]]:
+    """Yield the pairs of a table as a settings file has it, or of a text such as `a=1, b=2`."""
+    if text.strip().startswith("{"):
+        try:
+            yield from _dotted(tomllib.loads(f"table = {text.strip()}")["table"], "")
+        except (ValueError, RecursionError) as error:
+            said = f"{what} does not fit: it begins with {{, but is no table of TOML"
+            raise SettingsError(f"{said} ({error})", 'Write it as {"a" = "b"}, or as a=b') from None
+        return
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         yield name.strip(), value.strip()

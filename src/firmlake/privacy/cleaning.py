@@ -25,7 +25,7 @@ from firmlake.privacy.words import name_words
 
 _COUNTRY = ("country", "countryCode")
 _NUMBER = ("companyNumber", "company_number")
-_IDENTIFIERS = ("identifier", "companyId", "companyIdentifier", "company")
+IDENTIFIERS = ("identifier", "companyId", "companyIdentifier", "company")
 _NAMES = ("name", "place")
 PARTIES = ("parents", "children")
 _OF_CONTACTS = re.compile(r"contact|person|given", re.IGNORECASE)
@@ -114,7 +114,7 @@ def company_of(place: Place) -> Company | None:
     found = None
     for each in place.outwards():
         if isinstance(each.value, Object):
-            found = identity(each.value.get(*_IDENTIFIERS)) or identity(each.value) or found
+            found = identity(each.value.get(*IDENTIFIERS)) or identity(each.value) or found
     return found
 
 
@@ -171,7 +171,7 @@ class _Cleaner:
         pairs: Object = place.value
         if place.outer is not None and isinstance(place.outer.value, list) and place.outer.key in PARTIES:
             pairs = self._without_company(pairs)
-        elif any(map(self._is_forgotten, (pairs, *(item for key, item in pairs if key in _IDENTIFIERS)))):
+        elif any(map(self._is_forgotten, (pairs, *(item for key, item in pairs if key in IDENTIFIERS)))):
             return GONE
         named = self._names_in_parts([item for _, item in pairs], place)
         return Object(

@@ -14,9 +14,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from firmlake.core.company import company_in
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings, ListSettings, PrivacySettings
-from firmlake.privacy.cleaning import PARTIES, clean_json, identity
+from firmlake.privacy.cleaning import IDENTIFIERS, PARTIES, clean_json, identity
 from firmlake.privacy.document import Number, Object, Place, edit, looks_like_json, objects_in, write
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.tombstones import key_path, person_hash, read_key
@@ -128,7 +129,10 @@ def _is_name_of_party(place: Place, renamed: frozenset[str]) -> bool:
         return False
     parties = (each.value for each in place.outwards() if each.outer is not None and each.outer.key in PARTIES)
     party = next(parties, None)
-    return party is not None and not any(map(identity, objects_in(party)))
+    if party is None or any(map(identity, objects_in(party))):
+        return False
+    texts = (item for each in objects_in(party) for key, item in each if key in IDENTIFIERS and isinstance(item, str))
+    return not any(map(company_in, texts))
 
 
 def concealer(settings: ListSettings, folders: Folders, known: Collection[str]) -> Callable[[bytes], bytes]:

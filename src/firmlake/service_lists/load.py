@@ -154,7 +154,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFra
 
 def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
     """Make the rows of `service_lists`, `service_list_columns` and `drift` from an overview."""
-    lists, _, drift = overview.gather()
+    lists, _, drift, _ = overview.gather()
     columns = lists.select("list_id", "fetched_at", column_name="columns").filter(pl.col("column_name").list.len() > 0)
     positions = pl.int_ranges(0, pl.col("column_name").list.len()).alias("position")
     frames = {

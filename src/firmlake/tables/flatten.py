@@ -23,7 +23,7 @@ from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Part, Progress, Track, load_progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import GIVEN_UP, REQUESTS, Header, credits_in
-from firmlake.tables.leaves import AS_IT_IS
+from firmlake.tables.leaves import AS_IT_IS, leaves_of, without_renames
 from firmlake.tables.records import read_records
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 
@@ -47,8 +47,8 @@ _OBSERVATION = pl.Schema(
 _UNHASHED = {"not_found": ""}
 """Hashes of companies without records, by status; None for the others."""
 _PERIOD = ("country", "company_number", "start_date", "end_date")
-_WHO = r"\[\](\.identifier.*|\.name)?$"
-"""Paths of values that say who a party is, and of the record as a whole."""
+_SAYS_WHO = ("related_country", "related_company_number", "related_identifier_name", "related_place", "related_name")
+"""Columns that say who a party is."""
 _FOUND = ("reported", "empty")
 _ANSWERED = (*_FOUND, "not_found")
 """The statuses of a company and dataset that the service answered for."""
@@ -69,11 +69,13 @@ class Gathered(NamedTuple):
         frame: The fields of `read_records` and country, company_number, position, request_id, fetched_at.
         rejects: Rows of the table `rejects`, without run_id but with `record`, the number of the record in the frame.
         drift: Rows of the table `drift`, without run_id; several may count the same difference.
+        who: Paths, as in `rejects`, of what says who a party is: values, their objects, and the record as a whole.
     """
 
     frame: pl.DataFrame
     rejects: pl.DataFrame
     drift: pl.DataFrame
+    who: tuple[str, ...]
 
 
 def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -323,18 +325,15 @@ def _filing_numbers(periods: pl.DataFrame) -> pl.Series:
 
 
 def _of_kind(part: Gathered) -> pl.DataFrame:
-    """Return the kind of each related party."""
-    misread = part.rejects.filter(pl.col("path").str.contains(_WHO))["record"]
-    of_other_shape = part.rejects.filter(pl.col("path").str.ends_with("[]"))["record"]
+    """Return the kind of each related party; one that says who it is, but cannot be read, is nobody that we know."""
+    misread = part.rejects.filter(pl.col("path").is_in(part.who))["record"]
     return part.frame.with_columns(
         pl.when((pl.col("related_country") != "") & (pl.col("related_company_number") != ""))
         .then(pl.lit("company"))
-        .when(pl.col("record").is_in(of_other_shape.implode()))
+        .when((pl.col("related_company_number") != "") | pl.col("record").is_in(misread.implode()))
         .then(pl.lit("unknown"))
         .when(pl.col("related_name").is_not_null() | pl.col("related_identifier_name").is_not_null())
         .then(pl.lit("named_party"))
-        .when(pl.col("record").is_in(misread.implode()))
-        .then(pl.lit("unknown"))
         .otherwise(pl.lit("anonymous"))
         .alias("related_kind")
     )
@@ -396,7 +395,10 @@ def gather_records(
         pl.col("path").str.strip_chars_end("."), pl.Series("record_json", texts, pl.String)
     )
     observed = placed(read.observations, _OBSERVATION).rename({"fetched_at": "first_seen_at"}).select(DRIFT.names())
-    return Gathered(frame, rejects, pl.concat([observed, find_drift(dataset, frame, rejects)]))
+    by_names = (contract, without_renames(dataset, contract))
+    paths = [leaf.path for each in by_names for leaf in leaves_of(dataset, each) if leaf.name in _SAYS_WHO]
+    who = {(prefix + each).rstrip(".") for path in paths for each in (path, path.rpartition(".")[0], "")}
+    return Gathered(frame, rejects, pl.concat([observed, find_drift(dataset, frame, rejects)]), tuple(who))
 
 
 def moments(values: Iterable[datetime | None]) -> pl.Series:

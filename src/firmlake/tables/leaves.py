@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -30,6 +31,9 @@ _APPLIES_TO: dict[str, tuple[FieldKind, ...]] = {
     "scales": ("fraction", "ratio", "score"),
 }
 """The kinds of fields to which each setting with patterns applies."""
+
+_OF_COMPANY = ("country", "companyNumber")
+"""The keys by which the specification names a company."""
 
 
 class Leaf(NamedTuple):
@@ -64,12 +68,14 @@ class Object(NamedTuple):
         keys: All its keys, including those of objects inside it.
         leaves: Its fields by key; those of objects inside it are theirs.
         mode: The strictest of their modes.
+        identifier: If it names a company: the keys of country and number, by those of the specification.
     """
 
     path: str
     keys: frozenset[str]
     leaves: dict[str, Leaf]
     mode: str
+    identifier: dict[str, str]
 
     def unknown_in(self, content: Mapping[str, Raw]) -> dict[str, Raw]:
         """Return what the contract does not have, by path, as `extra_json` orders it."""
@@ -93,16 +99,19 @@ read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) -> Shape:
     """Make the shape of a group."""
     leaves = leaves_of(dataset, contract)
-    objects = []
+    objects, fields = [], RECORDS[dataset].fields
     for prefix in dict.fromkeys(["", *(leaf.path.rpartition(".")[0] for leaf in leaves)]):
         own = {leaf.path.rpartition(".")[2]: leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix}
         keys = own if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
         mode = max((leaf.mode for leaf in own.values()), key=MODES.index, default=MODES[0])
-        objects.append(Object(prefix, frozenset(keys), own, mode))
+        usual = {leaf.name: fields[leaf.name].path.rpartition(".")[2] for leaf in own.values()}
+        identifier = {usual[leaf.name]: key for key, leaf in own.items() if usual[leaf.name] in _OF_COMPANY}
+        objects.append(Object(prefix, frozenset(keys), own, mode, identifier))
     of_group = RECORDS[dataset].groups[group]
-    if renamed_keys(dataset, contract):  # other places are named by our paths
-        of_group = of_group._replace(elsewhere=())
-    return Shape(of_group, tuple(leaves), tuple(objects))
+    ways = [
+        {place: _their_path(dataset, usual, contract) for place, usual in way.items()} for way in of_group.elsewhere
+    ]
+    return Shape(of_group._replace(elsewhere=tuple(ways)), tuple(leaves), tuple(objects))
 
 
 def leaves_of(dataset: str, contract: ContractSettings) -> list[Leaf]:
@@ -125,6 +134,15 @@ def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None
     return found
 
 
+def renames_of(dataset: str, contract: ContractSettings) -> dict[str, str]:
+    """Return where the service has fields of a dataset, and our paths; a record's path needs no name of its array."""
+    return {
+        _inside(dataset, theirs.removeprefix(f"{dataset}.")): _inside(dataset, ours)
+        for theirs, ours in contract.rename.items()
+        if theirs.startswith(f"{dataset}.")
+    }
+
+
 def without_renames(dataset: str, contract: ContractSettings) -> ContractSettings:
     """Return the settings for records of a dataset from before the service renamed fields."""
     kept = {theirs: ours for theirs, ours in contract.rename.items() if not theirs.startswith(f"{dataset}.")}
@@ -133,8 +151,7 @@ def without_renames(dataset: str, contract: ContractSettings) -> ContractSetting
 
 def renamed_keys(dataset: str, contract: ContractSettings) -> tuple[bytes, ...]:
     """Return how the keys that the service uses instead of ours stand in records of a dataset."""
-    paths = (theirs for theirs in contract.rename if theirs.startswith(f"{dataset}."))
-    return tuple(msgspec.json.encode(path.rpartition(".")[2]) for path in paths)
+    return tuple(msgspec.json.encode(path.rpartition(".")[2]) for path in renames_of(dataset, contract))
 
 
 def check_contract(contract: ContractSettings) -> None:
@@ -156,17 +173,43 @@ def check_contract(contract: ContractSettings) -> None:
                     "Name it as dataset.column, such as financials.employee_count; docs/data_dictionary.md lists them",
                 )
     for theirs, ours in contract.rename.items():
-        dataset, _, path = theirs.partition(".")
-        paths = [field.path for field in DATASETS[dataset].fields.values()] if dataset in DATASETS else []
-        if not path or not any(each == ours or each.startswith(f"{ours}.") for each in paths):
-            raise SettingsError(
-                f"contract.rename: {theirs!r} = {ours!r} names no field of a record",
-                'Name the dataset and the service\'s path, and then ours: {"financials.profitability.netResult" = '
-                '"profitability.netProfit"}',
-            )
+        _check_rename(theirs, ours)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _check_rename(theirs: str, ours: str) -> None:
+    """Check that a rename leads from a place that records may have to a field or object of ours."""
+    dataset, _, given = theirs.partition(".")
+    fields = [field.path for field in DATASETS[dataset].fields.values()] if dataset in DATASETS else []
+    objects = {path.rpartition(".")[0] for path in fields} - {""}
+    path, meant = (_inside(dataset, given), _inside(dataset, ours)) if fields else ("", "")
+    if not path or meant not in {*fields, *objects}:
+        near = get_close_matches(meant, [*fields, *objects], 1)
+        raise SettingsError(
+            f"contract.rename: {theirs!r} = {ours!r} names no field of a record",
+            (f"Did you mean {near[0]!r}? " if near else "")
+            + 'Name the dataset and the service\'s path, and then ours: {"financials.profitability.netResult" = '
+            '"profitability.netProfit"}',
+        )
+    # Records are read one object deep; an array of theirs, or its name, is no place in a record.
+    arrays = {group.key for group in DATASETS[dataset].groups.values()}
+    keys = [key for key in path.replace("[]", "").split(".") if key]
+    near_keys = [key for key in keys if key not in arrays][-1 if meant in objects else -2 :]
+    if near_keys != path.split("."):
+        nearest = f"{dataset}.{'.'.join(near_keys)}" if near_keys else f"{dataset}.KEY"
+        raise SettingsError(
+            f"contract.rename: {theirs!r} is no place that a record can have, so nothing would be renamed",
+            f'The nearest is contract.rename = {{"{nearest}" = "{meant}"}}',
+        )
+
+
+def _inside(dataset: str, path: str) -> str:
+    """Return a path inside a record, as the tables `drift` and `rejects` name it with the array in front or not."""
+    for group in RECORDS[dataset].groups.values():
+        path = path.removeprefix(f"{group.key or ''}[].")
+    return path
 
 
 def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> Leaf:
@@ -195,7 +238,7 @@ def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> 
 
 def _their_path(dataset: str, path: str, contract: ContractSettings) -> str:
     """Return where the service has a field, by the longest name of `contract.rename` that leads to it."""
-    for theirs, ours in sorted(contract.rename.items(), key=lambda pair: -len(pair[1])):
-        if theirs.startswith(f"{dataset}.") and (path == ours or path.startswith(f"{ours}.")):
-            return theirs.removeprefix(f"{dataset}.") + path.removeprefix(ours)
+    for theirs, ours in sorted(renames_of(dataset, contract).items(), key=lambda pair: -len(pair[1])):
+        if path == ours or path.startswith(f"{ours}."):
+            return theirs + path.removeprefix(ours)
     return path

@@ -19,6 +19,7 @@ from msgspec import Raw
 
 from firmlake.api.answers import UNREADABLE
 from firmlake.api.contract import Group
+from firmlake.core.company import company_in
 from firmlake.core.errors import make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.cells import DECIMALS, read_cell
@@ -30,6 +31,7 @@ from firmlake.tables.schemas import KIND_TYPES
 _BATCH, _PART = 8192, 1024
 """Records read at once, for the least cost. If one is irregular, only its part of the batch is read value by value."""
 _NULL = Raw(b"null")
+_TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str | None])
 
 
@@ -177,19 +179,17 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
         unknown |= each.unknown_in(opened)
     if not unknown:
         return values
-    if shape.group.elsewhere:
+    if shape.group.is_open:
         paths = [leaf.path for each in shape.objects for leaf in each.leaves.values()]
         by_path = dict(zip(paths, values, strict=True))
         if found := _find_elsewhere(shape.group, by_path, unknown):
             notes.observe("other_place", found, None, number)
             values = [by_path[path] for path in paths]
-        elif (
-            shape.group.is_open
-            and not content.keys() & {each.path for each in inner}
-            and any(map(_is_there, unknown.values()))
-        ):
-            # With the documented fields alone it is a person, or anonymous.
-            notes.reject(number, "", None, make_reason("no_identity"), "value")
+        elif not _is_identified(shape.group, by_path):
+            # With the documented fields alone it is a person, or anonymous; so it is where the identifier is null.
+            has_place = bool(content.keys() & {each.path for each in inner})
+            if any(_is_there(value) and ("." in path or not has_place) for path, value in unknown.items()):
+                notes.reject(number, "", None, make_reason("no_identity"), "value")
     notes.keep_unknown(number, unknown)
     return values
 
@@ -209,6 +209,9 @@ def _open(each: Object, value: Raw, number: int, notes: Notes, mode: str) -> dic
             content = _join_repeated(value, content)
         return content
     except UNREADABLE as error:
+        if each.path and (parts := _split_identifier(text)) and parts.keys() == set(each.identifier):
+            notes.observe("other_place", each.path, None, number)
+            return {each.identifier[usual]: part for usual, part in parts.items()}
         is_readable = each.path or isinstance(error, msgspec.ValidationError)
         reason = make_reason("not_an_object") if is_readable else make_reason("not_json", problem=error)
         notes.discard(number, each.path, value, reason, mode)
@@ -221,16 +224,31 @@ def _find_elsewhere(group: Group, values: dict[str, Raw], unknown: dict[str, Raw
         try:
             inner = read_object(unknown[prefix])
         except UNREADABLE:
-            continue
+            if not (inner := _split_identifier(bytes(unknown[prefix]))):
+                continue
         del unknown[prefix]
         unknown |= {f"{prefix}.{key}": value for key, value in inner.items()}
+    if _is_identified(group, values):
+        return ""
     for way in group.elsewhere:
-        if all(_is_there(values[path]) for path in way.values()):
-            return ""
         if all(_is_there(unknown.get(path, values.get(path, _NULL))) for path in way):
             values |= {usual: unknown.pop(path, values.get(path, _NULL)) for path, usual in way.items()}
             return ", ".join(way)
     return ""
+
+
+def _is_identified(group: Group, values: Mapping[str, Raw]) -> bool:
+    """Tell whether a country and a number are in the usual places, to which all ways lead."""
+    return all(_is_there(values[path]) for way in group.elsewhere[:1] for path in way.values())
+
+
+def _split_identifier(value: bytes) -> dict[str, Raw]:
+    """Split an identifier that is one text, such as "NL26123581", into the usual keys; nothing if it is none."""
+    with suppress(*UNREADABLE):
+        if company := company_in(_TEXT.decode(value)):
+            parts = zip(("country", "companyNumber"), company, strict=True)
+            return {key: Raw(msgspec.json.encode(part)) for key, part in parts}
+    return {}
 
 
 def _is_there(value: Raw) -> bool:
