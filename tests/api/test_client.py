@@ -275,6 +275,11 @@ def test_a_redirect_to_the_same_path_with_a_slash_names_the_setting(make_client)
     assert seen == ["/gateway/v1/companies/financials", "/gateway/v1/companies/financials/"]
 
 
+def test_a_path_that_is_not_there_is_named_from_the_host_on(make_client):
+    with pytest.raises(errors.UnavailableError, match=r"^There is no /gateway/v1/companies/financials at the service"):
+        make_client(lambda request: httpx.Response(404), base_url="https://service.test/gateway/").send(REQUEST)
+
+
 # --- the service as a whole ------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from firmlake.api.service import check_service, service_name, stamp_service
+from firmlake.api.service import check_access, check_service, service_name, stamp_service
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ApiSettings, Settings
 
@@ -24,6 +24,15 @@ def settings(base_url, service_name=""):
 )
 def test_a_service_is_named_by_scheme_host_port_and_path(base_url, name):
     assert service_name(settings(base_url)) == name
+
+
+def test_an_address_with_the_version_that_paths_begin_with_is_refused(monkeypatch):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "token")
+    for right in ("https://gw.example.com/v2", "https://gw.example.com/v1/prod", "https://gw.example.com/company-v1"):
+        check_access(settings(right))
+    with pytest.raises(SettingsError, match="ends in /v1, which firmlake adds itself") as caught:
+        check_access(settings("https://gw.example.com/prod/v1/"))
+    assert "/prod/v1/v1/companies/financials" in caught.value.message
 
 
 PAIRS = [

@@ -273,6 +273,34 @@ def test_a_language_is_not_seen_in_another_order_of_the_elements() -> None:
     assert (one.verdict, one.settings) == ("not_observed", {})
 
 
+@pytest.mark.parametrize("usual", ["NL", "FR"])
+@pytest.mark.parametrize(
+    ("header", "most", "verdict"),
+    [
+        ("Accept-Language", 2, "as_assumed"),
+        *((name, 8, "covered") for name in ("X-Language", "X-Locale", "X-Lang", "X-Culture", "Content-Language")),
+        ("X-Tongue", 4, "not_observed"),
+    ],
+)
+def test_the_header_for_the_language_is_found_in_few_requests(header: str, most: int, verdict: str, usual: str) -> None:
+    """Where none has an effect, a person learns that names may be in another language, and what to set."""
+
+    def answer(request: Request) -> Said:
+        place = {"NL": "Luik", "FR": "Liège"}[dict(request.headers).get(header, usual)]
+        element = found(ACME, "lookalikes")
+        return 200, [element | {"identifier": {**element["identifier"], "place": place}}]
+
+    talk = Service(answer)
+    one = find_language(talk, "lookalikes", [ACME])
+    assert (one.verdict, len(talk.answers) <= most) == (verdict, True), talk.answers
+    assert all(f"\n{header}: {{language}}\n" in text for text in one.settings.values())
+    assert len(one.settings) == (3 if verdict == "covered" else 0)
+    if verdict == "not_observed":
+        assert one.seen.startswith("names may not be in EN: Accept-Language, X-Language, X-Locale, ")
+        assert "X-NAME: {language}" in one.next_step
+        assert one.next_step in [*checked_parts(Checked([one], Settings(), {}, 30, None))][-1]
+
+
 # --- credits ---------------------------------------------------------------------------------------------------------
 
 

@@ -192,6 +192,40 @@ def test_names_that_nobody_guesses_are_given_by_example(tmp_path: Path) -> None:
     assert_true(lake)
 
 
+@pytest.mark.parametrize("wrong", ["", "lookalikes"])
+def test_an_example_of_financials_alone_is_followed_for_the_other_datasets_and_kept(wrong: str, tmp_path: Path) -> None:
+    """A wrong example of another dataset is replaced; that of financials is kept as it was given."""
+    body = '{"request": {"companies": [{"countryCode": "{country}", "companyNumber": "{number}"}], "limit": {limit}, '
+    given = f'POST /v1/companies/financials\nX-Gateway-Tongue: {{language}}\n\n{body}"offset": {{offset}}}}}}'
+    flags = ["--set", f"api.requests.financials={given}"]
+    if wrong:
+        text = f'POST /v1/companies/{wrong}\nX-Gateway-Tongue: {{language}}\n\n{{"these": [{{"x": "{{number}}"}}]}}'
+        flags += ["--set", f"api.requests.{wrong}={text}"]
+    with foreign(form="wrapped", refusal="plain", language="X-Gateway-Tongue", needs_language=True) as service:
+        lake = new_lake(tmp_path, service)
+        run = lake.run(*flags)
+        asked = len(service.requests)
+    assert run.code == 0, run.err
+    assert_true(lake)
+    profile = tomllib.loads((lake.data / "state/profile.toml").read_text())["api"]
+    assert "financials" not in profile.get("requests", {})
+    assert bool(wrong) or (asked <= len(DATASETS) + 3 and "requests" not in profile)
+
+
+@pytest.mark.parametrize(("header", "place"), [("X-Locale", "Gent"), ("X-Tongue", "Gand")])
+def test_names_are_in_the_language_that_was_asked_for_or_a_first_contact_says_so(
+    header: str, place: str, tmp_path: Path
+) -> None:
+    with foreign(body=("companies", "country", "companyNumber"), language=header) as service:
+        lake = new_lake(tmp_path, service)
+        run = lake.run("--set", "api.language=NL")
+    assert run.code == 0, run.err
+    assert lake.query("SELECT DISTINCT place FROM companies WHERE place <> 'Sluis'") == [(place,)]
+    lines = [line for line in run.err.splitlines() if "names may not be in NL" in line]
+    assert len(lines) == (place == "Gand")
+    assert all("in api.requests, as X-NAME: {language}" in line for line in lines)
+
+
 @pytest.mark.slow
 def test_children_of_a_shape_nobody_knows_are_kept_as_json_and_said(tmp_path: Path) -> None:
     with foreign(children="entity") as service:

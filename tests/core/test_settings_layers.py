@@ -43,6 +43,41 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
     assert settings.api.requests.lookalikes == 'POST /x\n\n["{number}"]'
 
 
+OWN = {
+    "a header": (
+        {"financials": "GET /v1/{country}/{number}?n={limit}&from={offset}\nX-Tongue: {language}"},
+        {"lookalikes": 'POST /v1/companies/lookalikes\nX-Tongue: {language}\n\n{"companies": '
+         '[{"countryCode": "{country}", "companyNumber": "{number}"}]}'},
+    ),
+    "a body": (
+        {"financials": 'POST /financials/q?n={limit}\nX-Client: me\n\n'
+         '{"in": {"page": {"from": {offset}}, "ids": ["{number}"]}}'},
+        {"relationships": 'POST /relationships/q\nX-Client: me\n\n{"in": {"ids": ["{number}"]}}'},
+    ),
+    "without pages": (
+        {"lookalikes": 'POST /lookalikes\n\n{"ids": ["{number}"]}'},
+        {"financials": 'POST /financials\n\n{"ids": ["{number}"], "limit": {limit}, "offset": {offset}}'},
+    ),
+    "another of its own": (
+        {"financials": 'POST /financials?n={limit}&from={offset}\n\n["{number}"]',
+         "lookalikes": 'POST /a\n\n["{number}"]'},
+        {"lookalikes": 'POST /a\n\n["{number}"]', "relationships": 'POST /relationships\n\n["{number}"]'},
+    ),
+    "pages where only financials have them": (
+        {"financials": 'POST /financials\nX-Size: {limit}\nX-From: {offset}\n\n["{number}"]'},
+        {"lookalikes": Settings().api.requests.lookalikes},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_datasets_without_an_example_of_their_own_follow_the_one_that_is_given(name: str) -> None:
+    given, followed = OWN[name]
+    settings = load(flags={f"api.requests.{dataset}": text for dataset, text in given.items()})
+    assert {dataset: getattr(settings.api.requests, dataset) for dataset in followed} == followed
+    assert {dataset: getattr(settings.api.requests, dataset) for dataset in given} == given
+
+
 @pytest.mark.parametrize(
     ("toml", "flags", "environment", "named"),
     [

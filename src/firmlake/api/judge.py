@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -125,9 +126,10 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
         raise TryAgainError("unusable", answer, f"status {said}")
     if 300 <= status < 400:
         raise _redirected(answer)
+    path = urlsplit(api.base_url).path.rstrip("/") + answer.request.path
     if status in NO_SUCH_PLACE and not message:
-        raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", _NO_SUCH_PLACE)
-    refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
+        raise UnavailableError(f"There is no {path} at the service ({said})", _NO_SUCH_PLACE)
+    refused = RequestRefusedError(f"The service refuses {path} ({said})")
     refused.answer, refused.said = answer, message
     raise refused
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from firmlake.api.client import Access, Client
 from firmlake.api.connection import REAL, read_address
 from firmlake.api.throttle.throttle import Forecast, open_throttle
 from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, ThrottleStoreError
+from firmlake.core.example import read_example
 from firmlake.core.files import make_folder, read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.process import without_token
@@ -60,8 +62,21 @@ def _read_access(settings: Settings) -> Token | None:
         )
     if settings.api.base_url == SANDBOX:
         return None
-    read_address(settings.api.base_url)
+    _check_paths(settings, read_address(settings.api.base_url).url)
     return read_token()
+
+
+def _check_paths(settings: Settings, address: str) -> None:
+    """Refuse an address that ends in the version with which paths begin, as documentation often gives it."""
+    version = address.rpartition("/")[2]
+    for dataset in settings.run.datasets:
+        path = read_example(dataset, getattr(settings.api.requests, dataset)).path
+        if re.fullmatch(r"v\d+", version) and path.startswith(f"/{version}/"):
+            raise SettingsError(
+                f"api.base_url ends in /{version}, which firmlake adds itself: requests would go to "
+                f"{urlsplit(address).path}{path}",
+                f"Remove /{version} from it, or from the paths in api.requests",
+            )
 
 
 def key_of(settings: Settings) -> str:

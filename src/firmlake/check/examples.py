@@ -27,11 +27,10 @@ from firmlake.check.talk import (
     is_refusal,
     pagination,
     read_json,
-    role_of,
     roles_of,
 )
 from firmlake.core.company import Company
-from firmlake.core.example import Example
+from firmlake.core.example import Example, with_page, without_paging
 from firmlake.core.settings import ApiSettings, RequestSettings
 
 BULK, PAGING = "bulk body", "paging parameters"
@@ -102,7 +101,7 @@ def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
     found, answer = _hunt(ask, is_right, goes_on, partial(_forms, example_of(talk.api, dataset)))
     if found is None:
         return _describe_unknown_form(answer)
-    settings = {} if found == example_of(talk.given, dataset) else _settings_of(talk, dataset, found)
+    settings = {} if found == example_of(talk.given, dataset) else _settings_of(talk, dataset, found, company)
     body = found.text.partition("\n\n")[2] or found.text.partition("\n")[0]
     return Finding(BULK, body, "covered" if settings else "as_assumed", settings)
 
@@ -182,6 +181,14 @@ def use_get(talk: Talk, datasets: Iterable[str], refusal: Finding) -> Finding:
     return Finding(
         BULK, f"not understood ({refusal.seen}); runs ask by GET, one company a request", "covered", settings
     )
+
+
+def keeps_own(talk: Talk, dataset: str, company: Company) -> bool:
+    """Return whether the settings have an example of their own for a dataset that the service understands."""
+    if example_of(talk.given, dataset) == example_of(ApiSettings(), dataset):
+        return False
+    page = (1, 0) if DATASETS[dataset].is_paged else ()
+    return knows(talk.bulk(dataset, [company], *page, requests=talk.api.requests), company)
 
 
 def with_language_header(api: ApiSettings, *headers: str) -> RequestSettings:
@@ -313,14 +320,11 @@ def _pagings(ours: Example, names: frozenset[str], places: tuple[str, ...] = _PL
     roles = roles_of(ours)
     likely = dict.fromkeys([(roles.get("limit", "limit"), roles.get("offset", "offset")), *_PAGES])
     pairs = dict.fromkeys([*likely, *product(*(dict.fromkeys(side) for side in zip(*_PAGES, strict=True)))])
-    bare = ours._replace(
-        body=_without_paging(ours.body),
-        query=tuple((name, value) for name, value in ours.query if role_of(value) not in ("limit", "offset")),
-    )
+    bare = without_paging(ours)
     ranked = _ranked([*pairs], len(likely), 1, names)
     for (one, place), (two, pair) in product(enumerate(places), ranked):
         is_query = place == "query" or not isinstance(bare.body, dict)
-        other = _with_page(bare, pair, "" if is_query else place)
+        other = with_page(bare, pair, "" if is_query else place)
         if other != ours:
             yield _candidate(one + two, other)
 
@@ -352,37 +356,19 @@ def _paths(part: Any, above: KeyPath) -> Iterator[KeyPath]:
         yield from _paths(each, above)
 
 
-def _with_page(example: Example, pair: tuple[str, str], place: str = "body") -> Example:
-    """Add paging parameters to the body beside the companies, to an object of it, or (without a place) to the query."""
-    limit, offset = pair
-    if not place or not isinstance(example.body, dict):
-        return example._replace(query=(*example.query, (limit, "{limit}"), (offset, "{offset}")))
-    page: dict[str, Any] = {limit: "\0limit", offset: "\0offset"}
-    page = page if place == "body" else {place: page}
-    (key, inner), *others = example.body.items()
-    is_wrapper = not others and isinstance(inner, dict)
-    return example._replace(body={key: {**inner, **page}} if is_wrapper else {**example.body, **page})
-
-
-def _without_paging(body: Any) -> Any:
-    if not isinstance(body, dict):
-        return body
-    kept = {key: _without_paging(value) for key, value in body.items() if role_of(value) not in ("limit", "offset")}
-    return {key: value for key, value in kept.items() if value != {}}
-
-
 def _with(talk: Talk, dataset: str, example: Example) -> RequestSettings:
     return msgspec.structs.replace(talk.api.requests, **{dataset: example.text})
 
 
-def _settings_of(talk: Talk, dataset: str, found: Example) -> dict[str, str]:
-    """Return the settings for an example, and for the other datasets by its form."""
-    others = {name: example_of(talk.api, name) for name in DATASETS if name != dataset}
+def _settings_of(talk: Talk, dataset: str, found: Example, company: Company) -> dict[str, str]:
+    """Return the settings for an example, and by its form for the other datasets that cannot keep theirs."""
+    names = [name for name in DATASETS if name != dataset and not keeps_own(talk, name, company)]
+    others = {name: ours for name in names if (ours := example_of(talk.api, name)).is_bulk}
     changed = {dataset: found} | {name: found._replace(path=ours.path) for name, ours in others.items()}
-    if dataset != "financials":
-        names = roles_of(others["financials"])
-        page = (names.get("limit", "limit"), names.get("offset", "offset"))
-        changed["financials"] = _with_page(changed["financials"], page)
+    if "financials" in others:
+        roles = roles_of(others["financials"])
+        page = (roles.get("limit", "limit"), roles.get("offset", "offset"))
+        changed["financials"] = with_page(changed["financials"], page)
     return {f"api.requests.{name}": example.text for name, example in changed.items()}
 
 

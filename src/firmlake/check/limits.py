@@ -198,32 +198,51 @@ def _capped(talk: Talk, row: str, seen: str, **found: int) -> Finding:
 _PASSING = re.compile(r"later|try again|time.?out|temporar|unavailable|internal|overload|maintenance", re.IGNORECASE)
 """Words of a passing fault. Taken for the message about unknown companies, it would hide all that fail."""
 _MESSAGE_MAX = 200
-_LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Language", "X-Accept-Language", "Lang")
+_LANGUAGE_HEADERS = (
+    "Accept-Language", "X-Language", "X-Locale", "X-Lang", "X-Culture", "Language", "Content-Language",
+    "X-Accept-Language", "Lang", "Locale",
+)  # fmt: skip
 
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
-    """Find the header that selects the language, which changes names and places: ours, or one of others."""
+    """Find the header that selects the language, which changes names and places: ours, or one of others.
+
+    The others are sent together. If they have an effect, halves of them are, until one is left.
+    """
     row, ours = "language header", language_header(talk.api)
-    others = [header for header in _LANGUAGE_HEADERS if header != ours]
-    found, tried = _tell_language(talk, dataset, companies, ours) if ours else "", talk.api.requests
-    for header in others if not found and _tell_language(talk, dataset, companies, *others) else ():
-        if found := _tell_language(talk, dataset, companies, header):
-            ours, tried = header, with_language_header(talk.api, header)
-            break
-    seen = found or "names are the same in every language, whichever header asks for it"
-    if ours == language_header(talk.given):
-        return Finding(row, seen, "as_assumed" if found else "not_observed")
-    settings = {f"api.requests.{dataset}": getattr(tried, dataset) for dataset in DATASETS}
-    return Finding(row, seen if ours in seen else f"{ours}; {seen}", "covered", settings)
+    left = [header for header in _LANGUAGE_HEADERS if header.casefold() != ours.casefold()]
+
+    def names(language: str, *headers: str) -> dict[Company | None, str]:
+        requests = with_language_header(talk.api, *headers)
+        return _names(talk.bulk(dataset, companies, requests=requests, language=language))
+
+    usual = names("NL", *filter(None, [ours]))
+    said = _difference(usual, names("FR", ours)) if ours else ""
+    if said:
+        left = [ours]
+    elif said := _difference(names("NL", *left), french := names("FR", *left)):
+        language = "FR" if _difference(usual, french) else "NL"  # the other one is the service's own
+        while len(left) > 1:
+            half = left[: len(left) // 2]
+            left = half if _difference(usual, names(language, *half)) else left[len(half) :]
+    if not said:
+        return Finding(
+            row, f"names may not be in {talk.api.language}: {', '.join(filter(None, [ours, *left]))} change none",
+            "not_observed",
+            next_step="If the service's documentation has another header for the language, write it into the examples "
+            "in api.requests, as X-NAME: {language}",
+        )  # fmt: skip
+    seen = f"{left[0]}: {said}"
+    if left[0] == language_header(talk.given):
+        return Finding(row, seen, "as_assumed")
+    found = with_language_header(talk.api, left[0])
+    return Finding(row, seen, "covered", {f"api.requests.{name}": getattr(found, name) for name in DATASETS})
 
 
-def _tell_language(talk: Talk, dataset: str, companies: list[Company], *headers: str) -> str:
-    """Return the header, and a name in two languages that these headers ask for; empty if all names are the same."""
-    tried = with_language_header(talk.api, *headers)
-    told = [_names(talk.bulk(dataset, companies, requests=tried, language=language)) for language in ("NL", "FR")]
-    dutch, french = told
-    other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
-    return f"{headers[0]}: {dutch[other]!r}, {french[other]!r}" if other else ""
+def _difference(one: Mapping[Company | None, str], other: Mapping[Company | None, str]) -> str:
+    """Return the two names of a company that has another in the other answer; empty if there is none."""
+    company = next((company for company in one if one[company] != other.get(company, one[company])), None)
+    return f"{one[company]!r}, {other[company]!r}" if company else ""
 
 
 def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company | None) -> Finding:

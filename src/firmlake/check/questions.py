@@ -22,6 +22,7 @@ from firmlake.check.examples import (
     find_paging,
     find_totals,
     follow_refusal,
+    keeps_own,
     knows,
     language_header,
     use_get,
@@ -89,7 +90,7 @@ def ask_questions(
     body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
     named = find_bulk_example(talk, body, known)
     if named.verdict == "needs_you" and all(knows(firsts[dataset], known) for dataset in allowed):
-        named = use_get(talk, allowed, named)
+        named = use_get(talk, [dataset for dataset in allowed if not keeps_own(talk, dataset, known)], named)
     yield talk.adopt(named)
     if named.verdict == "needs_you":
         yield from _describe_endpoints(talk, firsts, {}, {})

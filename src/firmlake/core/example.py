@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
@@ -38,6 +39,7 @@ _OPTIONAL = {
     "service_lists": {"type", "language"},
     "contacts": {"country", "language"},
 }
+_OF_COMPANIES = ("financials", "lookalikes", "relationships")
 _METHODS = ("GET", "POST", "PUT")
 _SET_BY_US = {
     "host",
@@ -149,6 +151,65 @@ def fill(
         tuple((name, value % present) for name, value in template.headers),
         (template.body % {**shared, "number_": elements}).encode(),
     )
+
+
+def follow_examples(texts: Mapping[str, str], usual: Mapping[str, str]) -> dict[str, str]:
+    """Return examples for the datasets that have only the usual one, as another dataset has one of its own.
+
+    They get its header for the language. If it is a bulk request whose path names the dataset, they are like it in all
+    else too, without its paging parameters.
+
+    Args:
+        texts: The example of each dataset.
+        usual: The default of each.
+
+    Raises:
+        SettingsError: An example cannot be read.
+    """
+    ours = {name: read_example(name, usual[name]) for name in _OF_COMPANIES}
+    own = {name: one for name in _OF_COMPANIES if (one := read_example(name, texts[name])) != ours[name]}
+    language = [header for one in own.values() for header in one.headers if "{language}" in header[1]][:1]
+    models = [(name, one) for name, one in own.items() if one.is_bulk and name in one.path]
+    found = {}
+    for dataset, like in ours.items():
+        for name, model in models[:1]:
+            like = without_paging(model)._replace(path=model.path.replace(name, dataset))
+            like = with_page(like, ("limit", "offset")) if dataset == "financials" else like
+        if language:
+            others = (header for header in like.headers if "{language}" not in header[1])
+            like = like._replace(headers=(*others, *language))
+        with suppress(SettingsError):  # paging parameters where only financials may have them, such as in a header
+            if dataset not in own and read_example(dataset, like.text) != ours[dataset]:
+                found[dataset] = like.text
+    return found
+
+
+def with_page(example: Example, pair: tuple[str, str], place: str = "body") -> Example:
+    """Add paging parameters to the body beside the companies, to an object of it, or (without a place) to the query."""
+    limit, offset = pair
+    if not place or not isinstance(example.body, dict):
+        return example._replace(query=(*example.query, (limit, "{limit}"), (offset, "{offset}")))
+    page: dict[str, Any] = {limit: f"{_NUMBER}limit", offset: f"{_NUMBER}offset"}
+    page = page if place == "body" else {place: page}
+    (key, inner), *others = example.body.items()
+    is_wrapper = not others and isinstance(inner, dict)
+    return example._replace(body={key: {**inner, **page}} if is_wrapper else {**example.body, **page})
+
+
+def without_paging(example: Example) -> Example:
+    """Return an example without the parameters of pages, and without objects that held nothing else."""
+
+    def is_page(part: Any) -> bool:
+        return isinstance(part, str) and not {"limit", "offset"}.isdisjoint(_placeholders(part))
+
+    def without(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return part
+        kept = {key: without(value) for key, value in part.items() if not is_page(value)}
+        return {key: value for key, value in kept.items() if value != {}}
+
+    query = tuple((name, value) for name, value in example.query if not is_page(value))
+    return example._replace(query=query, body=without(example.body))
 
 
 def _wrong(endpoint: str, what: str, next_step: str) -> SettingsError:

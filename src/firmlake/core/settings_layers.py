@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from firmlake.core.errors import SettingsError, UsageError
-from firmlake.core.example import read_example
+from firmlake.core.example import follow_examples, read_example
 from firmlake.core.settings import (
     KEYS,
     PROFILE,
@@ -31,6 +31,7 @@ from firmlake.core.settings import (
     PathSettings,
     RequestSettings,
     Settings,
+    change_settings,
     choices_of,
     description_of,
     is_mapping,
@@ -114,6 +115,10 @@ def load_settings(
     except msgspec.ValidationError as error:  # pragma: no cover - every key was converted before
         raise SettingsError(f"The settings do not fit together: {error}") from None
     _check_together(settings, origins)
+    followed = follow_examples(*map(msgspec.structs.asdict, (settings.api.requests, RequestSettings())))
+    if followed:
+        settings = change_settings(settings, {f"api.requests.{name}": text for name, text in followed.items()})
+        origins |= {f"api.requests.{name}": "as the example of another dataset" for name in followed}
     address, is_named = settings.api.base_url, bool(_named_file(file, environment))
     if origins.get("api.base_url") == str(DEFAULT_FILE) and not is_named:
         _found_addresses[address] = DEFAULT_FILE.absolute()

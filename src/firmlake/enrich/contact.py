@@ -20,7 +20,7 @@ import polars as pl
 from firmlake.api import service
 from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
-from firmlake.check.finding import Finding, needs_you
+from firmlake.check.finding import Finding, needs_you, unseen
 from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
 from firmlake.check.talk import Talk
 from firmlake.core.company import Company
@@ -233,6 +233,8 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
     changes = changes_of(findings)
     if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
         yield Advice(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(differing)}")
+    for one in unseen(findings):
+        yield Advice(f"First contact: {one.seen}. {one.next_step}")
     if changes:
         settings, run = yield from adopt(settings, run, changes, findings, now())
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
