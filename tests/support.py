@@ -389,6 +389,13 @@ def publish_list(
     return begun
 
 
+def publish_two_lists(folders: Folders) -> None:
+    """Publish two lists with views: customers (Acme and Bolt), and others (Circ)."""
+    publish_list(folders, [ACME, BOLT], name="customers")
+    publish_list(folders, [CIRC], day=1, name="others")
+    with_views(folders)
+
+
 def with_views(folders: Folders) -> None:
     """Make the views in a generation of its own, as every publish of firmlake does."""
     publish(

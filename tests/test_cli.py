@@ -23,7 +23,6 @@ from lake import Lake
 from support import (
     ACME,
     BOLT,
-    CIRC,
     answer,
     commands,
     found,
@@ -31,9 +30,8 @@ from support import (
     lookalike,
     make_run,
     publish_landed,
-    publish_list,
+    publish_two_lists,
     slow,
-    with_views,
 )
 
 EVIL = "\x1b]0;title\x1b\\\x1b[31m\u202egnp.exe\u200f\x9b2J"
@@ -117,9 +115,7 @@ IN_A_FOLDER = {
 def folder_with_lists(tmp_path_factory):
     """A data folder with two lists, to which nobody writes."""
     lake = Lake(tmp_path_factory.mktemp("lists"))
-    publish_list(lake.folders, [ACME, BOLT], name="customers")
-    publish_list(lake.folders, [CIRC], day=1, name="others")
-    with_views(lake.folders)
+    publish_two_lists(lake.folders)
     return lake
 
 

@@ -21,7 +21,7 @@ from firmlake.terminal.results import as_csv, show_result
 from firmlake.terminal.rows import first_rows, show_long_table, show_table
 from firmlake.warehouse.generations import open_warehouse
 from lake import Lake
-from support import ACME, BOLT, CIRC, publish_list, with_views
+from support import ACME, BOLT, CIRC, publish_two_lists
 
 PACKAGE = Path(__file__).parents[2] / "src/firmlake"
 EVIL = "\x1b]0;title\x1b\\\x1b[31m\u202egnp.exe\u200f\x9b2J"
@@ -32,9 +32,7 @@ WIDE = "SELECT " + ", ".join(f"'{'x' * 20}{n}' AS column_{n}" for n in range(12)
 def lake(tmp_path_factory):
     """A data folder with two lists, to which nobody writes."""
     lake = Lake(tmp_path_factory.mktemp("lake"))
-    publish_list(lake.folders, [ACME, BOLT], name="customers")
-    publish_list(lake.folders, [CIRC], day=1, name="others")
-    with_views(lake.folders)
+    publish_two_lists(lake.folders)
     return lake
 
 

@@ -320,7 +320,7 @@ def _stakes(owners):
 
 def _differences_of_filings(old, new, filed):
     pairs = [(was, now) for now in new for was in old if was.received == now.received]
-    rest_old = sorted((one for one in old if all(one is not was for was, _ in pairs)), key=lambda one: one.place)
+    rest_old = sorted((one for one in old if all(one is not kept for kept, _ in pairs)), key=lambda one: one.place)
     rest_new = sorted((one for one in new if all(one is not now for _, now in pairs)), key=lambda one: one.place)
     pairs += zip(rest_old, rest_new, strict=False)
     for was in rest_old[len(rest_new) :]:
