@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -302,3 +304,13 @@ def test_groups_of_all_companies_are_made_in_steps_that_fit_into_memory(tmp_path
         made = connection.execute("SELECT count(id), count(DISTINCT id) FROM branches_at_half").fetchone()
     assert made is not None
     assert made[0] == made[1] > MANY
+
+
+def test_a_part_of_an_amount_is_exact_to_the_cent_whatever_its_size(world):
+    """Half a cent goes away from zero; small and large amounts are computed in integers of different width."""
+    whole = [Decimal(text) for text in ("0.01", "0.05", "99999999999.99", "100000000000.00", "9999999999999999.99")]
+    amounts = [sign * amount for amount in whole for sign in (1, -1)]
+    for amount, (days, period) in product(amounts, ((1, 2), (31, 365), (184, 366), (365, 730), (9_999, 20_000))):
+        expected = (amount * days / period).quantize(Decimal("0.01"), ROUND_HALF_UP)
+        query = "SELECT part_of_period(?::DECIMAL(18, 2), ?, ?)"
+        assert world.execute(query, [amount, days, period]).fetchall() == [(expected,)], (amount, days, period)
