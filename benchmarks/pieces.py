@@ -220,12 +220,12 @@ def _staging(stages: Stages, clock: Callable[[], float] = time.process_time) -> 
         stages: What is counted.
         clock: Of flattening. While others fetch, the process's time is not that of flattening alone.
     """
-    from firmlake.tables import flatten, stage
+    from firmlake.tables import flatten
 
     with (
         stages.clock("stage"),
         patch.object(flatten, "load_progress", stages.wrapped(flatten.load_progress, "check", "flatten", clock)),
-        patch.object(stage, "flatten_shard", stages.iterated(stage.flatten_shard, "flatten", "stage", clock)),
+        patch.object(flatten, "flatten_shard", stages.iterated(flatten.flatten_shard, "flatten", "stage", clock)),
     ):
         yield
 

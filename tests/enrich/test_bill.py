@@ -21,7 +21,8 @@ from firmlake.enrich.run import enrich, shortfall
 from firmlake.intake.lines import read_company_list
 from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
-from firmlake.terminal.plan import describe_bill, describe_plan
+from firmlake.terminal.plan import describe_plan
+from firmlake.terminal.status import describe_bill
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import Sandbox
 from support import UNASKED

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from firmlake.api.authorization import Token, read_token
-from firmlake.api.client import Access, Client
-from firmlake.api.connection import REAL, read_address
+from firmlake.api.authorization import Token, read_address, read_token
 from firmlake.api.throttle.throttle import Forecast, open_throttle
 from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, ThrottleStoreError
 from firmlake.core.example import read_example
@@ -30,6 +28,9 @@ from firmlake.core.process import without_token
 from firmlake.core.settings import SANDBOX, ApiSettings, Settings
 from firmlake.core.settings_layers import check_named
 from firmlake.core.work import utc_now
+
+if TYPE_CHECKING:
+    from firmlake.api.client import Access, Client
 
 
 class _Stamp(msgspec.Struct, frozen=True):
@@ -95,6 +96,8 @@ def open_access(settings: Settings) -> Iterator[Access]:
     Raises:
         SettingsError: The address or the token is missing or cannot be used.
     """
+    from firmlake.api.client import Access  # here, because httpx takes a while to import, and not every command asks
+
     with ExitStack() as stack:
         api, token = settings.api, check_access(settings)
         if token is None:
@@ -117,6 +120,9 @@ def connect(
     now: Callable[[], datetime] = utc_now,
 ) -> Iterator[Client]:
     """Yield a client for the service that the settings name; see `open_access`, and `Client` for the arguments."""
+    from firmlake.api.client import Client
+    from firmlake.api.connection import REAL
+
     timing = REAL._replace(utc_now=now)
     with open_access(settings) as access, Client(access, stop=stop, on_wait=on_wait, timing=timing) as client:
         yield client

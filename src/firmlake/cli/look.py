@@ -10,7 +10,6 @@ from firmlake.api.service import key_of
 from firmlake.cli.call import Call, command
 from firmlake.core.files import write_file
 from firmlake.core.work import utc_now
-from firmlake.report.page import write_report
 from firmlake.report.status import read_status, render_metrics
 from firmlake.terminal.status import status_parts
 
@@ -50,6 +49,8 @@ def report(call: Call, *, path: Path | None = None, company_list: str = "") -> N
         company_list (--list NAME): Only the companies of this list; percentiles, ranks and totals count no others.
             Ownership and groups name all owners and members.
     """
+    from firmlake.report.page import write_report  # here, because jinja2 takes a while to import
+
     settings, folders = call.on_folder()
     memory = settings.run.duckdb_memory
     path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)

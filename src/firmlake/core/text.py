@@ -24,6 +24,13 @@ def count_of(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or regular}"
 
 
+def duration(seconds: float) -> str:
+    """Format a duration in seconds, minutes or hours."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def shown(text: str, kept: str = "") -> str:
     r"""Escape characters that a terminal would obey, hide or reorder: control, escape, bidi and surrogate characters.
 

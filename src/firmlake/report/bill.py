@@ -148,7 +148,7 @@ def count_unbought(
         bought = read_rows(index, "SELECT company FROM purchase WHERE at >= :since", since, _COMPANY)
         left.append(asked.join(bought, on="company", how="anti").select(pl.col(_KEY).cast(pl.String)))
     unbought = pl.concat(left).unique()
-    if connection is None:
+    if connection is None or unbought.is_empty():
         return unbought.height
     connection.execute(_SQL["left_out"])
     with _registered(connection, unbought=unbought):
@@ -196,9 +196,12 @@ def read_dues(
 def _registered(connection: duckdb.DuckDBPyConnection, **frames: pl.DataFrame) -> Iterator[None]:
     """Let queries read the companies of frames, each once, by the name of the frame."""
     for name, frame in frames.items():
-        connection.register(name, frame.select(pl.col(_KEY).cast(pl.String)).unique().to_arrow())
+        if frame.is_empty():  # without pyarrow, which takes a while to import
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT country, company_number FROM companies LIMIT 0")  # noqa: S608
+        else:
+            connection.register(name, frame.select(pl.col(_KEY).cast(pl.String)).unique().to_arrow())
     try:
         yield
     finally:
         for name in frames:
-            connection.unregister(name)
+            connection.execute(f"DROP VIEW {name}")

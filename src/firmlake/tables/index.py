@@ -34,7 +34,6 @@ from firmlake.core.sql import read_queries
 from firmlake.landing.progress import load_progress
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
-from firmlake.tables.flatten import companies, flatten_shard, list_tracks, requests
 from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest
 
 AHEAD = timedelta(hours=1)
@@ -252,6 +251,8 @@ def landed_facts(run: Run) -> Facts:
 
 
 def _landed_tables(run: Run, shard: int) -> dict[str, pl.DataFrame]:
+    from firmlake.tables.flatten import companies, list_tracks, requests  # here, because most runs are read from tables
+
     progress = load_progress(run, shard)
     tracked = list_tracks(progress, run.plan.datasets)
     said = tracked.with_columns(reject_count=None)  # records are read when they are staged
@@ -270,6 +271,8 @@ def _whole_facts(run: Run) -> Facts:
             return _facts(tables)
     if not run.has_landed and run.plan.target_count:
         raise DamagedError(f"{run.folders.landing(run.run_id)} is missing", answers_lost(run))
+    from firmlake.tables.flatten import flatten_shard
+
     return _facts({name: frame} for shard in run.shards() for name, frame in flatten_shard(run, shard))
 
 

@@ -1,4 +1,4 @@
-"""The output about a company list, its plan and the bill."""
+"""The output about a company list and its plan."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from firmlake.core.text import count_of, one_line, shown
+from firmlake.core.text import count_of, duration, one_line, shown
 from firmlake.enrich.plan import Planned, tell_before
 from firmlake.enrich.targets import Estimate
 from firmlake.intake.lines import CompanyList
-from firmlake.report.bill import Bill
-from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import Part, Table
 
 _REFUSED_MAX = 10
@@ -171,17 +169,3 @@ def _describe_waits(planned: Planned) -> Iterator[str]:
             yield f"The first request is sent in {duration(waits.wait_seconds)}: {waits.why}"
         if waits.pace:
             yield f"Pace: {waits.pace}"
-
-
-def describe_bill(bill: Bill) -> Iterator[str]:
-    """Describe the bill of a data folder, or of the companies of a list in it."""
-    limit = "" if bill.budget is None else f" of at most {bill.budget:,}"
-    yield f"Credits in {bill.month:%B %Y}: {bill.spent:,}{limit}"
-    if bill.free_refreshes:
-        yield (
-            f"Refreshed for free: {count_of(bill.month_free_refreshes, 'company')} this month, "
-            f"{bill.free_refreshes:,} in all, each saving a credit"
-        )
-    dues = [f"{each.day:%a %d %b} {each.credits:,}" for each in bill.days if each.credits]
-    by_day = f", by the day they fall due: {', '.join(dues)}" if dues else ""
-    yield f"Next four weeks: {count_of(bill.forecast, 'credit')}{by_day}"
