@@ -20,8 +20,8 @@ import polars as pl
 from firmlake.api import service
 from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
-from firmlake.check.finding import Finding, needs_you, unseen
-from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
+from firmlake.check.finding import Finding, needs_you, worth_saying
+from firmlake.check.questions import ask_briefly, ask_questions, has_two_spellings
 from firmlake.check.talk import Talk
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
@@ -192,16 +192,14 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
     is_short = 0 <= settings.run.max_requests < _REQUESTS_LEAST
     if not (settings.run.check and asked) or is_embedded or is_short or service.is_stamped(run.folders):
         return Met(settings, run, looks_closer=False)
-    is_as_set: bool | None = None
+    is_as_set, findings = None, list[Finding]()
     with ask_in_run(settings, run, len(asked), now) as talk, suppress(RequestFailedError, UnavailableError):
-        is_as_set = is_as_expected(talk, settings.run.datasets, asked)  # the run says in its own way what failed
+        is_as_set, findings = ask_briefly(talk, settings.run.datasets, asked)  # the run itself says what failed
     count = len(talk.answers)
     if is_as_set is False:
         return (yield from look_closer(settings, run, companies, now, count))
     if is_as_set:
-        yield Advice(f"{_contact(settings, count)}: it answers as the settings say")
-    if is_as_set and talk.api.totals != settings.api.totals:
-        settings, run = yield from adopt(settings, run, {"api.totals": talk.api.totals}, [], now())
+        settings, run = yield from _keep(settings, run, findings, count, now())
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
 
 
@@ -230,18 +228,26 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
         if not any(header.is_success for header in landed):
             remove_run(run)
         raise _describe(open_points, count_of(sent, "request"))
-    changes = changes_of(findings)
-    if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
-        yield Advice(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(differing)}")
-    for one in unseen(findings):
-        yield Advice(f"First contact: {one.seen}. {one.next_step}")
-    if changes:
-        settings, run = yield from adopt(settings, run, changes, findings, now())
+    settings, run = yield from _keep(settings, run, findings, sent, now())
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
 
 
-def _contact(settings: Settings, sent: int) -> str:
-    return f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
+def _keep(
+    settings: Settings, run: Run, findings: Sequence[Finding], sent: int, now: datetime
+) -> Steps[tuple[Settings, Run]]:
+    """Say what so many requests have found, and keep the settings that fit."""
+    contact = f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
+    if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
+        yield Advice(f"{contact}: it differs from the settings in {', '.join(differing)}")
+    elif not needs_you(findings):
+        yield Advice(f"{contact}: it answers as the settings say")
+    for one in worth_saying(findings):
+        yield Advice(f"First contact: {one.assumption}: {one.seen}. {one.next_step}")
+    changes = changes_of(findings)
+    changes = {key: value for key, value in changes.items() if change_settings(settings, {key: value}) != settings}
+    if changes:
+        settings, run = yield from adopt(settings, run, changes, findings, now)
+    return settings, run
 
 
 def _after(settings: Settings, sent: int) -> Settings:

@@ -39,13 +39,14 @@ from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
-from firmlake.enrich.events import Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
+from firmlake.enrich.events import Advice, Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
 from firmlake.enrich.finish import decide_outcome, join_causes, left_out, open_staged, publish_run
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies
 from firmlake.intake.lines import CompanyList, ListColumns, lines_of, list_name_of, store_lines
+from firmlake.landing.charged import untold_credits
 from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, read_runs, remove_run
 from firmlake.privacy.cleaning import clean_frame
 from firmlake.privacy.forgotten import open_forgotten
@@ -212,6 +213,8 @@ def _fetch_and_publish(
         assert summary
         published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX), settings)
     yield published
+    if summary.credit_count is None and (untold := untold_credits(run)):
+        yield Advice(untold)
     return published
 
 
