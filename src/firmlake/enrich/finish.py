@@ -27,7 +27,6 @@ from firmlake.core.process import give_back
 from firmlake.core.settings import Settings
 from firmlake.core.sql import quote_text, read_queries
 from firmlake.core.text import count_of
-from firmlake.enrich.plan import tell_before
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Outcome, Run, RunPlan
 from firmlake.report.status import REJECTED
@@ -218,7 +217,7 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
         limit = "The budget that the run began with"
     elif settings.run.max_credits == 0:
         step = f"To fetch them, set run.max_credits higher and {plan.again}"
-    return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", (step,))
+    return Cause(f"{limit} leaves out {count_of(count, 'company')}", (step,))
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -116,12 +116,12 @@ def spent_this_month(index: sqlite3.Connection, run: RunSettings, now: datetime)
     return _spent(index, "at >= ?", micros(month_start(now, ZoneInfo(run.time_zone))))
 
 
-def spent_by(index: sqlite3.Connection, run: int) -> int:
-    """Count the credits spent by a run, given its number in the index."""
-    return _spent(index, "run = ?", run)
+def spent_by(index: sqlite3.Connection, run_id: str) -> int:
+    """Count the credits spent by a run."""
+    return _spent(index, "run = (SELECT number FROM run WHERE name = ?)", run_id)
 
 
-def _spent(index: sqlite3.Connection, condition: str, value: int) -> int:
+def _spent(index: sqlite3.Connection, condition: str, value: object) -> int:
     charged = f"SELECT coalesce(sum(credits), 0) FROM charge WHERE {condition}"  # noqa: S608 - constants
     bought = f"SELECT count(*) FROM purchase WHERE {condition}"  # noqa: S608
     ((count,),) = index.execute(f"SELECT max(({charged}), ({bought}))", [value, value]).fetchall()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -261,14 +261,16 @@ def _landed_tables(run: Run, shard: int) -> dict[str, pl.DataFrame]:
 
 def _whole_facts(run: Run) -> Facts:
     """Read what a run says from its staged tables, or from its landed answers if they are gone or damaged."""
-    tables: Iterable[Mapping[str, pl.DataFrame]]
     manifest = read_manifest(run)
-    with suppress(DamagedError):
-        if manifest and manifest.schema_version == SCHEMA_VERSION:
-            check_staged(run, manifest)
+    if manifest and manifest.schema_version == SCHEMA_VERSION:
+        files = tuple(file for file in manifest.files if file.table in _TABLES)
+        try:
+            check_staged(run, msgspec.structs.replace(manifest, files=files))
             folder = run.folders.staged(run.run_id)
-            tables = ({file.table: _read(folder / file.path)} for file in manifest.files if file.table in _TABLES)
-            return _facts(tables)
+            return _facts({file.table: _read(folder / file.path)} for file in files)
+        except DamagedError:
+            if run.is_pruned:
+                raise
     if not run.has_landed and run.plan.target_count:
         raise DamagedError(f"{run.folders.landing(run.run_id)} is missing", answers_lost(run))
     from firmlake.tables.flatten import flatten_shard

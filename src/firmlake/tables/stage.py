@@ -173,10 +173,22 @@ def check_staged(run: Run, manifest: Manifest) -> None:
     """Check that the staged files exist and are unchanged.
 
     Raises:
-        DamagedError: A file is missing or was changed; `firmlake replay` makes it again from the landed answers.
+        DamagedError: A file is missing or was changed; `firmlake replay` makes it again from the landed answers, unless
+            these were pruned.
     """
     checksums = {file.path: file.sha256 for file in manifest.files}
-    _check(run.folders.staged(run.run_id), checksums, "Rebuild it with `firmlake replay`")
+    try:
+        _check(run.folders.staged(run.run_id), checksums, "Rebuild it with `firmlake replay`")
+    except DamagedError as error:
+        if not run.is_pruned:
+            raise
+        folders = Folders(run.folders.data)
+        step = (
+            "Restore it from a copy, because the answers it was made from were pruned. Without a copy, move "
+            f"{folders.landing(run.run_id)}, {folders.staged(run.run_id)} and {folders.warehouse} elsewhere, then run "
+            "`firmlake replay`: the next run asks again for what only this one fetched"
+        )
+        raise DamagedError(error.message, step) from None
 
 
 def replace_staged(run: Run, manifest: Manifest, frames: Mapping[StagedFile, pl.DataFrame]) -> None:
