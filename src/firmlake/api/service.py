@@ -20,7 +20,7 @@ import msgspec
 
 from firmlake.api.authorization import Token, read_address, read_token
 from firmlake.api.throttle.throttle import open_throttle
-from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError
+from firmlake.core.errors import FirmlakeError, SettingsError
 from firmlake.core.example import read_example
 from firmlake.core.files import make_folder, read_json, write_json
 from firmlake.core.folders import Folders
@@ -80,15 +80,6 @@ def _check_paths(settings: Settings, address: str) -> None:
             )
 
 
-def key_of(settings: Settings) -> str:
-    """Identify the token in use without revealing it; empty if there is none."""
-    try:
-        token = _read_access(settings)
-    except SettingsError:
-        return ""
-    return token.key_hash(settings.api.base_url) if token else ""
-
-
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
     """Yield access to the service that the settings name; start the embedded service if they ask for it.
@@ -105,11 +96,7 @@ def open_access(settings: Settings) -> Iterator[Access]:
             api, token = msgspec.structs.replace(api, base_url=embedded.base_url), embedded.token
         key, most = token.key_hash(api.base_url), settings.run.max_requests
         throttle = stack.enter_context(closing(open_throttle(api, key, requests_max=most)))
-        try:
-            yield Access(api, token, throttle)
-        except AuthorizationError as error:
-            error.key = token.key_hash(settings.api.base_url)  # `status` says so once the token was replaced
-            raise
+        yield Access(api, token, throttle)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from firmlake.api.service import key_of
 from firmlake.cli.call import Call, command
 from firmlake.core.files import write_file
 from firmlake.core.work import utc_now
@@ -23,7 +22,7 @@ def status(call: Call, *, company_list: str = "", metrics: Path | None = None) -
         metrics (FILE): Write the status to this file as OpenMetrics text, and print nothing.
     """
     settings, folders = call.on_folder()
-    found = read_status(folders, company_list, settings.run, key=key_of(settings))
+    found = read_status(folders, company_list, settings.run)
     if metrics:
         text = render_metrics(found).encode()
         mode = 0o600

@@ -179,8 +179,6 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         refused: The runs that were refused at publishing, oldest first, with how they ended.
     """
     failure, last = status.failure, status.last_run
-    if failure and failure.is_mended:
-        failure = None
     if status.running:
         return f"Wait for {status.running}"
     if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
@@ -223,7 +221,7 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
 
 
 def read_status(
-    folders: Folders, company_list: str = "", run: RunSettings | None = None, now: datetime | None = None, key: str = ""
+    folders: Folders, company_list: str = "", run: RunSettings | None = None, now: datetime | None = None
 ) -> Status:
     """Read the state of a data folder, without changing anything.
 
@@ -232,7 +230,6 @@ def read_status(
         company_list: Count only the companies of this list; empty counts all.
         run: The settings of runs, for the bill; None reads no bill.
         now: UTC; None takes the clock's time.
-        key: Identifies the token that is used now; empty if it is not known.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
@@ -256,9 +253,7 @@ def read_status(
         bill = _read_bill(connection, folders, priced, now, runs, going_on, damaged) if priced else None
     open_contacts, damaged_contacts = _open_contacts(folders)
     failures = [
-        each
-        for each in failed_work(folders.state, key)
-        if not (_is_over(each, told, loaded) or _names_no_list(each, runs))
+        each for each in failed_work(folders.state) if not (_is_over(each, told, loaded) or _names_no_list(each, runs))
     ]
     status = Status(
         data=folders.data,
@@ -488,7 +483,7 @@ def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Ru
         code = _EXIT_CODES.get(run["outcome"], EXIT_DONE) if run else None
         if run and run["run_id"] in held:
             code = EXIT_HELD
-        if failure and not failure.is_mended:
+        if failure:
             code = failure.exit_code
         statuses.append(ListStatus(name, run, failure, of(folded, unfinished), code))
     return statuses

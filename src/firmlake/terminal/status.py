@@ -159,8 +159,7 @@ def _outcome_parts(status: Status, now: datetime, moment: Callable[[datetime | N
         )
     for failure in status.failures:
         when = "Failed since" if last else "Failed"
-        mended = ". The token has been replaced since" if failure.is_mended else ""
-        yield f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}"
+        yield f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}"
 
 
 _GIGABYTE = 10**9
@@ -168,9 +167,9 @@ _GIGABYTE = 10**9
 
 def _list_row(each: ListStatus, now: datetime) -> tuple[str | int | None, ...]:
     """Return the last outcome of a list: a failure or an interruption since its last run comes first."""
-    run, is_failed = each.last_run, each.failure and not each.failure.is_mended
+    run = each.last_run
     published = run["outcome"].replace("_", " ") if run else None
-    outcome = "failed" if is_failed else "unfinished" if each.unfinished else published
+    outcome = "failed" if each.failure else "unfinished" if each.unfinished else published
     at = each.failure.at if each.failure else run["finished_at"] if run else None
     ended = f"{at:%Y-%m-%d %H:%M} ({_ago(now, at)})" if at else None
     counts = (run["company_count"], run["target_count"]) if run else (None, None)
