@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_warning_reaches_a_person_once_and_nothing_else_does():
 
 def test_a_command_shows_warnings_on_stderr(tmp_path, monkeypatch):
     warn = logging.getLogger("firmlake.api.service").warning
-    monkeypatch.setattr("firmlake.enrich.plan.check_service", lambda *_: warn("The store is damaged"))
+    monkeypatch.setattr(sys.modules["firmlake.enrich.plan"], "check_service", lambda *_: warn("The store is damaged"))
     lake = Lake(tmp_path)
     result = lake.call("plan", str(lake.write([("BE", "0403227515")])), "--json")
     assert "Warning: The store is damaged" in result.err

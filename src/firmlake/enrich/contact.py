@@ -327,7 +327,7 @@ _REJECTED = r"""
     FROM rejects
 """
 _SHARES = f"""
-    SELECT count(number), count_if(number > 1), max(number), avg(number)
+    SELECT count(number), count(*) FILTER (number > 1), max(number), avg(number)
     FROM (SELECT "{{name}}"::DOUBLE AS number FROM {{dataset}} UNION ALL
           SELECT number FROM ({_REJECTED}) WHERE dataset = ? AND path = ? AND reason_code = 'beyond_one')
 """  # noqa: S608 - our own names
