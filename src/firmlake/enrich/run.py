@@ -202,7 +202,7 @@ def _fetch_and_publish(
         settings, run, shards = yield from _read_values(settings, run, shards, name, now, values_min)
     published: Published = yield Step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
     yield published
-    if summary.credit_count is None and (untold := untold_credits(run)):
+    if published.summary.credit_count is None and (untold := untold_credits(run)):
         yield Advice(untold)
     return published
 
