@@ -38,10 +38,3 @@ def test_settings_name_the_target_and_flags_override_them(call, tmp_path, monkey
 def test_scripts_go_to_stdout_alone(call):
     code, out, _ = call("out", "--table", "runs", "--dbt")
     assert (code, "version: 2" in out) == (0, True)
-
-
-def test_what_cannot_be_done_is_one_line_and_a_code(call):
-    code, _, err = call()
-    assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("firmlake: No export target is named. Run `firmlake export FOLDER --data ")
-    assert call("out", "--table", "nothing")[0] == 2

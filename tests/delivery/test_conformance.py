@@ -52,17 +52,17 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Loaded | Exported:
     return Exported(address, tmp_path / "read", "parquet")
 
 
-def targets(*kinds: str, cannot: str = "", quick: str = ""):
-    """Run a test against these targets, by default all of them; most are slow, but `quick` for this rule."""
+def targets(*kinds: str, cannot: str = "", quick: tuple[str, ...] = ()):
+    """Run a test against these targets, by default all of them; most are slow, but `quick` ones for this rule."""
     able = [kind for kind in kinds or (*FILES, *DATABASES) if kind not in CANNOT.get(cannot, ())]
-    cases = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW and kind != quick)) for kind in able]
+    cases = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW and kind not in quick)) for kind in able]
     return pytest.mark.parametrize("target", cases, indirect=True)
 
 
 # --- every target ----------------------------------------------------------------------------------------------------
 
 
-@targets(quick="bucket")
+@targets(quick=("bucket", "delta"))
 def test_the_first_delivery_is_whole_later_ones_are_changes_and_a_repeated_one_writes_nothing(weeks, target):
     for week, mode in enumerate(("whole", "changes", "changes")):
         folders = weeks(week)
@@ -77,7 +77,7 @@ def test_the_first_delivery_is_whole_later_ones_are_changes_and_a_repeated_one_w
         target.assert_holds(folders)
 
 
-@targets()
+@targets(quick=("delta",))
 @pytest.mark.parametrize("killed_at", ["put", "publish"])
 @pytest.mark.parametrize("week", [*slow(0), 1])
 def test_a_killed_delivery_shows_what_was_there_and_the_next_one_completes_it(
@@ -91,6 +91,7 @@ def test_a_killed_delivery_shows_what_was_there_and_the_next_one_completes_it(
     def die(self, record, *source):
         if source and source[0].table.name != "lookalikes":
             return carry_out(self, record, *source)
+        target.litter(record)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(target.target, killed_at, die)

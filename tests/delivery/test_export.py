@@ -53,23 +53,6 @@ def by_pyarrow(folder, table):
     return ds.dataset(folder / table, partitioning="hive" if is_apart(folder, table) else None).to_table()
 
 
-def by_datafusion(folder, table):
-    context = pytest.importorskip("datafusion").SessionContext()
-    partitions = [("country", pa.string())] if is_apart(folder, table) else []
-    context.register_parquet(table, str(folder / table), table_partition_cols=partitions, file_extension=".parquet")
-    names = ", ".join(column.name for column in WAREHOUSE_TABLES[table].columns)
-    return context.sql(f"SELECT {names} FROM {table}").to_arrow_table()
-
-
-def by_chdb(folder, table):
-    library, is_divided = pytest.importorskip("chdb"), is_apart(folder, table)
-    named = {"country": "extract(_path, 'country=([A-Z]+)') AS country"} if is_divided else {}
-    columns = ", ".join(named.get(column.name, column.name) for column in WAREHOUSE_TABLES[table].columns)
-    place = f"{folder}/{table}/{'country=*/' * is_divided}*.parquet"
-    content = library.query(f"SELECT {columns} FROM file('{place}', Parquet)", "Arrow").bytes()
-    return pa.ipc.open_file(pa.py_buffer(content)).read_all()
-
-
 def texts(connection, source, table):
     """Every value as DuckDB writes it, so that a decimal is compared digit by digit."""
     casts = {"timestamp": "::TIMESTAMP", "boolean": "::BOOLEAN"}
@@ -77,9 +60,9 @@ def texts(connection, source, table):
     return connection.execute(f"SELECT {', '.join(values)} FROM {source} ORDER BY ALL").fetchall()
 
 
-@pytest.mark.parametrize("read", [by_duckdb, *slow(by_polars, by_pyarrow, by_datafusion, by_chdb)])
+@pytest.mark.parametrize("read", [by_duckdb, *slow(by_polars, by_pyarrow)])
 def test_a_reader_finds_what_the_warehouse_holds(lake, whole, read):
-    """Every table, row and column, exact amounts included; DataFusion and chDB come with the group `readers`."""
+    """Every table, row and column, exact amounts included."""
     folder, manifest = whole
     with duckdb.connect() as connection, open_warehouse(lake) as warehouse:
         connection.execute("SET TimeZone = 'UTC'")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable
 from contextlib import nullcontext
 from decimal import Decimal
@@ -34,6 +35,7 @@ from firmlake.core.settings import IntakeSettings
 from firmlake.delivery import list_file
 from firmlake.delivery.files import write_rows
 from firmlake.delivery.list_file import FileBack, Written, check_file_back, choose_added, write_list
+from firmlake.delivery.list_workbook import write_result
 from firmlake.intake.entries import read_entries
 from firmlake.intake.lines import read_company_list
 from firmlake.landing.run import Run
@@ -124,9 +126,11 @@ def test_every_line_comes_back_once_and_in_order_however_many_companies_are_gath
 
 
 @pytest.mark.parametrize("file", ["blank_lines/out.csv", "blank_lines/out.xlsx"])
-def test_a_blank_line_comes_back_blank_and_is_no_refused_line_of_the_next_list(cases, tmp_path, file):
+def test_a_blank_line_comes_back_with_its_number_and_is_no_refused_line_of_the_next_list(cases, tmp_path, file):
     read = read_company_list(give_back(cases, file, tmp_path)[0])
     assert (read.line_count, read.blank_count, read.refused.height) == (5, 2, 0)
+    cells = [json.loads(line) for line in pl.concat(read.lines.batches()).filter(status="blank")["columns"]]
+    assert [(line["status"], line["line"]) for line in cells] == [("blank", "3"), ("blank", "4")]
 
 
 def test_a_list_whose_stored_lines_are_lost_comes_back_as_texts(tmp_path):
@@ -198,6 +202,13 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_fetched(tmp
     (tmp_path / "list.csv").write_text("x")
     with nullcontext() if said is None else pytest.raises(UsageError, match=said):
         check_file_back(FileBack(tmp_path / name), tmp_path / "." / "list.csv", lines)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_workbook_that_a_full_disk_cannot_hold_is_an_error_and_nothing_more(capfd):
+    with pytest.raises(OSError, match="No space left"):
+        write_result(Path("/dev/full"), "numbers", {"n": "BIGINT"}, pa.table({"n": range(2)}).to_batches())
+    assert capfd.readouterr() == ("", "")
 
 
 def test_numbers_have_the_decimal_sign_that_belongs_to_the_delimiter():

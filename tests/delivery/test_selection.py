@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,22 +44,6 @@ def test_parquet_and_its_manifest_have_the_decimal(widened, tmp_path):
     assert (column.type, column.to_pylist()) == (pa.decimal128(23, 4), [Decimal("13.2500")])
     [shape] = [column for column in done.tables[0].columns if column.name == "employee_count"]
     assert shape.type == "DECIMAL(23,4)"
-
-
-def test_csv_has_the_decimal(widened, tmp_path):
-    export(widened, Request(format="csv", tables=TABLES), Folder(tmp_path))
-    [file] = tmp_path.rglob("*.csv")
-    assert duckdb.sql(f"SELECT employee_count FROM read_csv('{file}')").fetchall() == [(13.25,)]
-
-
-@pytest.mark.slow
-def test_tables_as_of_a_run_and_delta_have_the_decimal(widened, tmp_path):
-    export(widened, Request(tables=TABLES, mode="as_of", as_of="20260105T120000Z-0001"), Folder(tmp_path / "past"))
-    [file] = (tmp_path / "past").rglob("*.parquet")
-    assert pq.read_table(file)["employee_count"].to_pylist() == [Decimal("12.5000")]
-    export(widened, Request(format="delta", tables=TABLES), Folder(tmp_path / "delta"))
-    [file] = (tmp_path / "delta").rglob("*.parquet")
-    assert pq.ParquetFile(file).read(["employee_count"])["employee_count"].to_pylist() == [Decimal("13.2500")]
 
 
 def test_changes_since_a_generation_with_whole_numbers_have_the_decimal(tmp_path):

@@ -60,7 +60,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         tables: The tables; a schema of a database also keeps those that earlier loads put into it.
         takes_over: Replace what another data folder delivered.
         format: For files: one of `FORMATS`, or one of `TABLE_FORMATS`.
-        file_bytes: Approximate size of a Parquet file.
+        file_bytes: A Parquet file ends once it has this size.
         company_list: Restricts the tables to the companies of this list; empty for all companies. For files only.
         mask: "drop" or "hash" by pattern of columns; see `selection`. For files only.
         privacy: Where the key of the hashes is.

@@ -107,8 +107,7 @@ class FileTarget:
         destination: The folder or bucket.
         scratch: Folder for unfinished files; by default, the system's. They have no name there, so that a kill leaves
             nothing behind.
-        file_bytes: Approximate size of a Parquet file.
-        batch_rows: Rows written at once.
+        file_bytes: A Parquet file ends once it has this size.
         is_named: Whether `latest.json` will name the export.
     """
 
@@ -121,12 +120,11 @@ class FileTarget:
         destination: Destination,
         scratch: Path | None = None,
         file_bytes: int = 128_000_000,
-        batch_rows: int = _BATCH_ROWS,
         *,
         is_named: bool = True,
     ) -> None:
         self._destination, self._is_named = destination, is_named
-        self._scratch, self._file_bytes, self._batch_rows = scratch, file_bytes, batch_rows
+        self._scratch, self._file_bytes = scratch, file_bytes
         self.name = self.key = destination.url
         self._latest: StoredFile | None = None
         self._named_id = ""
@@ -198,36 +196,31 @@ class FileTarget:
         return _decode(f"{self.name}/{folder}/manifest.json", manifest.content, Record) if manifest else None
 
     def _write_parquet(self, record: Record, source: Source) -> Iterator[DeliveredFile]:
-        """Write Parquet, compressed with zstd, in files of similar size; split by country if the rows have one.
+        """Write Parquet, compressed with zstd; split by country if the rows have one.
 
         A table without rows becomes one empty file, so that readers of its folder find the columns.
         """
-        name, counts = source.table.name, source.counts("country") if source.has_country else {}
-        for country, count in counts.items():
+        name, countries = source.table.name, source.counts("country") if source.has_country else {}
+        for country in countries:
             part = source.of_country(country)
-            yield from self._write_parts(record, part, f"{name}/country={country}", country, count)
-        if not counts:
+            yield from self._write_parts(record, part, f"{name}/country={country}", country)
+        if not countries:
             yield from self._write_parts(record, source, name)
 
-    def _write_parts(
-        self, record: Record, source: Source, folder: str, country: str = "", total: int | None = None
-    ) -> Iterator[DeliveredFile]:
-        rows, written, part = source.read(self._batch_rows), 0, 0
+    def _write_parts(self, record: Record, source: Source, folder: str, country: str = "") -> Iterator[DeliveredFile]:
+        rows, part = source.read(), 0
         schema = rows.schema.with_metadata({COMPLETENESS: to_json(record.incomplete)})
-        groups = row_groups(rows, self._batch_rows)
+        groups = row_groups(rows)
         group = next(groups, None)
         while group or part == 0:
             part, count = part + 1, 0
             with tempfile.TemporaryFile(dir=self._scratch) as file:
                 with _parquet_writer(file, schema, source.table.key, group.num_rows if group else 1) as writer:
-                    while group:
+                    while group and file.tell() < self._file_bytes:
                         writer.write_table(group)
                         count += group.num_rows
                         group = None  # memory for the next one
                         group = next(groups, None)
-                        if _is_full(file.tell(), count, self._file_bytes, total and total - written - count):
-                            break
-                written += count
                 yield self._put_file(record, file, f"{folder}/part-{part:05}.parquet", count, country)
 
     def _write_csv(self, record: Record, source: Source) -> Iterator[DeliveredFile]:
@@ -272,8 +265,3 @@ def _parquet_writer(file: IO[bytes], schema: pa.Schema, key: tuple[str, ...], ro
         sorting_columns=[pq.SortingColumn(schema.names.index(name)) for name in key] or None,
         bloom_filter_options={name: {"ndv": row_count, "fpp": 0.01} for name in unordered_numbers} or None,
     )
-
-
-def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:
-    """Return whether to start another file: this one is large enough, and the rest fills at least half a file."""
-    return size >= wanted and (rest is None or size / count * rest >= wanted / 2)

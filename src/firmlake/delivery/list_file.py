@@ -82,7 +82,6 @@ class Written(NamedTuple):
     Attributes:
         renamed: Added columns that have another name in the file, because the list has a column of the same name.
         replaced: Columns of the list that an earlier `--out` added and that the new columns replace.
-        cut_count: Texts that were cut to the length limit of a cell.
         refused_count: Lines of the list that were refused.
     """
 
@@ -90,7 +89,6 @@ class Written(NamedTuple):
     line_count: int
     renamed: dict[str, str]
     replaced: tuple[str, ...] = ()
-    cut_count: int = 0
     refused_count: int = 0
 
 
@@ -201,15 +199,14 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
         UsageError: There is no such list, or it does not fit into the file.
         FirmlakeError: Nothing was published yet, or the file cannot be written.
     """
-    path, cut_counts = wanted.path, list[int]()
+    path = wanted.path
     with open_warehouse(folders) as connection:
         connection.execute(f"SET memory_limit = '{memory_limit}'")
         listed = find_named_list(connection, name)
         check_file_back(wanted, line_count=listed.line_count)
         try:
             back = _gather(connection, folders, listed, choose_added(wanted.columns))
-            write = partial(_WRITERS[path.suffix.lower()], back)
-            write_file(path, lambda aside: cut_counts.append(write(aside)))
+            write_file(path, partial(_WRITERS[path.suffix.lower()], back))
             if path.suffix.lower() == ".csv":
                 beside = path.with_name(f"{path.name}.json")
                 write_file(beside, lambda aside: aside.write_bytes(back.completeness.as_json() + b"\n"))
@@ -219,7 +216,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
                 "Raise run.duckdb_memory, then write it with `firmlake list export`, which sends no request",
             ) from error
     renamed = {added.name: given for given, added in back.added.items() if given != added.name}
-    return Written(path, listed.line_count, renamed, back.earlier, cut_counts[-1], back.completeness.refused_line_count)
+    return Written(path, listed.line_count, renamed, back.earlier, back.completeness.refused_line_count)
 
 
 def _find(name: str) -> list[AddedColumn]:
@@ -330,9 +327,7 @@ def _find_earlier(connection: duckdb.DuckDBPyConnection, paths: Mapping[str, str
 def _source(added: AddedColumn) -> str:
     if added is _UNREAD:
         return "if(list_lines.kinds = '', list_lines.given, NULL)"
-    value = f"{added.relation}.{quote_name(added.name)}"
-    # A blank line stays blank, so that it is one again if the file is used as a list.
-    return f"CASE WHEN list_lines.status <> 'blank' THEN {value} END" if added in line_columns() else value
+    return f"{added.relation}.{quote_name(added.name)}"
 
 
 def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, AddedColumn]:
@@ -367,13 +362,12 @@ def _fill_rows(
         make = "INSERT INTO back_rows"
 
 
-def _write_csv(back: _Back, path: Path) -> int:
+def _write_csv(back: _Back, path: Path) -> None:
     with path.open("wb") as file:
         write_rows(file, back.rows(_BATCH_ROWS), back.read.delimiter or ",")
-    return 0
 
 
-def _write_parquet(back: _Back, path: Path) -> int:
+def _write_parquet(back: _Back, path: Path) -> None:
     """Write the meaning of each added column and whether the list is complete as metadata."""
     reader = back.rows(_ROW_GROUP, back.read.types)
     fields = [
@@ -384,18 +378,17 @@ def _write_parquet(back: _Back, path: Path) -> int:
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in reader:
             writer.write_batch(batch.cast(schema))
-    return 0
 
 
-def _write_xlsx(back: _Back, path: Path) -> int:
+def _write_xlsx(back: _Back, path: Path) -> None:
     own = [SheetColumn(name, formats=back.read.formats.get(name, {})) for name in back.own]
     added = [SheetColumn(name, each.type, {}, each.full_name, each.meaning) for name, each in back.added.items()]
     refused = back.connection.execute(_SQL["refused"]).fetchall()
     rows = back.rows(_BATCH_ROWS, {}, "letters")
-    return write_workbook(path, back.name, [*own, *added], rows, refused, back.completeness)
+    write_workbook(path, back.name, [*own, *added], rows, refused, back.completeness)
 
 
-_WRITERS: dict[str, Callable[[_Back, Path], int]] = {
+_WRITERS: dict[str, Callable[[_Back, Path], None]] = {
     ".csv": _write_csv,
     ".parquet": _write_parquet,
     ".xlsx": _write_xlsx,

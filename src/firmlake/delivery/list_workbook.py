@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import starmap
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from xlsxwriter import Workbook
-from xlsxwriter.exceptions import XlsxWriterException
+from xlsxwriter.exceptions import FileCreateError
 
 from firmlake.core.rows import is_risky
 from firmlake.core.text import count_of
@@ -44,7 +43,6 @@ _FORMATS: Final = {"DATE": "yyyy-mm-dd", "DOUBLE": "0.00##", "TIME": "hh:mm:ss"}
 """Number formats by type in DuckDB."""
 _MOMENTS: Final = {date: "yyyy-mm-dd", datetime: "yyyy-mm-dd hh:mm:ss", time: "hh:mm:ss"}
 _TRUTHS: Final = {"true": True, "false": False}
-_ERRORS: Final = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 
 _COLOURS: Final = {
     "#f8d7da": ("refused", "failed"),
@@ -82,6 +80,9 @@ class _Error(str):
     __slots__ = ()
 
 
+_ERRORS: Final = {text: _Error(text) for text in ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")}
+
+
 def write_workbook(
     path: Path,
     title: str,
@@ -89,8 +90,8 @@ def write_workbook(
     batches: Iterable[pa.RecordBatch],
     refused: Sequence[tuple[int, str | None, str]],
     completeness: Completeness,
-) -> int:
-    """Write a list as a workbook, line by line, in constant memory.
+) -> None:
+    """Write a list as a workbook, line by line, in constant memory. A text longer than a cell can hold is cut.
 
     Args:
         path: The file.
@@ -101,16 +102,12 @@ def write_workbook(
         refused: Line, its text, and the reason.
         completeness: What the last sheet says.
 
-    Returns:
-        The number of texts that were cut to the length limit of a cell.
-
     Raises:
         OSError: There is no room for the file.
     """
     meanings = [(each.name, each.source, each.meaning.replace("Null: ", "Empty: ")) for each in columns if each.type]
-    with path.open("wb") as file, open_workbook(file, path.absolute().parent) as book:
-        book.set_properties({"title": title})
-        _, cut_count = _write_rows(book, _sheet_name(title), columns, _rows(batches))
+    with _open_workbook(path, title) as book:
+        _write_rows(book, _sheet_name(title), columns, _rows(batches))
         columns = _columns({"column": "VARCHAR", "taken from": "VARCHAR", "meaning": "VARCHAR"})
         _write_rows(book, "Columns", columns, meanings, _WIDEST)
         if refused:
@@ -119,7 +116,6 @@ def write_workbook(
         columns = _columns({"because of": "VARCHAR", "dataset": "VARCHAR", "companies": "BIGINT"})
         name = "Incomplete" if completeness.incomplete else "Complete"
         _write_rows(book, name, columns, _lacks(completeness), _WIDEST)
-    return cut_count
 
 
 def write_result(path: Path, title: str, columns: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> int:
@@ -140,9 +136,8 @@ def write_result(path: Path, title: str, columns: Mapping[str, str], batches: It
     Raises:
         OSError: There is no room for the file.
     """
-    with path.open("wb") as file, open_workbook(file, path.absolute().parent) as book:
-        book.set_properties({"title": title})
-        return _write_rows(book, _sheet_name(title), _columns(columns), _rows(batches))[0]
+    with _open_workbook(path, title) as book:
+        return _write_rows(book, _sheet_name(title), _columns(columns), _rows(batches))
 
 
 def _columns(types: Mapping[str, str]) -> list[SheetColumn]:
@@ -156,7 +151,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 
 def _write_rows(
     book: Workbook, name: str, columns: Sequence[SheetColumn], rows: Iterable[Sequence[Any]], widest: int = _WIDE
-) -> tuple[int, int]:
+) -> int:
     """Write rows to a sheet, and to more of them if it is full.
 
     Args:
@@ -167,7 +162,7 @@ def _write_rows(
         widest: Width of the widest column, in characters.
 
     Returns:
-        The number of rows, and of texts that were cut.
+        The number of rows.
     """
     sheets, count = [_Sheet(book, name, columns)], 0
     for row in rows:
@@ -177,7 +172,7 @@ def _write_rows(
         sheets[-1].line(row)
         count += 1
     sheets[-1].finish(widest)
-    return count, sum(sheet.cut_count for sheet in sheets)
+    return count
 
 
 class _Sheet:
@@ -190,7 +185,6 @@ class _Sheet:
         self._widths: Counter[int] = Counter()
         self._number_formats = [_format_of(column) for column in columns]
         self._formats: dict[tuple[str | int, str], Any] = {}
-        self.cut_count = 0
         for place, column in enumerate(columns):
             colours = _ADDED_HEAD if column.type else _OWN_HEAD
             shown = book.add_format({"bold": True, "valign": "vcenter", "bottom": 1, **colours})
@@ -249,7 +243,6 @@ class _Sheet:
         text = text.replace("\x00", "\ufffd")  # a spreadsheet takes it for damage
         if len(text) > _CELL_MAX:
             text = text[: _CELL_MAX - 1] + "…"
-            self.cut_count += 1
         colour = _STATUS_COLOURS.get(text, "") if self._columns[place].source == "list_lines.status" else ""
         self._sheet.write_string(self._row, place, text, self._format(number_format, colour, is_risky(text)))
         return max(map(len, text.splitlines()), default=0)
@@ -263,37 +256,27 @@ class _Sheet:
 
 
 def _typed(text: str, letter: str) -> Any:
-    """Return the value that a text stands for by the kind of its cell; None for text, and if a sheet has none."""
-    match letter:
-        case "n":
-            return _number(text)
-        case "b":
-            return _TRUTHS.get(text)
-        case "d":
-            return _moment(text)
-        case "e":
-            return _Error(text) if text in _ERRORS else None
-    return None
+    """Return the value that a text stands for by the kind of its cell; None for text, and for what no sheet holds."""
+    try:
+        return _READERS[letter](text)
+    except (ValueError, KeyError):
+        return None
 
 
-def _number(text: str) -> float | None:
-    """Read a number that a spreadsheet can hold; it rounds decimals to 15 digits, but would change a longer integer."""
-    with suppress(InvalidOperation):
-        number = Decimal(text)
-        if number.is_finite() and (abs(number) < 10**_EXACT_DIGITS or len(number.as_tuple().digits) <= _EXACT_DIGITS):
-            return float(number)
-    return None
+def _number(text: str) -> float | Decimal | None:
+    """Read a number. A spreadsheet rounds decimals to 15 digits, but would change a longer integer."""
+    number = float(text)
+    return None if not isfinite(number) else number if abs(number) < 10**_EXACT_DIGITS else Decimal(text)
 
 
-def _moment(text: str) -> date | datetime | time | None:
-    """Read an ISO 8601 date, date with time, or time; None for other texts and dates that spreadsheets cannot hold."""
-    with suppress(ValueError):
-        if "-" not in text:
-            return time.fromisoformat(text)
-        moment = datetime.fromisoformat(text)
-        if moment.year >= _FIRST_YEAR and not moment.tzinfo:
-            return moment if ":" in text else moment.date()
-    return None
+def _moment(text: str) -> date | time:
+    """Read an ISO 8601 date, date with time, or time."""
+    moment = datetime.fromisoformat(text) if "-" in text else time.fromisoformat(text)
+    return moment if ":" in text or isinstance(moment, time) else moment.date()
+
+
+_READERS: Final[Mapping[str, Callable[[str], Any]]] = {"n": _number, "d": _moment, "b": _TRUTHS.get, "e": _ERRORS.get}
+"""How the text of a cell is read, by the letter of its kind."""
 
 
 def _shown_in_cell(value: Any) -> Any:
@@ -341,82 +324,18 @@ def _sheet_name(title: str) -> str:
     return "List" if name.casefold() in _RESERVED else name
 
 
-_TEXT_STAYS_TEXT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+_TEXT_STAYS_TEXT: Final = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 
 
 @contextmanager
-def open_workbook(file: IO[bytes], scratch: Path, *, is_by_row: bool = True) -> Iterator[Workbook]:
-    """Yield a workbook, and write it into a file at the end.
-
-    Args:
-        file: Open for writing.
-        scratch: Folder for unfinished sheets. Nothing stays there; what a killed process left is removed.
-        is_by_row: Whether sheets are written row by row, which takes constant memory; other rows would be lost.
-
-    Raises:
-        OSError: There is no room for it.
-    """
-    kept = _File(file)
-    with ExitStack() as stack:
-        folder = stack.enter_context(_sheets_folder(scratch))
-        options = {"constant_memory": is_by_row, "tmpdir": folder, **_TEXT_STAYS_TEXT}
+def _open_workbook(path: Path, title: str) -> Iterator[Workbook]:
+    """Yield a workbook that keeps its rows in temporary files, and write it at the end."""
+    with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
+        made = Path(folder) / "book.xlsx"  # a disk that is full while xlsxwriter writes to it makes it noisy
         try:
-            with Workbook(kept, options) as book:
-                stack.callback(_close_rows, book)
+            with Workbook(made, {"constant_memory": True, "tmpdir": folder, **_TEXT_STAYS_TEXT}) as book:
+                book.set_properties({"title": title})
                 yield book
-        except (XlsxWriterException, OSError) as error:
-            kept.is_given_up = True
-            cause = error.args[0] if error.args and isinstance(error.args[0], OSError) else error
-            raise cause if isinstance(cause, OSError) else OSError(str(error)) from error
-
-
-_PREFIX, _SUFFIX, _LOCK = ".sheets-", ".part", "lock"
-
-
-@contextmanager
-def _sheets_folder(scratch: Path) -> Iterator[str]:
-    """Yield a folder of this process, and remove those of processes that died: nobody holds their lock."""
-    for rest in scratch.glob(f"{_PREFIX}*{_SUFFIX}"):
-        with suppress(OSError), (rest / _LOCK).open("rb+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(rest)
-    with (
-        tempfile.TemporaryDirectory(dir=scratch, prefix=_PREFIX, suffix=_SUFFIX) as folder,
-        (Path(folder) / _LOCK).open("xb") as lock,
-    ):
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield folder
-
-
-class _File:
-    """A file that takes what comes and keeps nothing once it is given up.
-
-    The archive within xlsxwriter ends its file when it is collected, and would complain on stderr that it cannot.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.is_given_up = False
-
-    def write(self, content: bytes) -> int:
-        return len(content) if self.is_given_up else self._file.write(content)
-
-    def seek(self, *place: int) -> int:
-        return 0 if self.is_given_up else self._file.seek(*place)
-
-    def tell(self) -> int:
-        return 0 if self.is_given_up else self._file.tell()
-
-    def flush(self) -> None:
-        if not self.is_given_up:
-            self._file.flush()
-
-    def seekable(self) -> bool:
-        return True
-
-
-def _close_rows(book: Any) -> None:
-    """Close the files in which a workbook keeps rows; it does so itself, unless a full disk ended it."""
-    for sheet in book.worksheets():
-        with suppress(OSError, ValueError, AttributeError):
-            sheet.row_data_fh.close()
+        except FileCreateError as error:
+            raise error.args[0] from None
+        shutil.copyfile(made, path)

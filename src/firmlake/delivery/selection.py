@@ -81,12 +81,10 @@ class Source(NamedTuple):
         """The Arrow schema, with a comment on each column; times are in UTC."""
         return self._documented(self.connection.sql(f"FROM ({self.query}) LIMIT 0").to_arrow_table().schema)
 
-    def read(self, batch_rows: int = _READ_ROWS) -> pa.RecordBatchReader:
+    def read(self) -> pa.RecordBatchReader:
         """Read the rows in the order of their key, so that equal rows make equal files."""
         order = ", ".join(self.table.key) or "ALL"
-        reader = self.connection.sql(f"FROM ({self.query}) ORDER BY {order}").to_arrow_reader(
-            min(batch_rows, _READ_ROWS)
-        )
+        reader = self.connection.sql(f"FROM ({self.query}) ORDER BY {order}").to_arrow_reader(_READ_ROWS)
         schema = self._documented(reader.schema)
         # A loop would hold each batch while the next one is read.
         return pa.RecordBatchReader.from_batches(schema, map(methodcaller("cast", schema), reader))

@@ -13,12 +13,12 @@ import shutil
 import sys
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import duckdb
 import msgspec
@@ -34,43 +34,16 @@ from firmlake.intake.table import ROWS, Reading, StoredRows, Table, TableInfo, s
 from firmlake.intake.text import GZIP, open_text
 from firmlake.intake.workbook import list_others, list_xlsx, open_workbook
 
-_Format = Literal["text", "gzip", "xlsx", "workbook", "parquet", "folder", "zip"]
+_Format = Literal["text", "gzip", "xlsx", "workbook", "parquet", "zip"]
 """`gzip` is compressed text, `workbook` any workbook but XLSX, and `zip` an archive with one file."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _PARQUET: Final = b"PAR1"
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
-_NO_LIST: Final = {
-    b"\x89PNG": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"GIF8": "a GIF picture",
-    b"%PDF": "a PDF document",
-    b"{\\rtf": "an RTF document",
-    b"BZh91AY&SY": "a bzip2 archive",
-    b"7z\xbc\xaf": "a 7-Zip archive",
-    b"Rar!\x1a\x07": "a RAR archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a Zstandard archive",
-    b"ARROW1": "an Arrow file",
-    b"SQLite format 3": "an SQLite database",
-}
-"""First bytes of files that are mistaken for lists."""
-
-_NO_SPREADSHEET: Final = {
-    "Index/Document.iwa": "a document of Numbers, Pages or Keynote",
-    "word/document.xml": "a Word document",
-    "ppt/presentation.xml": "a PowerPoint presentation",
-    "content.xml": "an OpenDocument file without a spreadsheet",
-}
-"""Parts of archives that are mistaken for lists."""
-
 _ARCHIVE_ERRORS: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, OSError, ValueError,
 )  # fmt: skip
-_LOCKS: Final = ("~$", ".~lock.")
-"""How the names of files begin that Excel and LibreOffice keep beside a workbook while it is open."""
-
 _SMALL_BYTES: Final = 32 * 2**10
 """A file up to this size is first read in this process, up to the next limits; ZIP shrinks at most a thousandfold."""
 
@@ -90,41 +63,23 @@ _BATCH_ROWS: Final = 16_384
 _DUCKDB_MEMORY: Final = "800MB"
 
 
-class _Type(NamedTuple):
-    """A DuckDB type.
-
-    Attributes:
-        pattern: How DuckDB spells it.
-        letter: The kind of its cells, as in `ROWS`.
-        text: The expression for a column of it as text.
-        unusable: Why a column of it, given its name and type, cannot hold company numbers; "" if it can.
-    """
-
-    pattern: str
-    letter: str = "s"
-    text: str = "{}::VARCHAR"
-    unusable: str = ""
-
-
-_NO_TEXT: Final = "is {}, not text"
-_TYPES: Final = (
-    _Type("BOOLEAN", "b"),
-    _Type("FLOAT", "n", unusable="is a 32-bit float, which holds only 7 digits: the last digits are lost"),
-    _Type(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|DOUBLE|DECIMAL\(.*\)", "n"),
-    _Type("DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?", "d"),
-    _Type("BLOB", text="lower(hex({}))", unusable=_NO_TEXT),
-    _Type(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", text="to_json({})::VARCHAR", unusable=_NO_TEXT),
-    _Type(".*"),
-)
-"""Types of Parquet columns; the first whose pattern matches."""
+_KINDS: Final = {
+    "b": "BOOLEAN",
+    "n": r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)",
+    "d": "DATE|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?",
+}
+"""Patterns of DuckDB types by the letter of their cells, as in `ROWS`; columns of other types are text."""
 
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
+_ROUNDED: Final = "FLOAT"
+_NESTED: Final = re.compile(r"(STRUCT|MAP|UNION|VARIANT)\b.*|.*\]", re.DOTALL)
+_MILLISECONDS: Final = "SELECT DISTINCT name FROM parquet_schema(?) WHERE converted_type = 'TIMESTAMP_MILLIS'"
+"""Columns that DuckDB reads in microseconds, and that come back as they were."""
+
 _SIZES: Final = (
     "SELECT coalesce((SELECT sum(num_rows) FROM parquet_file_metadata(?)), 0), "
     "coalesce((SELECT sum(total_uncompressed_size) FROM parquet_metadata(?)), 0)"
 )
-_MILLISECONDS: Final = "SELECT DISTINCT name FROM parquet_schema(?) WHERE converted_type = 'TIMESTAMP_MILLIS'"
-"""Columns that DuckDB reads in microseconds, and that come back as they were."""
 
 
 class _Order(msgspec.Struct):
@@ -140,8 +95,8 @@ class _Order(msgspec.Struct):
 def open_table(reading: Reading) -> Table:
     """Open a list of any format as a table.
 
-    It may be CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, a
-    folder of Parquet files, or a ZIP archive with one of these.
+    It may be CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, or
+    a ZIP archive with one of these.
 
     Raises:
         CompanyListError: The file cannot be used; the message names the file and, if possible, the line. Follow the
@@ -149,8 +104,8 @@ def open_table(reading: Reading) -> Table:
     """
     path, options, *_ = reading
     kind = find_format(path, options)
-    size = 0 if kind == "folder" else path.stat().st_size
-    if kind in ("text", "folder") or (kind == "parquet" and size > _PLAIN_BYTES):
+    size = path.stat().st_size
+    if kind == "text" or (kind == "parquet" and size > _PLAIN_BYTES):
         return _open(reading, kind)
     if size <= _SMALL_BYTES and kind not in ("workbook", "zip"):  # calamine may hang, abort or fill memory
         with suppress(TooLargeError):
@@ -165,14 +120,7 @@ def find_format(path: Path, options: IntakeSettings) -> _Format:
         CompanyListError: The file is missing, unreadable, empty, truncated, damaged, encrypted or not a list. Correct
             the path, or save the list in another format.
     """
-    if path.is_dir():
-        return "folder"
-    if path.name.startswith(_LOCKS):
-        raise refusal("lock_file", path=path)
     start = _first_bytes(path)
-    for magic, kind in _NO_LIST.items():
-        if start.startswith(magic):
-            raise refusal("no_list", path=path, kind=kind)
     if start[8:12] == b"DUCK":
         raise refusal("database", path=path)
     if start.startswith(_OLE):
@@ -187,29 +135,18 @@ def find_format(path: Path, options: IntakeSettings) -> _Format:
 
 
 def open_parquet(reading: Reading) -> Table:
-    """Open a Parquet file, or the Parquet files below a folder as one list, in the order of their paths.
-
-    Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
+    """Open a Parquet file; its rows are numbered from 1.
 
     Raises:
-        CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
+        CompanyListError: It is damaged, or holds more than the settings allow.
     """
     path = reading.path
-    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
-    files = [file for file in files if file == path or not file.name.startswith((".", "_"))]
-    if not files:
-        raise refusal("folder", path=path)
-    within = {part for file in files for part in file.relative_to(path).parts[:-1] if "=" in part}
-    rows = (
-        f"read_parquet([{', '.join(quote_text(str(file)) for file in files)}], union_by_name = true, "
-        f"hive_partitioning = {bool(within)}, hive_types_autocast = false)"
-    )
+    rows = f"read_parquet({quote_text(str(path))}, hive_partitioning = false)"
     with _database(path) as connection:
-        _check_size(connection, reading, files)
+        _check_size(connection, reading)
         described = connection.execute(f"DESCRIBE FROM {rows}").fetchall()
-        in_milliseconds = connection.execute(_MILLISECONDS, [[str(file) for file in files]]).fetchall()
-    above = {part.partition("=")[0] for part in path.parts if "=" in part} if within else set()
-    types = {name: kind for name, kind, *_ in described if name not in above}
+        in_milliseconds = connection.execute(_MILLISECONDS, [str(path)]).fetchall()
+    types = {name: kind for name, kind, *_ in described}
     types |= {name: "TIMESTAMP_MS" for (name,) in in_milliseconds if types.get(name) == "TIMESTAMP"}
     batches = partial(_parquet_rows, path, rows, types)
     return Table(
@@ -218,16 +155,21 @@ def open_parquet(reading: Reading) -> Table:
         sample=sample_of(next(batches(None, 1_000), ROWS.to_frame())),
         rows=batches,
         unusable={
-            n: (f"{path}: column {name!r} {_type(kind).unusable.format(kind)}", "Export the column as text")
+            n: (
+                f"{path}: column {name!r} is a 32-bit float, which has lost the last digits",
+                "Export the column as text",
+            )
             for n, (name, kind) in enumerate(types.items())
-            if _type(kind).unusable
+            if kind == _ROUNDED
         },
-        types={n: kind for n, kind in enumerate(types.values()) if _type(kind).letter != "s" or kind == _WITH_ZONE},
+        types={n: kind for n, kind in enumerate(types.values()) if _letter(kind) != "s" or kind == _WITH_ZONE},
     )
 
 
 def _first_bytes(path: Path) -> bytes:
     try:
+        if path.is_dir():
+            raise refusal("folder", path=path)
         if path.exists() and not path.is_file():
             raise refusal("no_file", path=path, quoted=quote(str(path)))
         with path.open("rb") as file:
@@ -260,9 +202,6 @@ def _find_archive(path: Path, options: IntakeSettings) -> _Format:
             return "xlsx"
         if "xl/workbook.bin" in names or ("mimetype" in names and b"spreadsheet" in archive.open("mimetype").read(100)):
             return "workbook"
-        for part, kind in _NO_SPREADSHEET.items():
-            if part in names and len(names) > 1:
-                raise refusal("no_list", path=path, kind=kind)
         if len(_members_of(archive)) != 1:
             raise refusal("many_files", path=path, count=len(names))
     return "zip"
@@ -295,7 +234,7 @@ def _unpack(path: Path, target: Path) -> str:
 def _open(reading: Reading, kind: _Format) -> Table:
     """Open a file that is no archive in this process."""
     path, options, *_ = reading
-    if kind in ("parquet", "folder"):
+    if kind == "parquet":
         table = open_parquet(reading)
     elif kind in ("text", "gzip"):
         table = open_text(reading)
@@ -389,10 +328,10 @@ def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         raise refusal("damaged_parquet", path=path, problem=first_line(error)) from error
 
 
-def _check_size(connection: duckdb.DuckDBPyConnection, reading: Reading, files: Sequence[Path]) -> None:
+def _check_size(connection: duckdb.DuckDBPyConnection, reading: Reading) -> None:
     path, options, *_ = reading
-    names, limit = [str(file) for file in files], options.max_inflated_megabytes
-    rows, size = connection.execute(_SIZES, [names, names]).fetchall()[0]
+    limit = options.max_inflated_megabytes
+    rows, size = connection.execute(_SIZES, [str(path)] * 2).fetchall()[0]
     if rows > options.max_rows:
         raise refusal("max_rows", TooLargeError, path=path, limit=options.max_rows)
     if size > limit << 20 or rows * size > reading.max_characters:
@@ -404,10 +343,10 @@ def _parquet_rows(
 ) -> Iterator[pl.DataFrame]:
     chosen = range(len(types)) if positions is None else positions
     texts = [
-        _type(kind).text.format(quote_name(name)) if n in chosen else "NULL"
-        for n, (name, kind) in enumerate(types.items())
+        (f"to_json({name})" if _NESTED.fullmatch(kind) else name) + "::VARCHAR" if n in chosen else "NULL"
+        for n, (name, kind) in enumerate((quote_name(name), kind) for name, kind in types.items())
     ]
-    letters = quote_text("".join(_type(kind).letter for kind in types.values()))
+    letters = quote_text("".join(map(_letter, types.values())))
     query = f"SELECT [{', '.join(texts)}]::VARCHAR[] AS cells, {letters} AS kinds FROM {rows}"  # noqa: S608 - quoted
     start = 1
     with _database(path) as connection:
@@ -418,8 +357,8 @@ def _parquet_rows(
             start += frame.height
 
 
-def _type(kind: str) -> _Type:
-    return next(known for known in _TYPES if re.fullmatch(known.pattern, kind, re.DOTALL))
+def _letter(kind: str) -> str:
+    return next((letter for letter, pattern in _KINDS.items() if re.fullmatch(pattern, kind)), "s")
 
 
 if __name__ == "__main__":

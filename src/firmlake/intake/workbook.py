@@ -8,10 +8,9 @@ import shlex
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +27,6 @@ from firmlake.intake.table import (
     Record,
     Table,
     as_batches,
-    cell,
     find_header,
     mark_blank,
 )
@@ -44,18 +42,8 @@ _SMALLEST_PLAIN: Final = Decimal("1E-9")
 _ESCAPED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
 """A character that XML cannot hold, as XLSX writes it."""
 
-_LONG_TIME: Final = re.compile(r"PT(\d+)H(\d+)M(\d+)(?:[.,]\d+)?S")
-"""A time of OpenDocument of 24 hours or more, as calamine gives it."""
-
 _STRICT: Final = b"purl.oclc.org/ooxml/spreadsheetml"
 _DAY: Final = timedelta(days=1)
-_FIRST_OWN_FORMAT: Final = 164
-"""The first number of a format that is not built in."""
-
-_FORMULA: Final = "f"
-"""The kind of an empty cell with a formula whose value the file does not hold."""
-
-_COMPUTE: Final = "Open the list in a spreadsheet program, save it, and start again"
 
 
 class Cell(NamedTuple):
@@ -114,19 +102,16 @@ class _Grid:
         height = size = 0
         max_cells = min(reading.max_cells, reading.options.max_cells)
         for row, cells in rows:
-            filled = [each.position for each in cells if each.kind != _FORMULA]
             if row <= SAMPLE_ROWS:
                 self._formats.update((each.position, each.kind, each.format) for each in cells if each.kind in "nd")
-            if not filled or row <= height:  # a row that comes again is none
+            if not cells:
                 continue
-            texts: list[str | None] = [None] * (max(filled) + 1)
-            kinds = ["s"] * (max(each.position for each in cells) + 1)
+            texts: list[str | None] = [None] * (max(each.position for each in cells) + 1)
+            kinds = ["s"] * len(texts)
             for position, text, kind, _ in cells:
-                kinds[position] = kind
-                if text:
-                    texts[position] = text
-                    size += len(text)
-            self.first, self.width = min(self.first, min(filled)), max(self.width, len(texts))
+                texts[position], kinds[position] = text, kind
+                size += len(text)
+            self.first, self.width = min(self.first, *(each.position for each in cells)), max(self.width, len(texts))
             if row * self.width > max_cells or size > reading.max_characters:
                 raise refusal("max_cells", TooLargeError, path=reading.path, limit=reading.options.max_cells)
             yield from (Record(line, (), kinds="") for line in range(height + 1, row))
@@ -284,9 +269,7 @@ def _open(reading: Reading, grid: _Grid, *, is_whole: bool = True) -> Table | No
     ]
     header = find_header(reading, records)
     data = rows.filter(pl.col("line") >= header.line)
-    formulas = {n for kinds in data["kinds"].head(SAMPLE_ROWS) for n, kind in enumerate(kinds) if kind == _FORMULA}
-    data = data.with_columns(pl.col("kinds").str.replace_all(_FORMULA, "s"))
-    table = Table(
+    return Table(
         names=header.names,
         width=width,
         header_count=header.line - 1,
@@ -295,52 +278,24 @@ def _open(reading: Reading, grid: _Grid, *, is_whole: bool = True) -> Table | No
         sample=first["cells"][header.data :],
         rows=lambda _positions: data.iter_slices(_BATCH_ROWS),
     )
-    if formulas:
-        _name_formulas(reading.path, table, data, sorted(formulas))
-    return table
-
-
-def _name_formulas(path: Path, table: Table, data: pl.DataFrame, positions: Sequence[int]) -> None:
-    """Name the columns with formulas without values; one that has no value at all cannot hold numbers.
-
-    A program that is no spreadsheet writes formulas without their values. A spreadsheet computes them whenever it opens
-    the file, so people see values that the file does not hold until they save it.
-    """
-    empty = [position for position in positions if data.select(cell(position).null_count()).item() == data.height]
-    shown = quoted_names([table.columns[position] for position in positions], 5)
-    message = f"The file has formulas without their values, which are read as empty cells, in {shown}"
-    table.guesses = (*table.guesses, f"{message}. {_COMPUTE}")
-    table.unusable = dict.fromkeys(empty, (f"{path}: {message[0].lower()}{message[1:]}", _COMPUTE))
 
 
 def _xlsx_rows(sheet: Any) -> Iterator[tuple[int, list[Cell]]]:
-    """Yield the rows of an XLSX sheet, by the parser beneath `iter_rows`, which would add empty cells to each row."""
-    from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
+    from openpyxl.styles.numbers import builtin_format_id
 
-    class Parser(WorkSheetParser):  # type: ignore[misc]
-        def parse_cell(self, element: Any) -> dict[str, Any]:
-            cell: dict[str, Any] = super().parse_cell(element)
-            if cell["value"] is None and cell["data_type"] == "n" and element.find(FORMULA_TAG) is not None:
-                cell["data_type"] = _FORMULA
-            return cell
+    def read(position: int, cell: Any) -> Cell:
+        text, kind = _text_of(cell.value)
+        if kind == "s" and "_x" in text:
+            text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+        code = cell.number_format if kind in "nd" and row <= SAMPLE_ROWS else "General"
+        known = "" if code == "General" else builtin_format_id(code)
+        return Cell(position, text, "e" if cell.data_type == "e" else kind, code if known is None else known)
 
-    book, format_of = sheet.parent, cache(partial(_format, sheet))
-    with sheet._get_source() as source, warnings.catch_warnings():
+    sheet.reset_dimensions()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parser = Parser(source, sheet._shared_strings, True, book.epoch, book._date_formats, book._timedelta_formats)
-        for row, cells in parser.parse():
-            filled = [each for each in cells if each["value"] not in (None, "") or each["data_type"] == _FORMULA]
-            yield row, [_xlsx_cell(each, format_of) for each in filled]
-
-
-def _xlsx_cell(cell: Mapping[str, Any], format_of: Callable[[int], str | int]) -> Cell:
-    position, value = cell["column"] - 1, cell["value"]
-    if cell["data_type"] == _FORMULA:
-        return Cell(position, "", _FORMULA)
-    text, kind = _text_of(value)
-    if kind == "s" and "_x" in text:
-        text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
-    return Cell(position, text, "e" if cell["data_type"] == "e" else kind, format_of(cell["style_id"]))
+        for row, cells in enumerate(sheet.iter_rows(), 1):
+            yield row, [read(n, cell) for n, cell in enumerate(cells) if cell.value not in (None, "")]
 
 
 def _text_of(value: Any) -> tuple[str, str]:
@@ -356,17 +311,4 @@ def _text_of(value: Any) -> tuple[str, str]:
         return (value.date().isoformat() if value.time() == time() else value.isoformat(sep=" ")), "d"
     if isinstance(value, date | time):
         return value.isoformat(), "d"
-    if long := _LONG_TIME.fullmatch(str(value)):
-        return f"{int(long[1]):02}:{long[2]}:{long[3]}", "s"
     return str(value), "s"
-
-
-def _format(sheet: Any, style: int) -> str | int:
-    """Return the number format of a style: its code, or its number if it is built in."""
-    book = sheet.parent
-    number: int = book._cell_styles[style].numFmtId
-    own = number - _FIRST_OWN_FORMAT
-    if own < 0:
-        return number
-    code: str = book._number_formats[own] if own < len(book._number_formats) else ""
-    return "" if code == "General" else code

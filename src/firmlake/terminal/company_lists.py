@@ -24,8 +24,6 @@ def describe_written(written: Written) -> Iterator[str]:
     if written.renamed:
         pairs = ", ".join(f"{name} is {given}" for name, given in written.renamed.items())
         yield f"The list already has columns with these names, so the added columns are renamed: {pairs}"
-    if written.cut_count:
-        yield f"{count_of(written.cut_count, 'text')} cut at 32,767 characters, the limit of a cell; .csv has no limit"
     has_sheet = written.refused_count and written.path.suffix.lower() == ".xlsx"
     refused = f"; see its sheet Refused lines for {count_of(written.refused_count, 'line')}" if has_sheet else ""
     yield f"Written: {count_of(written.line_count, 'line')} to {written.path}{refused}"

@@ -12,11 +12,11 @@ CREATE TABLE IF NOT EXISTS amounts (
   "extra_json" VARCHAR(MAX)
 );
 
-COMMENT ON TABLE amounts IS 'A company''s amounts. Key: country, company_number.';
+COMMENT ON TABLE amounts IS 'A company\'s amounts. Key: country, company_number.';
 
 COMMENT ON COLUMN amounts."country" IS 'Country. Never null.';
 
-COMMENT ON COLUMN amounts."company_number" IS 'Number, as the service''s files spell it. Never null.';
+COMMENT ON COLUMN amounts."company_number" IS 'Number, as the service\'s files spell it. Never null.';
 
 COMMENT ON COLUMN amounts."revenue" IS 'Revenue. In the currency of the accounts, which is not stated. Null: not stated.';
 
