@@ -25,10 +25,10 @@ _STAGES = {
     "receive": ("receive",),
     "land": ("land",),
     "check": ("check",),
-    "tables": ("flatten", "stage"),  # Polars' own threads count as either
+    "tables": ("flatten", "stage"),
     "warehouse": ("load", "publish", "queries"),
 }
-"""Stages of `pieces.run` that are compared, together where the clock cannot tell them apart."""
+"""Stages of `pieces.run` that are compared."""
 
 
 def measure_costs(companies: int = COMPANIES, rounds: int = ROUNDS) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """firmlake's work in measured pieces: each does its work, tells its stages apart, and reads back what came of it.
 
-Stages while fetching, when shards are staged as well, are told apart by the CPU time of threads; what no thread of ours
-took, those of Polars did, and it counts as staging. Stages after it are told apart by the time of the process, in which
-Polars and DuckDB have threads of their own. What a piece needs is imported when it works, so that it counts.
+Stages of receiving, in which several threads work at once, are told apart by the CPU time of threads. All others are
+told apart by the time of the process, in which Polars and DuckDB have threads of their own; so the tables of a shard
+are written one after the other here. What a piece needs is imported when it works, so that it counts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -50,14 +51,14 @@ def run(job: Job, stages: Stages) -> None:
     from firmlake.landing.segments import SegmentWriter
 
     def carry_out(name: str, work: Callable[[], Any], describe: Callable[[Any], str] | None = None) -> Any:  # noqa: ARG001
-        return stages.wrapped(work, "plan", "stage")() if name == "plan" else work()
+        return stages.wrapped(work, "plan", "other")() if name == "plan" else work()
 
     thread = time.thread_time
     with (
-        _staging(stages, thread),
-        _publishing(stages, "stage"),
-        patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
-        patch.object(Fetcher, "send", stages.wrapped(Fetcher.send, "receive", "stage", thread)),
+        _staging(stages),
+        _publishing(stages, "other"),
+        patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "other", thread)),
+        patch.object(Fetcher, "send", stages.wrapped(Fetcher.send, "receive", "other", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
         patch.object(fetch, "read_answer", stages.wrapped(fetch.read_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
@@ -71,7 +72,7 @@ def replay(job: Job, stages: Stages, processes: int = 1) -> None:
     from firmlake.rebuild import replay
 
     settings = _settings(job._replace(base_url=""))
-    with _staging(stages), _publishing(stages, "stage"):
+    with _staging(stages), _publishing(stages, "other"):
         replay.replay(Folders(job.data), lambda: datetime.now(UTC), settings.run, processes=processes)
 
 
@@ -213,21 +214,30 @@ def _in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _staging(stages: Stages, clock: Callable[[], float] = time.process_time) -> Iterator[None]:
-    """Tell apart what staging consists of: reading and checking what landed, flattening, and writing Parquet.
-
-    Args:
-        stages: What is counted.
-        clock: Of flattening. While others fetch, the process's time is not that of flattening alone.
-    """
+def _staging(stages: Stages) -> Iterator[None]:
+    """Tell apart what staging consists of: reading and checking what landed, flattening, and writing Parquet."""
     from firmlake.tables import flatten, stage
 
     with (
-        stages.clock("stage"),
-        patch.object(flatten, "load_progress", stages.wrapped(flatten.load_progress, "check", "flatten", clock)),
-        patch.object(stage, "flatten_shard", stages.iterated(stage.flatten_shard, "flatten", "stage", clock)),
+        stages.clock("other"),
+        patch.object(flatten, "load_progress", stages.wrapped(flatten.load_progress, "check", "flatten")),
+        patch.object(flatten, "flatten_shard", stages.iterated(flatten.flatten_shard, "flatten", "other")),
+        patch.object(stage, "_write_table", stages.wrapped(stage._write_table, "stage", "other")),
+        patch.object(stage, "ThreadPoolExecutor", _AtOnce),
     ):
         yield
+
+
+class _AtOnce(Executor):
+    """Does what it is given before it returns."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments, **named))
+        return done
 
 
 @contextmanager

@@ -7,7 +7,7 @@
 `firmlake archive` fills the archive from one or several data folders. Every machine of a cluster, including its
 scheduler, needs firmlake with the extra `dask`, the archive's credentials and PREFECT_API_URL in its environment. The
 warehouse is loaded in the flow's process, into a data folder of its own. If a worker dies, only the shards it was
-working on are repeated. A damaged run is left out and named; the others are published, and the flow fails.
+working on are repeated. If a file of the archive is damaged, the flow names it and fails; restore it, and resume.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from firmlake.core.work import utc_now
 from firmlake.delivery.destination import Destination, open_destination
 from firmlake.forget.forget import clean_restored
 from firmlake.landing.run import new_run_id
-from firmlake.rebuild.archive import StagedShard, list_shards, replay_archive, stage_archived
-from job import end, in_one_line, job, name_damaged, read_settings, step, tell
+from firmlake.rebuild.archive import list_shards, replay_archive, stage_archived
+from firmlake.tables.stage import Manifest
+from job import end, in_one_line, job, read_settings, step, tell
 
 stage_shard = step("stage shard {shard} of run {run_id}")(stage_archived)
 
@@ -62,7 +63,7 @@ def replay(
     name = name or new_run_id(utc_now())
     stage = stage_all.with_options(task_runner=_runner(workers, scheduler))
 
-    def stage_on_workers(destination: Destination, name: str, folders: Folders) -> list[StagedShard]:
+    def stage_on_workers(destination: Destination, name: str, folders: Folders) -> list[Manifest | Exception]:
         return stage(destination.url, name, str(folders.data), return_state=True).result()
 
     def clean(folders: Folders) -> None:
@@ -71,18 +72,15 @@ def replay(
     tell(f"Replay {name} of {destination.url}; if it is interrupted, use the same name to resume")
     made = replay_archive(settings, destination, name, "the flow replay", stage_on_workers, clean=clean)
     tell(str(made))
-    name_damaged(str(made), made.damaged)
     return end(str(made.warehouse), str(made))
 
 
 @flow(persist_result=False, retries=0)
 @in_one_line
-def stage_all(address: str, name: str, data: str) -> list[StagedShard]:
+def stage_all(address: str, name: str, data: str) -> list[Any]:
     """Stage every shard of every run in a data folder, in parallel."""
-    shards = list_shards(Folders(Path(data)))
-    futures = [stage_shard.submit(address, name, *each) for each in shards]
-    results: list[Any] = [future.result(raise_on_failure=False) for future in futures]
-    return [StagedShard(*each, result) for each, result in zip(shards, results, strict=True)]
+    futures = [stage_shard.submit(address, name, *shard) for shard in list_shards(Folders(Path(data)))]
+    return [future.result(raise_on_failure=False) for future in futures]
 
 
 def _runner(workers: int, scheduler: str | None) -> Any:

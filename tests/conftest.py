@@ -25,7 +25,6 @@ import pytest
 import firmlake_sandbox
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.enrich import finish, run
 from firmlake.enrich import held as holding
 from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
@@ -95,8 +94,6 @@ def first_publish_starts_from_it(
             patch.setattr(generations, "_publish", publish_a_copy)
             for module in (schema, views):
                 patch.setattr(module, "_comments", lambda *_: ())
-        for module in (run, finish):  # collecting garbage at each publish takes a thirtieth of all tests
-            patch.setattr(module, "give_back", lambda: None)
         yield
 
 

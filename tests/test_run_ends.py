@@ -182,13 +182,13 @@ def test_a_budget_also_counts_credits_that_the_service_charges_against_our_ledge
 
 
 @pytest.mark.parametrize("command", ["run list.csv", *slow("company BE 0403227515", "check", "service-lists")])
-def test_a_token_is_asked_for_until_it_is_replaced(lake, command):
+def test_a_token_is_asked_for_until_one_is_accepted(lake, command):
     right, lake.environment["FIRMLAKE_API_TOKEN"] = lake.service.token, "wr0ng-token"
     assert lake.call(*command.split()).code == 5
     assert "Get a valid token" in status(lake)["next_step"]
     lake.environment["FIRMLAKE_API_TOKEN"] = right
-    assert status(lake)["failure"]["is_mended"]
-    assert "token" not in status(lake)["next_step"]
+    assert lake.call(*command.split()).code == 0
+    assert (status(lake)["failure"], "token" in status(lake)["next_step"]) == (None, False)
 
 
 def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(lake, write_few):
@@ -200,7 +200,7 @@ def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(lake, 
     lake.environment["FIRMLAKE_API_TOKEN"] = right
     assert lake.call("run", "south.csv").code == 0
     assert [(each["name"], bool(each["failure"]), each["exit_code"]) for each in status(lake)["lists"]] == [
-        ("north", True, None),  # nothing of it was ever published, and the token has been replaced
+        ("north", True, 5),
         ("south", False, 0),
     ]
     shown = lake.call("status").out
@@ -348,10 +348,9 @@ def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(lake, inter
     interrupt("many.csv")
     paid = lake.ledger()["credits_charged"]
     plan = lake.call("plan", "few.csv", "--max-credits", "0", "--json").content
-    few = plan["unfinished_elsewhere"][0]["paid_count"]
-    assert (plan["waiting_count"], plan["credits"], few) == (20 - few, 0, few)
+    few = 20 - plan["waiting_count"]
+    assert plan["credits"] == 0
     assert 10 < few <= 20
-    assert "first run many.csv again" in lake.call("plan", "few.csv").out
     assert lake.call("plan", "list.csv", "--json").content["credits"] == len(NUMBERS) - paid
     before, after = (lake.call("run", name, "--json").content for name in ("few.csv", "many.csv"))
     for summary in (before, after):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from firmlake.api.connection import read_address
+from firmlake.api.authorization import read_address
 from firmlake.api.exchange import without_query
 from firmlake.core.errors import SettingsError
 

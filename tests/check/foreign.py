@@ -56,12 +56,15 @@ class Choices:
     names_once: bool = False  # a company that a request names twice is answered once
     forbidden: str = ""  # an endpoint that answers 403
     forbidden_country: str = ""
+    get_pages: bool = True  # otherwise a GET ignores what it is sent, and gives the first four periods
     # What it answers. `refusal`: validator (sentences), pydantic (paths of keys), plain (a word of text). `unknown`:
-    # message (in the element), omitted, or 204 as the status of a GET. `children`: entity, flat, or as parents are.
+    # message (in the element), omitted, 404 (for the whole bulk request, with the number), or 204 as the status of a
+    # GET. `children`: entity, flat, or as parents are.
     refusal: str = "validator"
     unknown: str = "message"
     children: str = ""
     charge: str = "X-Credits-Charged"
+    left: str = "X-Credits-Remaining"
     omits_null: bool = False
     percent: bool = False
     closes: bool = False  # each connection ends with its answer, whose length is not announced
@@ -198,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         if company[0] == self.state.choices.forbidden_country:
             self._forbid()
             return
-        page = self._page(dataset, query, set())
+        page = self._page(dataset, query, set()) if self.state.choices.get_pages else (4, 0)
         if page is None:
             return
         known = self._find(*company)
@@ -241,7 +244,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(504, {"message": "Endpoint request timed out"})
             return
         asked = [(entry[country], entry[number]) for entry in sent[key]]
-        asked = list(dict.fromkeys(asked)) if choices.names_once else asked
+        self._answer_asked(dataset, list(dict.fromkeys(asked)) if choices.names_once else asked, page)
+
+    def _answer_asked(self, dataset: str, asked: list[tuple[str, str]], page: tuple[int, int]) -> None:
+        choices = self.state.choices
         elements, charged = [], []
         for company in asked:
             is_short = choices.bulk_has_zero and len(company[1]) != LENGTHS.get(company[0])
@@ -249,6 +255,9 @@ class _Handler(BaseHTTPRequestHandler):
             if known is not None:
                 charged.append(company)
                 elements.append(self._element(dataset, company, known, page))
+            elif choices.unknown == "404":
+                self._answer(404, {"statusCode": 404, "message": [f"Company {company[1]} does not exist"]})
+                return
             elif choices.unknown == "message":
                 identifier = {"country": company[0], "companyNumber": company[1]}
                 missing = {"identifier": identifier, "data": None, "pagination": None, "message": "Company not found"}
@@ -332,7 +341,7 @@ class _Handler(BaseHTTPRequestHandler):
                 key = country, number.zfill(LENGTHS[country])
                 count += key not in self.state.paid
                 self.state.paid.setdefault(key, 1)
-        return {self.state.choices.charge: str(count), "X-Credits-Remaining": str(5000 - len(self.state.paid))}
+        return {self.state.choices.charge: str(count), self.state.choices.left: str(5000 - len(self.state.paid))}
 
     def _refuse(self, status: int, wrong: list[tuple[str, str]]) -> None:
         kind = self.state.choices.refusal

@@ -167,8 +167,8 @@ def test_a_person_sees_a_table_and_what_to_do(make_contact: Any) -> None:
 
 # --- a first run -----------------------------------------------------------------------------------------------------
 
-UNSEEN = {"language-header", "message-ok"}
-"""What a run cannot notice: names in another language are names; and what three companies do not show."""
+UNSEEN = {"message-ok"}
+"""What three companies do not show."""
 FIT = "`firmlake check LIST --write FILE` to find settings that fit"
 NAMED: dict[str, tuple[int, str, tuple[str, ...]]] = {
     # dialect -> exit code of a run that asks nothing, what it says, and what mends it with the settings of a check

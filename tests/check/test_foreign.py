@@ -38,6 +38,7 @@ ODD: dict[str, dict[str, Any]] = {
     "no POST": {"posts": False, "has_zero": True, "paging": ("max", "start")},
     "a header that is required": {"language": "X-Lang", "needs_language": True},
     "a gateway that gives up": {"records_max": 30, "body": ("companies", "country", "companyNumber")},
+    "a GET without pages": {"get_pages": False, "body": ("companies", "country", "companyNumber")},
     "each company once": {"names_once": True, "bulk_max": 5, "refusal": "plain"},
     "sparing with keys": {"omits_null": True, "children": "flat", "refusal": "pydantic", "has_zero": True},
 }  # fmt: skip
@@ -114,6 +115,8 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     profile = tomllib.loads((lake.data / "state/profile.toml").read_text())
     asks_by_get = profile["api"].get("requests", {}).get("financials", "").startswith("GET")
     assert asks_by_get or profile["api"]["totals"] == "company"
+    assert asks_by_get == ("runs ask by GET" in run.err)
+    assert "get_pages" not in choices or "page_limit_max" not in profile["api"]
     assert (profile == {"api": {"totals": "company"}}) == (not choices)
     assert bool(choices) or asked <= len(DATASETS) + 3, "a service as assumed is asked three questions at most"
 
@@ -129,6 +132,7 @@ STRICT: dict[str, Any] = {"bulk_has_zero": True, "body": ("companies", "country"
             (("FR", "099900102"), STRICT),
             (("BE", "0999000129"), {"posts": False}),
             (("BE", "0999000129"), {"posts": False, "unknown": "204"}),
+            (("BE", "0999000129"), {"unknown": "404"}),
         ),
     ],
 )
@@ -142,6 +146,7 @@ def test_a_first_company_that_does_not_exist_hides_nothing_about_the_others(
         lake.list.write_text("\n".join([lines[0], ",".join(unknown), *lines[1:]]))
         run = lake.run()
     assert run.code == 0, run.err
+    assert "First contact" in run.err
     assert_true(lake)
     assert lake.query(f"SELECT DISTINCT status FROM company_state WHERE company_number = '{unknown[1]}'") == [
         ("not_found",)
@@ -216,7 +221,7 @@ def test_an_example_of_financials_alone_is_followed_for_the_other_datasets_and_k
 def test_names_are_in_the_language_that_was_asked_for_or_a_first_contact_says_so(
     header: str, place: str, tmp_path: Path
 ) -> None:
-    with foreign(body=("companies", "country", "companyNumber"), language=header) as service:
+    with foreign(language=header) as service:
         lake = new_lake(tmp_path, service)
         run = lake.run("--set", "api.language=NL")
     assert run.code == 0, run.err
@@ -224,6 +229,19 @@ def test_names_are_in_the_language_that_was_asked_for_or_a_first_contact_says_so
     lines = [line for line in run.err.splitlines() if "names may not be in NL" in line]
     assert len(lines) == (place == "Gand")
     assert all("in api.requests, as X-NAME: {language}" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("charge", "left", "count"), [("X-Credits-Used", "X-Credits-Left", COUNT), ("X-Credit-Sum", "X-Credit-Saldo", None)]
+)
+def test_credits_are_read_in_headers_of_another_name_or_these_are_named(
+    charge: str, left: str, count: int | None, tmp_path: Path
+) -> None:
+    with foreign(charge=charge, left=left) as service:
+        run = new_lake(tmp_path, service).run()
+    assert (run.code, run.content["credit_count"]) == (0, count)
+    said = "The service reports credits in x-credit-saldo, x-credit-sum: set api.names.credits_charged_header, or"
+    assert (said in run.err) == (count is None)
 
 
 @pytest.mark.slow

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
+import sys
 
 import pytest
 
-from firmlake.api.authorization import Token
-from firmlake.api.throttle.stores import open_store
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.log import log, log_to, warn_by
 from lake import Lake
@@ -55,14 +53,10 @@ def test_a_warning_reaches_a_person_once_and_nothing_else_does():
     assert told == ["The service allows 100 requests a minute"]
 
 
-def test_a_command_shows_warnings_on_stderr(folders, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    store = open_store("file", Token("secret").key_hash("https://gw.test/prod"))
-    Path(store.name).write_bytes(b"damaged")
-    lake = Lake(tmp_path, api__base_url="https://gw.test/prod")
-    lake.environment["FIRMLAKE_API_TOKEN"] = "secret"
+def test_a_command_shows_warnings_on_stderr(tmp_path, monkeypatch):
+    warn = logging.getLogger("firmlake.api.service").warning
+    monkeypatch.setattr(sys.modules["firmlake.enrich.plan"], "check_service", lambda *_: warn("The store is damaged"))
+    lake = Lake(tmp_path)
     result = lake.call("plan", str(lake.write([("BE", "0403227515")])), "--json")
-    assert "Warning: " in result.err
-    assert "is damaged; waiting as if the allowance had just been used up" in result.err
-    assert "Warning" not in json.dumps(result.content)
+    assert "Warning: The store is damaged" in result.err
+    assert "damaged" not in json.dumps(result.content)

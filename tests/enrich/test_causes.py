@@ -42,8 +42,16 @@ def renamed(count, *others):
     return financials(*records, *others)
 
 
-def fille(child):
-    return answer("relationships", found(ACME, "relationships", *[{**child, "name": "Fille"}] * 11))
+def moved(count):
+    """Records with an object inside another one, from where no rename brings it back."""
+    records = [period(1900 + number) for number in range(count)]
+    for record in records:
+        record["liquidity"]["profit"] = record.pop("profitability")
+    return financials(*records)
+
+
+def fille(child, count=11):
+    return answer("relationships", found(ACME, "relationships", *[{**child, "name": "Fille"}] * count))
 
 
 UNREAD = (
@@ -94,6 +102,10 @@ TOLD = {
         fille({"company": "NL26123581"}), {"rename": {"relationships.compny": "identifier"}},
         UNREAD, ('^If company names the company, set contract.rename = {"relationships.company" = ',),
     ),
+    "a single parent whose name a rename misses": (
+        fille({"company": "NL26123581"}, 1), {"rename": {"relationships.compny": "identifier"}},
+        UNREAD.replace("11", "1"), ('contract.rename = {"relationships.company" = "identifier"}',),
+    ),
     "parents in parts under another name": (
         fille({"companyId": {"land": "NL", "nummer": "26123581"}}), {},
         "relationships: 11 of 11 parents do not say in a documented way who they are, and have "
@@ -127,8 +139,13 @@ TOLD = {
         "financials: profitability.netProfit is in none of 100 records, and profitability.netResult is in all",
         ('^If they are the same, set contract.rename = {"financials.profitability.netResult" = ',),
     ),
+    "an object that no rename reaches": (
+        moved(100), {}, "financials: profitability is in none of 100 records, and liquidity.profit is in all",
+        ('^Ask the service for it; if it has no such field, contract.values = {"financials.profitability.*" = ',),
+    ),
 }  # fmt: skip
 SILENT = {
+    "few parents of an unknown form": (fille({"company": "NL26123581"}, 9), {}),
     "a tenth of the parents": (parents(10, 91), {}),
     "parents known to be so": (
         parents(11, 90), {"values": {"relationships.related_company_number": "discard_value"}}

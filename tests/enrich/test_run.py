@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.errors import AuthorizationError, DriftError, SettingsError, Stopped
+from firmlake.core.errors import AuthorizationError, SettingsError, Stopped
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.events import PlanMade, Published
 from firmlake.enrich.run import enrich, shortfall
 from firmlake_sandbox import Sandbox
-from other_service import start_other_service
 from support import UNASKED
 
 
@@ -106,28 +105,3 @@ def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies)
     assert "Step 1 of 1, lookalikes: publish" in seen.steps
     assert made[1].summary.company_count > 0
     assert isinstance(shortfall(made), Stopped), "the budget is that of both"
-
-
-@pytest.mark.slow
-def test_a_step_outward_has_what_earlier_attempts_of_the_list_were_charged_less(settings, companies):
-    budgets = []
-
-    def note_budget(event):
-        if isinstance(event, PlanMade):
-            budgets.append(event.planned.budget.credits)
-
-    with start_other_service() as service:
-        answer, service.headers = service.answer, {"X-Credits-Charged": "10"}
-
-        def answer_with_a_new_field(dataset, asked):
-            status, elements = answer(dataset, asked)
-            if dataset == "financials":
-                elements[0]["data"][0]["unheardOf"] = 1
-            return status, elements
-
-        service.answer = answer_with_a_new_field
-        values = {"api__base_url": service.base_url, "run__shard_companies": 20, "run__max_credits": 70}
-        with pytest.raises(DriftError):
-            enrich(settings(**values, contract__new_fields="financials.*=freeze"), companies, "a test", note_budget)
-        enrich(settings(**values, run__expand="lookalikes"), companies, "a test", note_budget)
-    assert budgets == [70, 40, 10]

@@ -63,15 +63,12 @@ def test_two_workers_of_which_one_is_killed_give_what_one_process_gives(lake, bu
     assert union.processes() == {}
 
 
-def test_a_damaged_run_is_left_out_and_named_and_the_other_is_published(lake, union, tmp_path):
+def test_a_damaged_file_is_named_and_nothing_is_published(lake, union, tmp_path):
     archive(lake, open_destination(str(tmp_path / "archive")))
     segment = min((tmp_path / "archive" / "landing").rglob("shard=*/*.zst"))
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     ended = union.run_flow(str(tmp_path / "archive"), "--name", "one", name="replay", seconds=200)
     assert ended.code == 1, ended.err
-    assert "1 run replayed into" in ended.err
     assert str(segment) in ended.err
-    (run_id,) = (part.removeprefix("run=") for part in segment.parts if part.startswith("run="))
-    ((loaded,),) = union.query("SELECT run_id FROM runs")
-    assert loaded != run_id
+    assert not union.folders.warehouse.exists()

@@ -87,8 +87,7 @@ def test_who_was_forgotten_does_not_come_back_by_a_merged_archive(copy_of, tmp_p
     forget(settings, [Subject("person", NAME), Subject("company", "", BOLT)], now)
     clean = partial(clean_restored, settings=settings.privacy)
     for _ in range(2):
-        made = replay_archive(settings, Folder(tmp_path / "archive"), "a", "a test", now=now, clean=clean)
-        assert not made.damaged
+        replay_archive(settings, Folder(tmp_path / "archive"), "a", "a test", now=now, clean=clean)
         assert places_of(union.data, *SPELLED, BOLT.company_number) == set()
         assert query(union, "SELECT count(*) FROM relationships") == [(5,)]
     assert places_of(tmp_path / "archive", *SPELLED)

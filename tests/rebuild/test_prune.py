@@ -48,6 +48,15 @@ def removable(folders, **limits):
     return find_removable(folders, NOW, **{"keep_generations": 9, **limits})[0]
 
 
+def replayed(folders):
+    return replay(folders, lambda: NOW, settings=RunSettings(keep_generations=9))
+
+
+def planned(folders):
+    drop_index(folders)
+    return held_at(folders, NOON + 20 * DAY).paid
+
+
 def names(found):
     return [(each.kind, each.path.name) for each in found]
 
@@ -111,10 +120,21 @@ def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
 
 
 def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
+    """Planning reads only what it needs. There is a way on without the run."""
     prune(three, removable(three, landed_days=OLD), NOW)
-    next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
-    with pytest.raises(DamagedError, match=RUNS[0]):
-        replay(three, lambda: NOW, settings=RunSettings(keep_generations=9))
+    for table, needs in (("lookalikes", [replayed]), ("companies", [planned])):
+        assert planned(three).height
+        path = next(three.staged(RUNS[0]).glob(f"{table}/*.parquet"))
+        path.unlink()
+        for call in needs:
+            with pytest.raises(DamagedError, match=str(path)) as caught:
+                call(three)
+    ways = [three.landing(RUNS[0]), three.staged(RUNS[0]), three.warehouse]
+    assert all(str(way) in caught.value.next_step for way in ways)
+    for way in ways:
+        shutil.rmtree(way)
+    replayed(three)
+    assert planned(three).height
 
 
 def test_a_run_that_is_not_in_the_warehouse_keeps_all(three):

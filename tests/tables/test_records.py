@@ -210,10 +210,13 @@ KEPT = [
     (STAKE, '"1,2"', Decimal("1.2"), "text_for_number"),
     *((STAKE, literal, Decimal("0.25"), "text_for_number") for literal in ('"25%"', '"25 %"', '"25,0%"')),
     *((ENDED, f'"{day}"', date.fromisoformat(day), None) for day in ("0001-01-01", "2024-02-29", "9999-12-31")),
-    # Libraries that have no type for dates write a time. With a zone, only midnight is clear.
+    # Libraries that have no type for dates write a time.
     *(
         (ENDED, f'"2024-02-29{time}"', LEAP, None)
-        for time in ("T00:00:00", "T00:00:00Z", " 00:00:00.000", "T00:00:00.000+02:00", " 17:45")
+        for time in (
+            "T00:00:00", "T00:00:00Z", " 00:00:00.000", "T00:00:00.000+02:00", " 17:45", "T10:33:21.123Z",
+            "t23:59:59z", "T22:30:00Z", "T23:00:00+01:00", "T08:15:00-0500",
+        )
     ),
     *(
         (NAME, json.dumps(text), text, None)
@@ -240,7 +243,8 @@ DISCARDED = [
      ["99999999.99995", "1e8", "1e20", "1" * 30, "340282366920938463463374607431.5"]),
     (STAKE, "more than 2", ["2.000001", "45.0", "100", "1e2"]),  # else every group would be a hundredfold
     (SCORE, "", ["1e400", "-1e400", '"x"', "true", "{}", "9" * 4000]),
-    (RECEIVED, "", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00Z"', "20240101", "true", '"x"']),
+    (RECEIVED, "", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T23:00:00Z"',
+                    '"2024-06-01T22:00:00.000+00:00"', "20240101", "true", '"x"']),
     (CODES, "", ["[null]", '["a",null]', "[1]", '"0200"', "{}", '[["0200"]]']),
 ]  # fmt: skip
 

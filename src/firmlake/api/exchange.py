@@ -14,9 +14,8 @@ from firmlake.api.requests import Request
 from firmlake.core.settings import NameSettings
 from firmlake.core.text import one_line
 
-_KEPT = re.compile(
-    r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?|[a-z-]*(credit|quota)[a-z-]*"
-)
+_KEPT = re.compile(r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?")
+_ABOUT_CREDITS = re.compile(r"[a-z-]*(credit|quota)[a-z-]*")
 _NAME_LENGTH_MAX = 100
 _HEADER_LENGTH_MAX = 256
 """Longest header value kept; legitimate values have a few dozen characters."""
@@ -86,8 +85,13 @@ def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str,
     return {
         name: one_line(without_query(value) if name == "location" else value, _HEADER_LENGTH_MAX)
         for name, value in ((name.lower(), value) for name, value in headers.items())
-        if name in credits or (len(name) <= _NAME_LENGTH_MAX and _KEPT.fullmatch(name))
+        if name in credits or (len(name) <= _NAME_LENGTH_MAX and (_KEPT.fullmatch(name) or is_about_credits(name)))
     }
+
+
+def is_about_credits(header: str) -> bool:
+    """Return whether the name of a header, in lower case, suggests that it is about credits or a quota."""
+    return bool(_ABOUT_CREDITS.fullmatch(header))
 
 
 def without_query(location: str) -> str:

@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from firmlake.api.authorization import Token, read_token
-from firmlake.api.client import Access, Client
-from firmlake.api.connection import REAL, read_address
-from firmlake.api.throttle.throttle import Forecast, open_throttle
-from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, ThrottleStoreError
+from firmlake.api.authorization import Token, read_address, read_token
+from firmlake.api.throttle.throttle import open_throttle
+from firmlake.core.errors import FirmlakeError, SettingsError
 from firmlake.core.example import read_example
 from firmlake.core.files import make_folder, read_json, write_json
 from firmlake.core.folders import Folders
@@ -30,6 +28,9 @@ from firmlake.core.process import without_token
 from firmlake.core.settings import SANDBOX, ApiSettings, Settings
 from firmlake.core.settings_layers import check_named
 from firmlake.core.work import utc_now
+
+if TYPE_CHECKING:
+    from firmlake.api.client import Access, Client
 
 
 class _Stamp(msgspec.Struct, frozen=True):
@@ -79,15 +80,6 @@ def _check_paths(settings: Settings, address: str) -> None:
             )
 
 
-def key_of(settings: Settings) -> str:
-    """Identify the token in use without revealing it; empty if there is none."""
-    try:
-        token = _read_access(settings)
-    except SettingsError:
-        return ""
-    return token.key_hash(settings.api.base_url) if token else ""
-
-
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
     """Yield access to the service that the settings name; start the embedded service if they ask for it.
@@ -95,6 +87,8 @@ def open_access(settings: Settings) -> Iterator[Access]:
     Raises:
         SettingsError: The address or the token is missing or cannot be used.
     """
+    from firmlake.api.client import Access  # here, because httpx takes a while to import, and not every command asks
+
     with ExitStack() as stack:
         api, token = settings.api, check_access(settings)
         if token is None:
@@ -102,11 +96,7 @@ def open_access(settings: Settings) -> Iterator[Access]:
             api, token = msgspec.structs.replace(api, base_url=embedded.base_url), embedded.token
         key, most = token.key_hash(api.base_url), settings.run.max_requests
         throttle = stack.enter_context(closing(open_throttle(api, key, requests_max=most)))
-        try:
-            yield Access(api, token, throttle)
-        except AuthorizationError as error:
-            error.key = token.key_hash(settings.api.base_url)  # `status` says so once the token was replaced
-            raise
+        yield Access(api, token, throttle)
 
 
 @contextmanager
@@ -117,30 +107,12 @@ def connect(
     now: Callable[[], datetime] = utc_now,
 ) -> Iterator[Client]:
     """Yield a client for the service that the settings name; see `open_access`, and `Client` for the arguments."""
+    from firmlake.api.client import Client
+    from firmlake.api.connection import REAL
+
     timing = REAL._replace(utc_now=now)
     with open_access(settings) as access, Client(access, stop=stop, on_wait=on_wait, timing=timing) as client:
         yield client
-
-
-def expect_waits(settings: Settings, count: int) -> Forecast | None:
-    """Forecast how long requests will wait for the allowance, which other runs with this key share.
-
-    Args:
-        settings: The service and its allowance.
-        count: The number of requests.
-
-    Returns:
-        The forecast; None if there is no allowance or token, or the requests sent so far cannot be read. A run reports
-        such a problem.
-    """
-    api = settings.api
-    if not (api.base_url and count) or api.base_url == SANDBOX:
-        return None
-    try:
-        with closing(open_throttle(api, read_token().key_hash(api.base_url))) as throttle:
-            return throttle.forecast(count)
-    except (SettingsError, ThrottleStoreError):
-        return None
 
 
 def service_name(settings: Settings) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from http import HTTPStatus
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ from firmlake.core.settings import ApiSettings, RequestSettings
 BULK, PAGING = "bulk body", "paging parameters"
 """The rows in docs/service_gaps.md."""
 _TRIES_MAX = 40
+_PHRASES = {status.phrase for status in HTTPStatus}
+"""`Bad Request` names no object `request`."""
 
 _WRAPPERS = ("", "request", "query", "lookup", "search", "data", "input")
 """Names of an object around the body; "" for none. Those after the first two are unlikely."""
@@ -131,8 +134,10 @@ def find_paging(talk: Talk, company: Company) -> Finding:
 
     found, answer = _hunt(ask, is_right, goes_on, partial(_pagings, example_of(talk.api, "financials")))
     if found is None:
+        counts = [element.count for element in elements_of(answer)]
+        said = f"asked for 1 record, the service sends {counts[0]}" if counts else describe_refusal(answer)
         return Finding(
-            PAGING, f"{{limit}} and {{offset}} are not understood: {describe_refusal(answer)}", "needs_you",
+            PAGING, f"{{limit}} and {{offset}} are not understood: {said}", "needs_you",
             next_step="Show in api.requests.financials where the service's documentation has the paging parameters",
         )  # fmt: skip
     is_given = found == example_of(talk.given, "financials")
@@ -179,8 +184,9 @@ def use_get(talk: Talk, datasets: Iterable[str], refusal: Finding) -> Finding:
     talk.api = msgspec.structs.replace(talk.api, companies_per_request=1)
     settings = {f"api.requests.{dataset}": get_example(talk.api, dataset).text for dataset in datasets}
     return Finding(
-        BULK, f"not understood ({refusal.seen}); runs ask by GET, one company a request", "covered", settings
-    )
+        BULK, f"not understood ({refusal.seen}); runs ask by GET", "covered", settings,
+        next_step="Such a request asks for one company, so a list takes many more of them: `firmlake plan` counts them",
+    )  # fmt: skip
 
 
 def keeps_own(talk: Talk, dataset: str, company: Company) -> bool:
@@ -287,6 +293,7 @@ def _hunt(
         tried.append(best.example)
         first = first or answer
         lines = read_lines(answer.body) if is_refusal(answer) else []
+        lines = [line for line in lines if line not in _PHRASES]
         said, before = _NAMES & _words(lines), given
         given = given - (best.names - refused[said]) if said in refused else given | (said - best.names)
         refused.setdefault(said, best.names)

@@ -25,7 +25,7 @@ class Finding(Struct, frozen=True):
         assumption: The name of a row in docs/service_gaps.md.
         seen: What the service did, in one line.
         settings: Settings that make runs fit this service, by dotted key.
-        next_step: What a person can do if the verdict is `needs_you`, or should know if it is `not_observed`.
+        next_step: What a person can do if the verdict is `needs_you`, or should know if it is another.
     """
 
     assumption: str
@@ -40,6 +40,6 @@ def needs_you(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.verdict == "needs_you"]
 
 
-def unseen(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings of what was not observed, but may matter to a person."""
-    return [finding for finding in findings if finding.verdict == "not_observed" and finding.next_step]
+def worth_saying(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that need nobody, but may matter to a person."""
+    return [finding for finding in findings if finding.verdict != "needs_you" and finding.next_step]

@@ -31,7 +31,7 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
     assumed = talk.api.page_limit_max
 
     def ask(size: int) -> Answer:
-        return talk.single("financials", company, size, 0, is_trial=True)
+        return talk.bulk("financials", [company], size, 0, size=1)
 
     answer = ask(assumed)
     if answer.is_success:
@@ -204,18 +204,28 @@ _LANGUAGE_HEADERS = (
 )  # fmt: skip
 
 
-def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
+def find_language(talk: Talk, dataset: str, companies: list[Company], first: Answer | None = None) -> Finding:
     """Find the header that selects the language, which changes names and places: ours, or one of others.
 
     The others are sent together. If they have an effect, halves of them are, until one is left.
+
+    Args:
+        talk: The conversation.
+        dataset: The dataset to ask for.
+        companies: Companies that the service knows.
+        first: Its answer about them in the language of the settings, if there is one: another one may be all it takes.
     """
     row, ours = "language header", language_header(talk.api)
     left = [header for header in _LANGUAGE_HEADERS if header.casefold() != ours.casefold()]
+    page = (1, 0) if DATASETS[dataset].is_paged else ()
 
     def names(language: str, *headers: str) -> dict[Company | None, str]:
         requests = with_language_header(talk.api, *headers)
-        return _names(talk.bulk(dataset, companies, requests=requests, language=language))
+        return _names(talk.bulk(dataset, companies, *page, requests=requests, language=language))
 
+    other = "FR" if talk.api.language == "NL" else "NL"
+    if first and ours and (said := _difference(_names(first), names(other, ours))):
+        return Finding(row, f"{ours}: {said}", "as_assumed")
     usual = names("NL", *filter(None, [ours]))
     said = _difference(usual, names("FR", ours)) if ours else ""
     if said:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 
 import msgspec
 
 from firmlake.api import requests
-from firmlake.api.answers import Element, read_answer, says_unknown
+from firmlake.api.answers import NOT_FOUND, Element, is_about, read_answer, says_unknown
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import NO_SUCH_PLACE, read_message
@@ -106,25 +105,25 @@ def ask_questions(
     yield talk.adopt(find_companies_cap(talk, body, repeated, most))
     if "financials" in allowed:
         yield talk.adopt(find_records_cap(talk, known, repeated, most))
-    others = [company for company in companies if company != known]
-    asked = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in firsts}
+    asked = {dataset: _ask_all(talk, dataset, list(dict.fromkeys([known, *companies]))) for dataset in firsts}
     answers = {dataset: answer for dataset, (answer, _) in asked.items()}
     closed = {dataset: countries for dataset, (_, countries) in asked.items()}
     yield from _describe_endpoints(talk, firsts, answers, closed)
-    others = [company for company in others if company.country not in chain.from_iterable(closed.values())]
+    answered = set.intersection(*(set(answers[dataset].request.companies) for dataset in allowed))
+    together = [known, *(company for company in companies if company != known and company in answered)]
     if "financials" in allowed:
-        yield talk.adopt(find_totals(talk.bulk("financials", [known, *others], 1, 0), *talk.answers))
+        yield talk.adopt(find_totals(talk.bulk("financials", together, 1, 0), *talk.answers))
     yield talk.adopt(find_messages(talk, answers))
-    yield talk.adopt(find_language(talk, body, [known, *others]))
+    yield talk.adopt(find_language(talk, body, together))
     yield talk.adopt(find_not_found(talk, body, known, stranger))
     yield find_rate_limit(talk)
     yield talk.adopt(find_credit_headers(talk, len(companies) + (stranger is not None)))
-    yield find_price(talk, [known, *others], stranger)
+    yield find_price(talk, together, stranger)
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
 
-def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Company]) -> bool | None:
-    """Ask as a run does, in at most three requests, whether a service answers as the settings say.
+def ask_briefly(talk: Talk, datasets: Sequence[str], companies: Sequence[Company]) -> tuple[bool | None, list[Finding]]:
+    """Ask as a run does, in three requests if all is as assumed, whether a service answers as the settings say.
 
     Args:
         talk: The conversation, with a budget for all companies.
@@ -133,7 +132,7 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
 
     Returns:
         False if another request may be understood better, such as a GET where there is no POST; None if the answer does
-        not show that (the token may not ask), so a run must deal with it.
+        not show that (the token may not ask), so a run must deal with it. And what the answers show besides.
 
     Raises:
         FirmlakeError: A question that followed a usable answer had none.
@@ -141,25 +140,28 @@ def is_as_expected(talk: Talk, datasets: Sequence[str], companies: Sequence[Comp
     dataset = "financials" if "financials" in datasets else datasets[0]
     is_paged = DATASETS[dataset].is_paged
     try:
-        first = talk.bulk(dataset, [*companies], *((1, 0) if is_paged else ()))
+        first = _ask_known(talk, dataset, [*companies], *((1, 0) if is_paged else ()))
         if not first.is_success:
             is_misplaced = first.status in NO_SUCH_PLACE and not read_message(first)
-            return False if is_refusal(first) or is_crash(first) or is_misplaced else None
+            return (False if is_refusal(first) or is_crash(first) or is_misplaced else None), []
         elements = read_answer(dataset, first.body)
     except (RequestFailedError, UnavailableError):
-        return False if talk.answers and is_crash(talk.answers[-1]) else None
+        return (False if talk.answers and is_crash(talk.answers[-1]) else None), []
     except UnusableAnswerError:
-        return False
+        return False, []
     about = [element for element in elements if element.company in companies]
     if not about or any(_is_unclear(talk, element) for element in about):
-        return False
+        return False, []
     known = [element for element in about if element.records is not None]
     belgian = {company for company in companies if has_two_spellings(company)}
     if belgian and belgian.isdisjoint(element.company for element in known):
-        return False
-    if is_paged:
-        talk.adopt(find_totals(first))
-    return not is_paged or _knows_pages(talk, known)
+        return False, []
+    if is_paged and not _knows_pages(talk, known):
+        return False, []
+    findings = [find_totals(first)] if is_paged else []
+    if found := [element.company for element in known if element.company]:
+        findings.append(find_language(talk, dataset, found, first))
+    return True, [*findings, find_credit_headers(talk, len(companies))]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -284,9 +286,21 @@ def _ask_many(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
     """Ask for companies with as many of their records as one request may ask for."""
     chosen = companies[: talk.api.companies_per_request]
     if not DATASETS[dataset].is_paged:
-        return talk.bulk(dataset, chosen)
+        return _ask_known(talk, dataset, chosen)
     most = requests.fitting(talk.api, dataset).records_per_request // len(chosen)
-    return talk.bulk(dataset, chosen, max(1, min(talk.api.page_limit_max, most)), 0)
+    return _ask_known(talk, dataset, chosen, max(1, min(talk.api.page_limit_max, most)), 0)
+
+
+def _ask_known(talk: Talk, dataset: str, companies: list[Company], *page: int) -> Answer:
+    """Ask for companies. If a 404 refuses them all because of one that does not exist, ask without that."""
+    while True:
+        answer = talk.bulk(dataset, companies, *page)
+        said = read_message(answer) if answer.status in NOT_FOUND else ""
+        unknown = [company for company in companies if said and is_about(talk.api, company, said)]
+        if not unknown or len(companies) == 1:
+            return answer
+        # A message that names no company may be about any of them.
+        companies = [company for company in companies if company not in unknown] or companies[1:]
 
 
 def _describe_endpoints(
@@ -349,7 +363,7 @@ def find_credit_headers(talk: Talk, bought_max: int) -> Finding:
     names = talk.api.names
     told = sorted({name for answer in talk.answers for name in answer.headers})
     likes: dict[str, Callable[[str], bool]] = {
-        "credits_charged_header": is_charge,
+        "credits_charged_header": lambda name: is_charge(name) and sum(talk.credits_in(name)) <= bought_max,
         "credits_remaining_header": lambda name: _is_left(talk, name, bought_max),
     }
     usual = {key: getattr(names, key).lower() for key in likes}

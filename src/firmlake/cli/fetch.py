@@ -29,16 +29,10 @@ from firmlake.enrich.contact import REQUESTS_MAX, choose_companies, write_settin
 from firmlake.enrich.events import Published
 from firmlake.intake.identifiers import read_named_company
 from firmlake.report.summary import summary_of_nothing
-from firmlake.terminal.plan import (
-    describe_bill,
-    describe_list,
-    describe_plan,
-    describe_prices,
-    plan_content,
-    refused_parts,
-)
+from firmlake.terminal.plan import describe_list, describe_plan, describe_prices, plan_content, refused_parts
 from firmlake.terminal.rows import Part
 from firmlake.terminal.runs import RunOutput, check_content, checked_parts, company_parts, describe_asking
+from firmlake.terminal.status import describe_bill
 from firmlake.warehouse.lists import held_name
 
 

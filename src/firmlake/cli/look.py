@@ -6,11 +6,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from firmlake.api.service import key_of
 from firmlake.cli.call import Call, command
 from firmlake.core.files import write_file
 from firmlake.core.work import utc_now
-from firmlake.report.page import write_report
 from firmlake.report.status import read_status, render_metrics
 from firmlake.terminal.status import status_parts
 
@@ -24,7 +22,7 @@ def status(call: Call, *, company_list: str = "", metrics: Path | None = None) -
         metrics (FILE): Write the status to this file as OpenMetrics text, and print nothing.
     """
     settings, folders = call.on_folder()
-    found = read_status(folders, company_list, settings.run, key=key_of(settings))
+    found = read_status(folders, company_list, settings.run)
     if metrics:
         text = render_metrics(found).encode()
         mode = 0o600
@@ -50,6 +48,8 @@ def report(call: Call, *, path: Path | None = None, company_list: str = "") -> N
         company_list (--list NAME): Only the companies of this list; percentiles, ranks and totals count no others.
             Ownership and groups name all owners and members.
     """
+    from firmlake.report.page import write_report  # here, because jinja2 takes a while to import
+
     settings, folders = call.on_folder()
     memory = settings.run.duckdb_memory
     path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)

@@ -86,8 +86,6 @@ class FirmlakeError(Exception):
     exit_code = EXIT_FAILED
     code = "failed"
     """What happened, for programs: a code of `reasons.toml`."""
-    key = ""
-    """Identifies the token that was refused, without revealing it; see `core.work`."""
     run_id = ""
     """The run that failed; see `core.work`."""
     mended_by = ""

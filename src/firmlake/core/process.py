@@ -176,14 +176,15 @@ def limit_process(*, seconds: int, memory_bytes: int = 0, file_bytes: int = 0) -
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         if file_bytes:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-        if memory_bytes:
-            in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (in_use + memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        if memory_bytes and (in_use := _memory_bytes(0)) > 0:
+            most = in_use + memory_bytes
+            resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 _RARELY = (500_000, 20, 100)
 _ARENA_MAX = -8
 """M_ARENA_MAX of glibc's malloc.h."""
+_SMALL = 300 * 10**6
 _UNITS = {"MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -213,13 +214,26 @@ def share_arena() -> None:
 
 
 def give_back() -> None:
-    """Return to the system what Arrow and the C library cache. Call this before work with a memory limit of its own."""
+    """Return to the system what Arrow and the C library cache. Call this before work with a memory limit of its own.
+
+    A small process caches little, and collecting garbage takes longer than a small load.
+    """
+    if 0 <= _memory_bytes(1) < _SMALL:
+        return
     import pyarrow as pa  # not for each command
 
     gc.collect()
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def _memory_bytes(field: int) -> int:
+    """Return the address space (0) or resident memory (1) of this process; -1 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return -1
 
 
 def greater_limit(*limits: str) -> str:

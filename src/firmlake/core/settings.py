@@ -271,7 +271,7 @@ class RunSettings(SettingsSection, frozen=True):
     """companies in one shard, which is one Prefect task; a few thousand keep the number of tasks small"""
     stuck_after_minutes: Annotated[float, Meta(ge=0)] = 30.0
     """minutes without any answer after which a run stops and can be resumed; 0 never stops it"""
-    fail_on: str | float = "any"
+    fail_on: Literal["any"] | Annotated[float, Meta(ge=0, le=1)] = "any"
     """ "any": exit 3 if any company failed; a share such as 0.02: exit 3 only if more failed"""
     vanished_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """share of held records that may lose a field; if more do, exit 6 and publish nothing"""
@@ -291,7 +291,7 @@ class RunSettings(SettingsSection, frozen=True):
     @property
     def fail_share(self) -> float:
         """Largest share of failed companies that still counts as done."""
-        return 0.0 if self.fail_on == "any" else float(self.fail_on)
+        return 0.0 if self.fail_on == "any" else self.fail_on
 
 
 class ListSettings(SettingsSection, frozen=True):

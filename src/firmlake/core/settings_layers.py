@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -238,10 +238,10 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
     if key not in KEYS:
         raise _unknown(key, key, list(KEYS), origin)
     kind = KEYS[key]
+    if is_text and (is_mapping(kind) or is_tuple(kind)):
+        value = _read_parts(value, f"{key} ({origin})", is_table=is_mapping(kind))
     if is_mapping(kind):
-        value = dict(_read_pairs(value, f"{key} ({origin})") if is_text else _dotted(value, ""))
-    if is_text and is_tuple(kind):
-        value = _read_array(value)
+        value = dict(_dotted(value, ""))
     try:
         return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:
@@ -253,12 +253,16 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
         raise SettingsError(f"{key} ({origin}) does not fit: {what}", f"{key}: {description_of(key)}") from None
 
 
-def _read_array(text: str) -> list[Any]:
-    """Read an array as a settings file has it, or texts with commas in between."""
-    with suppress(ValueError, RecursionError):  # not TOML, a number of thousands of digits, thousands of brackets
-        if text.strip().startswith("["):
-            return list(tomllib.loads(f"array = {text}")["array"])
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _read_parts(text: str, what: str, *, is_table: bool) -> Any:
+    """Read a table or an array as a settings file has it, or `a=1, b=2` or texts with commas in between."""
+    if text.strip().startswith(("{", "[")):
+        try:
+            return tomllib.loads(f"value = {text.strip()}")["value"]
+        except (ValueError, RecursionError) as error:  # so are numbers of thousands of digits, thousands of brackets
+            said = f"{what} does not fit: it begins with {text.strip()[0]}, but is not TOML ({error})"
+            raise SettingsError(said, 'Write it as {"a" = "b"} or a=b, an array as ["a", "b"] or a, b') from None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return {name.strip(): value.strip() for name, _, value in (p.partition("=") for p in parts)} if is_table else parts
 
 
 def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
@@ -268,13 +272,6 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
         raise SettingsError(
             f"paths.data ({where}) is {data}, which is not a folder", "Name a new folder or a data folder"
         )
-    try:
-        share = settings.run.fail_share
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        where = origins.get("run.fail_on", "default")
-        raise SettingsError(f"run.fail_on ({where}) does not fit", 'Give "any" or a share from 0 to 1, such as 0.02')
     try:
         ZoneInfo(settings.run.time_zone)
     except (ValueError, ZoneInfoNotFoundError):
@@ -289,20 +286,6 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
             "api.records_per_request is smaller than api.companies_per_request: no page would fit",
             "Lower companies_per_request, or lift records_per_request with 0",
         )
-
-
-def _read_pairs(text: str, what: str) -> Iterable[tuple[str, Any]]:
-    """Yield the pairs of a table as a settings file has it, or of a text such as `a=1, b=2`."""
-    if text.strip().startswith("{"):
-        try:
-            yield from _dotted(tomllib.loads(f"table = {text.strip()}")["table"], "")
-        except (ValueError, RecursionError) as error:
-            said = f"{what} does not fit: it begins with {{, but is no table of TOML"
-            raise SettingsError(f"{said} ({error})", 'Write it as {"a" = "b"}, or as a=b') from None
-        return
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = part.partition("=")
-        yield name.strip(), value.strip()
 
 
 def _dotted(table: Any, prefix: str) -> Iterable[tuple[str, Any]]:

@@ -11,8 +11,8 @@ import base64
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
 
 LOOKED_AT_MAX = 262_144
 """Characters kept of a text before it is redacted and cut: many times the longest encoding of the longest token."""
@@ -22,6 +22,13 @@ def count_of(number: int, one: str, many: str = "") -> str:
     """Format a number with its noun: `one` for 1, else `many`, by default the regular plural of `one`."""
     regular = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
     return f"{number:,} {one if number == 1 else many or regular}"
+
+
+def duration(seconds: float) -> str:
+    """Format a duration in seconds, minutes or hours."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def shown(text: str, kept: str = "") -> str:
@@ -74,12 +81,6 @@ _SECRETS_MAX = 16
 """Secrets remembered. A token replaced during the run is still secret; looking for many old ones would cost time."""
 _DECODED_MAX = 4
 """Nested encodings that are undone: JSON in a JSON string in a URL is three."""
-_WINDOW = 8_192
-"""Bytes decoded at once, so that a hostile body cannot exhaust memory and one mark costs little."""
-_LONGEST_SPELLING = 16
-"""Most bytes that one character can take after all encodings."""
-
-Span = tuple[int, int]
 
 _secrets: dict[str, None] = {}
 _lock = threading.Lock()
@@ -98,17 +99,20 @@ def keep_secret(secret: str) -> None:
 def redact(text: str) -> str:
     """Replace secrets and their pieces of 12 characters or more in a message, header or line of a log.
 
-    Redact before you shorten a text: the remains of a cut secret are found only if they are long enough.
+    If one was encoded, the text is returned decoded. Redact before you shorten a text: the remains of a cut secret are
+    found only if they are long enough.
     """
     content = text.encode("utf-8", "surrogatepass")
-    found = _find(content, with_pieces=True)
-    return _replace(content, found).decode("utf-8", "surrogatepass") if found else text
+    redacted = _redact_pieces(content, [_spellings(secret.encode()) for secret in _secrets])
+    return text if redacted is content else redacted.decode("utf-8", "surrogatepass")
 
 
 def redact_whole(body: bytes) -> bytes:
-    """Replace complete secrets in a body; pieces stay, because they may be data that was paid for."""
-    found = _find(body, with_pieces=False)
-    return _replace(body, found) if found else body
+    """Replace complete secrets in a body; pieces and all else stay, because they may be data that was paid for."""
+    for spelling in [_spellings(secret.encode()) for secret in _secrets]:
+        if any(spelling.is_in(decoded) for decoded in _decodings(body)):
+            body = spelling.pattern.sub(_SHOWN, body)
+    return body
 
 
 class _Spellings:
@@ -116,34 +120,45 @@ class _Spellings:
 
     def __init__(self, secret: bytes) -> None:
         standard = dict.fromkeys(_base64_core(secret, before) for before in range(3))
-        encoded = dict.fromkeys((*standard, *(core.translate(_URL_SAFE) for core in standard)))
+        self._cores = dict.fromkeys((*standard, *(core.translate(_URL_SAFE) for core in standard)))
         self._words = (secret, *_hexadecimal(secret))
-        self.longest = max(map(len, (*self._words, *encoded)))
-        self._encoded = [(core, re.compile(_AROUND % re.escape(core))) for core in encoded]
-        whole = (secret, *encoded)
+        whole = (secret, *self._cores)
         self._pieces = {word[at : at + PIECE_LENGTH] for word in whole for at in range(len(word) - PIECE_LENGTH + 1)}
-        self._halves = {piece[at : at + _HALF] for piece in self._pieces for at in range(_HALF)}
 
-    def find_whole(self, content: bytes) -> Iterator[Span]:
-        for word in self._words:
-            at = content.find(word)
-            while at >= 0:
-                yield at, at + len(word)
-                at = content.find(word, at + 1)
-        for core, around in self._encoded:
-            if core in content:
-                yield from (match.span() for match in around.finditer(content))
+    def is_in(self, content: bytes) -> bool:
+        """Tell whether the content holds the whole secret."""
+        return any(word in content for word in (*self._words, *self._cores))
 
-    def find_pieces(self, content: bytes) -> Iterator[Span]:
-        """Look at every sixth position only: any piece of 12 bytes contains a half of 6 that begins there."""
-        for half in range(0, len(content) - _HALF + 1, _HALF):
-            if content[half : half + _HALF] in self._halves:
-                for at in range(max(0, half - _HALF), half + 1):
-                    if content[at : at + PIECE_LENGTH] in self._pieces:
-                        yield at, at + PIECE_LENGTH
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """Matches the whole secret, whatever encodings each of its characters went through."""
+        words = (b"".join(map(_in_any_encoding, word)) for word in self._words)
+        cores = (_AROUND % b"".join(map(_in_any_encoding, core)) for core in self._cores)
+        return re.compile(b"|".join((*words, *cores)))
+
+    def without_pieces(self, content: bytes) -> bytes:
+        """Replace the whole secret, then each stretch that pieces cover; return the same object if there is none."""
+        if self.is_in(content):
+            content = self.pattern.sub(_SHOWN, content)
+        covered = bytearray(len(content))
+        for at in range(len(content) - PIECE_LENGTH + 1):
+            if content[at : at + PIECE_LENGTH] in self._pieces:
+                covered[at : at + PIECE_LENGTH] = b"x" * PIECE_LENGTH
+        for stretch in reversed(list(re.finditer(b"x+", covered))):
+            content = content[: stretch.start()] + _SHOWN + content[stretch.end() :]
+        return content
 
 
-_HALF = PIECE_LENGTH // 2
+def _redact_pieces(content: bytes, known: list[_Spellings]) -> bytes:
+    for decoded in _decodings(content) if known else ():
+        redacted = decoded
+        for spelling in known:
+            redacted = spelling.without_pieces(redacted)
+        if redacted is not decoded:
+            return _redact_pieces(redacted, known)
+    return content
+
+
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _AROUND = rb"[A-Za-z0-9+/_-]?%s[A-Za-z0-9+/_-]?={0,2}"
 """The characters before and after may hold some bits of the secret."""
@@ -173,53 +188,20 @@ _ENCODED = re.compile(
     |    &(?P<name>amp|quot|apos|lt|gt);""",
     re.VERBOSE,
 )
-_MARKS = {
-    b"\\": re.compile(rb"\\(?:(?:u(?:00|\{0{0,4})|x|U000000)[2-7]|[01][0-7]{2}|[!-/:-@\[-`{-~])"),
-    b"%": re.compile(rb"%(?:u00)?[2-7][0-9A-Fa-f]"),
-    b"&": re.compile(rb"&[#aqlg]"),
-}
-"""The beginnings of encoded characters, by the byte that each begins with: most bodies hold few of these."""
 _BASES = {"decimal": 10, "octal": 8}
 _NAMED = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
+_NAMES = {character[0]: name.decode() for name, character in _NAMED.items()}
 
 
-def _find(content: bytes, *, with_pieces: bool) -> list[Span]:
-    """Return the spans of secrets, in order and not touching."""
-    known = [_spellings(secret.encode()) for secret in _secrets]
-    if not known:
-        return []
-    found = list(_find_in(content, known, with_pieces))
-    marks = [mark for byte, mark in _MARKS.items() if byte in content]
-    if any(mark.search(content) for mark in marks):
-        overlap = _LONGEST_SPELLING * max(spelling.longest for spelling in known)
-        for start in range(0, max(len(content) - overlap, 1), _WINDOW):
-            window = content[start : start + _WINDOW + overlap]
-            if any(mark.search(window) for mark in marks):
-                found += ((start + a, start + b) for a, b in _find_encoded(window, known, with_pieces))
-    return list(_join(found))
-
-
-def _find_in(content: bytes, known: Iterable[_Spellings], with_pieces: bool) -> Iterator[Span]:
-    for spelling in known:
-        yield from spelling.find_whole(content)
-        if with_pieces:
-            yield from spelling.find_pieces(content)
-
-
-def _find_encoded(content: bytes, known: Iterable[_Spellings], with_pieces: bool) -> Iterator[Span]:
-    """Decode again and again, and translate what is found each time into places of the content."""
-    contents = [content]
-    for _ in range(_DECODED_MAX):
-        decoded = _ENCODED.sub(lambda match: _character_of(match[0]), contents[-1])
-        if decoded == contents[-1]:
+def _decodings(content: bytes) -> Iterator[bytes]:
+    """Yield a content, then what it says once its encodings are undone, again and again."""
+    yield content
+    for _ in range(_DECODED_MAX if any(mark in content for mark in b"\\%&") else 0):
+        decoded = _ENCODED.sub(lambda match: _character_of(match[0]), content)
+        if decoded == content:
             return
-        if found := list(_find_in(decoded, known, with_pieces)):
-            layers = [_places(before) for before in reversed(contents)]
-            for start, end in found:
-                for places in layers:
-                    start, end = places[start], places[end]
-                yield start, end
-        contents.append(decoded)
+        yield decoded
+        content = decoded
 
 
 @lru_cache(maxsize=4096)
@@ -233,32 +215,9 @@ def _character_of(spelling: bytes) -> bytes:
     return _NAMED[text] if kind == "name" else bytes([int(text, _BASES.get(str(kind), 16)) % 256])
 
 
-def _places(content: bytes) -> list[int]:
-    """Return where each byte of the decoded content begins, and the end."""
-    places: list[int] = []
-    end = 0
-    for match in _ENCODED.finditer(content):
-        places += range(end, match.start() + 1)
-        end = match.end()
-    return [*places, *range(end, len(content) + 1)]
-
-
-def _join(spans: Iterable[Span]) -> Iterator[Span]:
-    """Join spans that overlap or touch."""
-    start = end = -1
-    for a, b in sorted(spans):
-        if a > end:
-            if end > 0:
-                yield start, end
-            start, end = a, b
-        end = max(end, b)
-    if end > 0:
-        yield start, end
-
-
-def _replace(content: bytes, spans: Iterable[Span]) -> bytes:
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [content[at:start], _SHOWN]
-        at = end
-    return b"".join((*parts, content[at:]))
+def _in_any_encoding(byte: int) -> bytes:
+    """Match a character in each spelling of `_ENCODED`, also if its marks were encoded again."""
+    own, digits = re.escape(chr(byte)), "".join(f"[{digit}{digit.upper()}]" for digit in f"{byte:02x}")
+    languages = rf"\\*(?:{own}|(?:u00|u\{{0{{0,4}}|x|U000000){digits}\}}?|{byte:03o})"
+    page = rf"&(?:amp;)*(?:\#[xX]0*{digits}|\#0*{byte}|{_NAMES.get(byte, own)});?"
+    return rf"(?:{languages}|%(?:25)*(?:u00)?{digits}|{page})".encode()

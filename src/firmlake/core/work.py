@@ -139,20 +139,12 @@ class LastFailure(msgspec.Struct, frozen=True):
     exit_code: int
     line: str
     next_step: str
-    is_mended: bool = False
-    """Whether the cause has gone since: the token that was refused was replaced."""
     run_id: str = ""
     """The run that failed. Once it is published, by whatever command, the failure is over."""
     list_name: str = ""
     """The company list of the work; empty if it has none."""
     mended_by: str = ""
     """Work that removes the cause; empty if none is known."""
-
-
-class _Written(LastFailure, frozen=True):
-    """A failure as it is recorded: with what identifies the token that was refused, without revealing it."""
-
-    key: str = ""
 
 
 @contextmanager
@@ -214,14 +206,9 @@ def record_failure(state: Path, what: str, error: FirmlakeError, list_name: str 
     _write(_work(state, what, list_name), what, error, list_name)
 
 
-def failed_work(state: Path, key: str = "") -> list[LastFailure]:
-    """List the work on the folder that failed last, oldest failure first; records that cannot be read are left out.
-
-    Args:
-        state: The folder of the records.
-        key: Identifies the token that is used now; empty if it is not known.
-    """
-    found = (_read(path, key) for path in (state / "failed_work").glob("*.json"))
+def failed_work(state: Path) -> list[LastFailure]:
+    """List the work on the folder that failed last, oldest failure first; records that cannot be read are left out."""
+    found = map(_read, (state / "failed_work").glob("*.json"))
     return sorted(filter(None, found), key=lambda failure: failure.at)
 
 
@@ -247,20 +234,17 @@ def _write(path: Path, what: str, error: FirmlakeError, list_name: str = "") -> 
     """Write a record. On a full disk nothing is recorded."""
     with suppress(FirmlakeError):
         code = exit_code_of_signal() if was_interrupted() else error.exit_code
-        written = _Written(
-            what, utc_now(), code, str(error), error.next_step,
-            run_id=error.run_id, list_name=list_name, mended_by=error.mended_by, key=error.key,
-        )  # fmt: skip
-        write_json(path, written)
+        failure = LastFailure(
+            what, utc_now(), code, str(error), error.next_step, error.run_id, list_name, error.mended_by
+        )
+        write_json(path, failure)
 
 
-def _read(path: Path, key: str = "") -> LastFailure | None:
+def _read(path: Path) -> LastFailure | None:
     try:
-        written = read_json(path, _Written)
+        return read_json(path, LastFailure)
     except (OSError, DamagedError):
         return None
-    is_mended = bool(key and written.key) and key != written.key
-    return msgspec.structs.replace(msgspec.convert(written, LastFailure, from_attributes=True), is_mended=is_mended)
 
 
 def _remove(path: Path) -> None:

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 import duckdb
 import msgspec
-import polars as pl
 
 from firmlake.api import service
 from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
-from firmlake.check.finding import Finding, needs_you, unseen
-from firmlake.check.questions import ask_questions, has_two_spellings, is_as_expected
+from firmlake.check.finding import Finding, needs_you, worth_saying
+from firmlake.check.questions import ask_briefly, ask_questions, has_two_spellings
 from firmlake.check.talk import Talk
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
@@ -37,7 +36,7 @@ from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Run, begin, remove_run
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.persons import answer_filter
-from firmlake.tables.leaves import Leaf, leaves_of, setting_of
+from firmlake.tables.leaves import leaves_of, setting_of
 
 REQUESTS_MAX = 200
 """A usual check takes 40 requests, or about 100 if the refusals of the service do not say what is wrong."""
@@ -192,16 +191,14 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
     is_short = 0 <= settings.run.max_requests < _REQUESTS_LEAST
     if not (settings.run.check and asked) or is_embedded or is_short or service.is_stamped(run.folders):
         return Met(settings, run, looks_closer=False)
-    is_as_set: bool | None = None
+    is_as_set, findings = None, list[Finding]()
     with ask_in_run(settings, run, len(asked), now) as talk, suppress(RequestFailedError, UnavailableError):
-        is_as_set = is_as_expected(talk, settings.run.datasets, asked)  # the run says in its own way what failed
+        is_as_set, findings = ask_briefly(talk, settings.run.datasets, asked)  # the run itself says what failed
     count = len(talk.answers)
     if is_as_set is False:
         return (yield from look_closer(settings, run, companies, now, count))
     if is_as_set:
-        yield Advice(f"{_contact(settings, count)}: it answers as the settings say")
-    if is_as_set and talk.api.totals != settings.api.totals:
-        settings, run = yield from adopt(settings, run, {"api.totals": talk.api.totals}, [], now())
+        settings, run = yield from _keep(settings, run, findings, count, now())
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
 
 
@@ -230,18 +227,26 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
         if not any(header.is_success for header in landed):
             remove_run(run)
         raise _describe(open_points, count_of(sent, "request"))
-    changes = changes_of(findings)
-    if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
-        yield Advice(f"{_contact(settings, sent)}: it differs from the settings in {', '.join(differing)}")
-    for one in unseen(findings):
-        yield Advice(f"First contact: {one.seen}. {one.next_step}")
-    if changes:
-        settings, run = yield from adopt(settings, run, changes, findings, now())
+    settings, run = yield from _keep(settings, run, findings, sent, now())
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
 
 
-def _contact(settings: Settings, sent: int) -> str:
-    return f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
+def _keep(
+    settings: Settings, run: Run, findings: Sequence[Finding], sent: int, now: datetime
+) -> Steps[tuple[Settings, Run]]:
+    """Say what so many requests have found, and keep the settings that fit."""
+    contact = f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
+    if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
+        yield Advice(f"{contact}: it differs from the settings in {', '.join(differing)}")
+    elif not needs_you(findings):
+        yield Advice(f"{contact}: it answers as the settings say")
+    for one in worth_saying(findings):
+        yield Advice(f"First contact: {one.assumption}: {one.seen}. {one.next_step}")
+    changes = changes_of(findings)
+    changes = {key: value for key, value in changes.items() if change_settings(settings, {key: value}) != settings}
+    if changes:
+        settings, run = yield from adopt(settings, run, changes, findings, now)
+    return settings, run
 
 
 def _after(settings: Settings, sent: int) -> Settings:
@@ -295,41 +300,39 @@ def changes_by_values(run: Run, staged: duckdb.DuckDBPyConnection, least: int) -
     contract = run.plan.contract
     leaves = [(dataset, leaf) for dataset in run.plan.datasets for leaf in leaves_of(dataset, contract)]
     shares = {
-        f"{dataset}.{leaf.name}": _values(dataset, leaf, staged)
+        f"{dataset}.{leaf.name}": staged.execute(
+            _SHARES.format(dataset=dataset, name=leaf.name), [dataset, leaf.path]
+        ).fetchall()[0]
         for dataset, leaf in leaves
         if leaf.kind in ("fraction", "score") and setting_of(contract.scales, dataset, leaf.name, leaf.path) is None
     }
-    beyond = [name for name, values in shares.items() if 2 * (values > 1).sum() > len(values)]
-    beyond = [name for name in beyond if not (shares[name] > _HUNDRED).any()]
-    sexes = [shares[name] for name in _SEXES if name in shares and len(shares[name])]
-    is_sum = len(sexes) == len(_SEXES) and abs(sum(each.mean() for each in sexes) - _HUNDRED) < 1  # type: ignore[misc]
-    is_proved = is_sum or any(len(shares[name]) >= least for name in beyond)
+    beyond = [name for name, (count, above, most, _) in shares.items() if 2 * above > count and most <= _HUNDRED]
+    sexes = [shares[name][3] for name in _SEXES if name in shares and shares[name][0]]
+    is_sum = len(sexes) == len(_SEXES) and abs(sum(sexes) - _HUNDRED) < 1
+    is_proved = is_sum or any(shares[name][0] >= least for name in beyond)
     scales = dict.fromkeys([*_SEXES] * is_sum + beyond, _HUNDRED) if is_proved else {}
+    not_whole = set(staged.execute(_NOT_WHOLE).fetchall())
     types = {
         f"{dataset}.{leaf.name}": "decimal"
         for dataset, leaf in leaves
-        if leaf.kind == "integer" and len(_rejected(dataset, leaf, "not_whole", staged))
+        if leaf.kind == "integer" and (dataset, leaf.path) in not_whole
     }
     found = {"contract.scales": {**contract.scales, **scales}, "contract.types": {**contract.types, **types}}
     return {key: value for key, value in found.items() if value != getattr(contract, key.partition(".")[2])}
 
 
-def _values(dataset: str, leaf: Leaf, staged: duckdb.DuckDBPyConnection) -> pl.Series:
-    """Return the values of a field as the service sent them, those that were discarded too."""
-    kept: pl.DataFrame = staged.sql(f'SELECT "{leaf.name}"::DOUBLE AS value FROM {dataset}').pl()  # noqa: S608 - our own names
-    return pl.concat([kept.to_series(), _rejected(dataset, leaf, "beyond_one", staged)]).drop_nulls()
-
-
-def _rejected(dataset: str, leaf: Leaf, code: str, staged: duckdb.DuckDBPyConnection) -> pl.Series:
-    """Return the numbers of a field that were discarded for this reason."""
-    found: pl.DataFrame = staged.sql(_REJECTED, params=[dataset, code, leaf.path]).pl()
-    return found.to_series().drop_nulls()
-
-
 _REJECTED = r"""
-    SELECT TRY_CAST(replace(trim(value, '"'), ',', '.') AS DOUBLE) AS value FROM rejects
-    WHERE dataset = ? AND reason_code = ? AND regexp_replace(path, '^.*\[\]\.', '') = ?
+    SELECT dataset, reason_code, regexp_replace(path, '^.*\[\]\.', '') AS path,
+           TRY_CAST(replace(trim(value, '"'), ',', '.') AS DOUBLE) AS number
+    FROM rejects
 """
+_SHARES = f"""
+    SELECT count(number), count(*) FILTER (number > 1), max(number), avg(number)
+    FROM (SELECT "{{name}}"::DOUBLE AS number FROM {{dataset}} UNION ALL
+          SELECT number FROM ({_REJECTED}) WHERE dataset = ? AND path = ? AND reason_code = 'beyond_one')
+"""  # noqa: S608 - our own names
+"""Values of a share as the service sent them, those that were discarded too."""
+_NOT_WHOLE = f"SELECT DISTINCT dataset, path FROM ({_REJECTED}) WHERE reason_code = 'not_whole' AND number IS NOT NULL"  # noqa: S608
 
 
 def _describe(open_points: Sequence[Finding], said: str) -> ServiceError:

@@ -27,12 +27,11 @@ from firmlake.core.process import give_back
 from firmlake.core.settings import Settings
 from firmlake.core.sql import quote_text, read_queries
 from firmlake.core.text import count_of
-from firmlake.enrich.plan import tell_before
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Outcome, Run, RunPlan
 from firmlake.report.status import REJECTED
 from firmlake.report.summary import NONE_FOUND_MIN, read_unread, tell_none_found
-from firmlake.tables.leaves import leaves_of, setting_of
+from firmlake.tables.leaves import can_rename, leaves_of, renames_of, setting_of
 from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.tables.stage import Manifest, StagedFile
 from firmlake.warehouse.doubtful_fields import Vanished
@@ -218,7 +217,7 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
         limit = "The budget that the run began with"
     elif settings.run.max_credits == 0:
         step = f"To fetch them, set run.max_credits higher and {plan.again}"
-    return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", (step,))
+    return Cause(f"{limit} leaves out {count_of(count, 'company')}", (step,))
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -259,7 +258,7 @@ def find_causes(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
         **{name: getattr(plan, name) for name in ("list_name", "line_count", "company_count", "refused_count")},
         **_held_version(settings, run),
         "too_many": settings.run.fail_share * plan.company_count,
-        "records_min": settings.run.vanished_records_min,
+        "records_min": 1 if _misses_a_rename(run) else settings.run.vanished_records_min,
         "required": [leaf.path for name in plan.datasets for leaf in leaves_of(name, plan.contract) if leaf.required],
         "rejected": REJECTED,
         "may_be_unknown": setting_of(plan.contract.values, "relationships", party) is not None,
@@ -368,6 +367,11 @@ def _never_sent(run: Run, dataset: str, paths: list[str]) -> list[str]:
     return paths
 
 
+def _misses_a_rename(run: Run) -> bool:
+    """Return whether a place of `contract.rename` is in no answer about relationships: it may be mistyped."""
+    return bool(_never_sent(run, "relationships", [*renames_of("relationships", run.plan.contract)]))
+
+
 def _describe_absent(dataset: str, absent: list[str], count: int, known: Iterable[str], others: list[str]) -> Cause:
     """Name the absent fields, or the object of which all are absent, and the unknown fields that all records have."""
     objects = {path.rpartition(".")[0] for path in absent if "." in path}
@@ -375,11 +379,13 @@ def _describe_absent(dataset: str, absent: list[str], count: int, known: Iterabl
     names = sorted(whole) + [path for path in absent if path.rpartition(".")[0] not in whole]
     text = f"{dataset}: {_listed(names)} is in none of {count:,} records"
     keep = f'contract.values = {{"{dataset}.{names[0]}{".*" * (names[0] in whole)}" = "discard_value"}}'
-    if not others:
+    text += f", and {_listed(others)} is in all" * bool(others)
+    theirs = next((path for path in others if can_rename(f"{dataset}.{path}", names[0])), None)
+    if theirs is None:
         return Cause(text, (f"Ask the service for it; if it has no such field, {keep} says so",))
-    rename = f'contract.rename = {{"{dataset}.{others[0]}" = "{names[0]}"}}'
+    rename = f'contract.rename = {{"{dataset}.{theirs}" = "{names[0]}"}}'
     step = f"If they are the same, set {rename}, then `firmlake replay`; if not, {keep} says so"
-    return Cause(f"{text}, and {_listed(others)} is in all", (step,))
+    return Cause(text, (step,))
 
 
 def _listed(names: list[str]) -> str:

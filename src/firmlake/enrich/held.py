@@ -23,7 +23,7 @@ from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.sql import read_queries
 from firmlake.intake.lines import CompanyList, list_name_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
-from firmlake.landing.run import CHECK, Run, list_runs, unfinished_runs
+from firmlake.landing.run import Run, list_runs, unfinished_runs
 from firmlake.report.bill import spent_by, spent_this_month
 from firmlake.tables.index import AHEAD, DATASET, micros, open_index, read_answered, read_rows
 from firmlake.warehouse.generations import lost_warehouse, newest_of_all, open_warehouse
@@ -60,10 +60,7 @@ class Held(NamedTuple):
         spent: Credits spent in the current calendar month.
         unfinished: The run without an end whose number this call takes up.
         answered: What that run need not ask any more: company (its key), dataset.
-        spent_before: The credits spent by that run, or by the last one of its subject if it was refused for drift.
-            Otherwise each further run would spend a whole budget for nothing.
-        others: The other unfinished runs that have bought some of the companies, with their number.
-        ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
+        spent_before: The credits spent by that run.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
     """
 
@@ -75,8 +72,6 @@ class Held(NamedTuple):
     unfinished: Run | None
     answered: pl.DataFrame
     spent_before: int
-    others: tuple[tuple[Run, int], ...]
-    ahead: tuple[int, datetime] | None
     refresh_off: str
 
 
@@ -103,20 +98,16 @@ def read_held(
     loads = _read_loads(folders, settings.run.duckdb_memory)
     runs = list_runs(folders, loaded := [load.name for load in loads])
     unfinished = _find_unfinished(settings, companies, unfinished_runs(runs, loaded), now)
-    last = unfinished or _find_refused(settings, companies, runs, now)
     run = with_refresh_off(settings.run, why_not := refresh_off(settings.run, runs))
     if unfinished:
         run = msgspec.structs.replace(run, refresh_after_days=unfinished.plan.refresh_after_days)
     limits, financials = _limits(run, now), {"financials": list(DATASETS).index("financials")}
     with open_index(folders, runs, all_loads(loads, runs)) as index:
         _want(index, companies, unfinished, of_all=of_all)
-        number_of = {name: number for number, name in index.execute(_SQL["not_loaded"])}
         state = read_rows(index, _SQL["state"], limits, _STATE)
         is_told = pl.col("is_bought") | pl.col("is_not_found")
         paid = read_rows(index, _SQL["paid"], limits, _PAID)
         free_until = pl.col("at").cast(pl.Datetime("us")) + (timedelta(days=run.credit_window_days) - MARGIN)
-        ((ahead_count, ahead_last),) = index.execute(_SQL["ahead"], limits).fetchall()
-        spent_by_last = spent_by(index, number_of[last.run_id]) if last and last.run_id in number_of else 0
         return Held(
             state,
             paid.select("company", free_until=free_until),
@@ -125,14 +116,7 @@ def read_held(
             spent_this_month(index, run, now),
             unfinished,
             read_answered(index, unfinished.run_id if unfinished else ""),
-            last.plan.credits_before + spent_by_last if last else 0,
-            tuple(
-                (each, count)
-                for each in runs
-                if each.run_id in number_of and each != unfinished and _is_open(settings, each, companies, now)
-                if (count := index.execute(_SQL["bought"], [number_of[each.run_id]]).fetchone()[0])
-            ),
-            (ahead_count, _EPOCH + timedelta(microseconds=ahead_last)) if ahead_count else None,
+            spent_by(index, unfinished.run_id) if unfinished else 0,
             why_not,
         )
 
@@ -251,20 +235,6 @@ def _find_unfinished(settings: Settings, companies: CompanyList, runs: Sequence[
         if is_same and run.plan.started_at > _oldest(settings, now) and run.outcome() is None:
             return run
     return None
-
-
-def _find_refused(settings: Settings, companies: CompanyList, runs: Sequence[Run], now: datetime) -> Run | None:
-    """Find the last run of the subject, if it was refused for drift and is recent enough."""
-    subject = _subject(settings, companies)
-    last = next((run for run in reversed(runs) if run.plan.subject == subject), None)
-    outcome = last.outcome() if last and last.plan.started_at > _oldest(settings, now) else None
-    return last if outcome and outcome.is_refused else None
-
-
-def _is_open(settings: Settings, run: Run, companies: CompanyList, now: datetime) -> bool:
-    """Tell whether a run of another list may still go on. A check may never end with this service."""
-    is_recent = run.plan.list_name != CHECK and run.plan.started_at > _oldest(settings, now)
-    return is_recent and run.outcome() is None and run.plan.list_sha256 != companies.sha256
 
 
 def _subject(settings: Settings, companies: CompanyList) -> tuple[str, tuple[str, ...], str]:

@@ -39,15 +39,6 @@ AND (SELECT count(*) FROM said WHERE dataset = :financials AND record_count > 0)
 )
 GROUP BY 1 ORDER BY 1
 
--- name: ahead
-SELECT count(*), max(at) FROM said WHERE at > :latest
-
--- name: not_loaded
-SELECT number, name FROM run WHERE position IS NULL
-
--- name: bought
-SELECT count(DISTINCT company) FROM purchase JOIN wanted USING (company) WHERE run = ?
-
 -- name: hits
 SELECT count(*) FILTER (WHERE is_bought), count(*) FILTER (WHERE NOT is_bought AND is_not_found)
 FROM (

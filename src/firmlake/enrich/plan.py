@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.api.service import check_service, expect_waits
-from firmlake.api.throttle.throttle import Forecast
+from firmlake.api.service import check_service
 from firmlake.core.company import KEY_SQL, Company, company_key, names_of
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
@@ -196,11 +195,8 @@ class Planned(NamedTuple):
         targets: Targets as returned by `find_targets`. For an unfinished run, the targets still to be requested.
         waiting_count: Companies that the budget leaves out.
         unfinished: An interrupted run of the same list whose number is taken up; None starts a new run.
-        others: Unfinished runs of other lists, each with the number of planned companies that it has answers for.
-        ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         whole: What the whole list would cost, if only a sample of it is planned.
         resume: How to resume the run, as in `RunPlan`.
-        waits: How long the allowance will make the run wait; None if that is not known.
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
         kept: The targets that the unfinished run keeps; None without one.
@@ -215,11 +211,8 @@ class Planned(NamedTuple):
     estimate: Estimate
     waiting_count: int
     unfinished: Run | None
-    others: tuple[tuple[Run, int], ...] = ()
-    ahead: tuple[int, datetime] | None = None
     whole: Estimate | None = None
     resume: str = ""
-    waits: Forecast | None = None
     budget: Budget = Budget(-1, "", 0, -1)
     refresh_off: str = ""
     kept: pl.DataFrame | None = None
@@ -324,19 +317,13 @@ def _plan(settings: Settings, companies: CompanyList, held: Held, *, only_failed
     if kept is not None:
         targets = beside(left, kept["shard"].max() or 0, targets)  # type: ignore[arg-type]
     cost = estimate(settings.api, targets, known_totals=held.totals, max_requests=settings.run.max_requests)
-    waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
-    if waits:
-        cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
     return Planned(
         companies,
         targets,
         cost,
         count_companies(targets.filter(pl.col("shard") == 0)),
         held.unfinished,
-        held.others,
-        held.ahead,
         budget=budget,
         refresh_off=held.refresh_off,
-        waits=waits,
         kept=kept,
     )

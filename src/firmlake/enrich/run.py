@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
@@ -39,20 +39,21 @@ from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
-from firmlake.enrich.events import Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
+from firmlake.enrich.events import Advice, Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
 from firmlake.enrich.finish import decide_outcome, join_causes, left_out, open_staged, publish_run
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies
 from firmlake.intake.lines import CompanyList, ListColumns, lines_of, list_name_of, store_lines
+from firmlake.landing.charged import untold_credits
 from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, read_runs, remove_run
 from firmlake.privacy.cleaning import clean_frame
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.gates import Unchanged, find_same_run, why_held
-from firmlake.warehouse.generations import check_room, newest_link, newest_of_all, open_warehouse
+from firmlake.warehouse.generations import check_room, kept_open, newest_link, newest_of_all, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.rules import read_gates, read_rules
 
@@ -153,8 +154,8 @@ def run_plan(
     """
     name = f"{title}: {{}}".format if title else "{}".format
     started = yield from _start(settings, plan, now, title, name)
-    if started is None:
-        return None
+    if not isinstance(started, Started):
+        return started
     run, expected, credit_count, companies = started
     with about_run(run.run_id):
         met = yield from meet(settings, run, companies, now)
@@ -189,29 +190,20 @@ def _fetch_and_publish(
     met: Met, expected: int, credit_count: int, name: Callable[[str], str], now: Clock, values_min: int
 ) -> Steps[Published]:
     settings, run, looks_closer = met
-    if unchanged := _end_unchanged(settings, run, now):
-        yield unchanged
-        return unchanged
     give_back()
-    outcome = run.outcome()
-    if outcome is None:
-        stopped, staged = None, dict[int, Manifest]()
-        if run.plan.shard_count:
-            check_room(run.folders)
-            limited = change_settings(settings, {"run.max_credits": credit_count})
-            stopped, staged = yield from fetch_shards(limited, run, expected, name, now, looks_closer=looks_closer)
-            yield Fetched(stopped.message if stopped else "")
-        shards = yield from _stage(run, name, staged)
-        if values_min and newest_of_all(run.folders) is None:
-            settings, run, shards = yield from _read_values(settings, run, shards, name, now, values_min)
-        outcome = yield Step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
-    with open_warehouse(run.folders, with_held=True) as connection:
-        summary = summarise(
-            connection, run.run_id, newest_link(run.folders), has_rules=run.plan.alert_rules is not None
-        )
-        assert summary
-        published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX), settings)
+    stopped, staged = None, dict[int, Manifest]()
+    if run.plan.shard_count:
+        check_room(run.folders)
+        limited = change_settings(settings, {"run.max_credits": credit_count})
+        stopped, staged = yield from fetch_shards(limited, run, expected, name, now, looks_closer=looks_closer)
+        yield Fetched(stopped.message if stopped else "")
+    shards = yield from _stage(run, name, staged)
+    if values_min and newest_of_all(run.folders) is None:
+        settings, run, shards = yield from _read_values(settings, run, shards, name, now, values_min)
+    published: Published = yield Step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
     yield published
+    if published.summary.credit_count is None and (untold := untold_credits(run)):
+        yield Advice(untold)
     return published
 
 
@@ -257,7 +249,7 @@ def _end_unchanged(settings: Settings, run: Run, now: Clock) -> Published | None
     with open_warehouse(run.folders, with_held=True) as connection:
         has_rules = run.plan.alert_rules is not None
         summary = summarise_unchanged(connection, last.run_id, unchanged, newest_link(run.folders), has_rules=has_rules)
-    plan = msgspec.structs.replace(last.plan, resume=run.plan.resume, credits_before=run.plan.credits_before)
+    plan = msgspec.structs.replace(last.plan, resume=run.plan.resume)
     outcome = Outcome(
         run_id=run.run_id,
         finished_at=unchanged.finished_at,
@@ -311,7 +303,6 @@ def _go_outward(settings: Settings, first: Published, now: Clock) -> Steps[list[
         inner = last.run.companies()
         known = pl.concat([known, inner]) if step > 1 else inner
         spent = max(last.summary.credit_count or 0, last.summary.expected_credit_count)
-        spent += last.run.plan.credits_before
         settings = expand.spend(settings, spent, last.summary.request_count)
         plan = partial(expand.plan_outward, settings, first.run.plan.again, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
@@ -322,55 +313,80 @@ def _go_outward(settings: Settings, first: Published, now: Clock) -> Steps[list[
     return made
 
 
+class Started(NamedTuple):
+    """A run that has begun.
+
+    Attributes:
+        expected: Its estimated number of requests.
+        credit_count: The credits that it may spend; -1 for any number.
+        companies: Its first companies.
+    """
+
+    run: Run
+    expected: int
+    credit_count: int
+    companies: list[Company]
+
+
 def _start(
     settings: Settings, plan: Callable[[], planning.Planned], now: Clock, title: str, name: Callable[[str], str]
-) -> Steps[tuple[Run, int, int, list[Company]] | None]:
+) -> Steps[Started | Published | None]:
     """Plan a run and start it. The plan is then released: the targets of a million companies take 400 MB.
 
     Returns:
-        The run, its estimated number of requests, the credits it may spend (-1: any number), and its first companies;
-        None if there is nothing to ask for.
+        The run; its result if it had ended before or has nothing to load; None if there is nothing to ask for.
     """
-    loaded = yield from _load_ended(settings, now)
-    planned: Planned = yield Step(name("plan"), plan)
-    if own := [run for run in loaded if is_of_call(settings, run, planned.companies)]:
-        rest = planned.targets.clear()
-        yield PlanMade(planned._replace(unfinished=own[-1], targets=rest, estimate=Estimate(0, {}, 0, 0.0, 0)), title)
-        return own[-1], 0, 0, []
-    yield PlanMade(planned, title)
-    if planned.companies.companies.is_empty():
-        return None
-    run = start_or_resume(settings, planned, now())
-    log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
+    with kept_open(Folders.of(settings)):
+        loaded = yield from _load_ended(settings, now)
+        planned: Planned = yield Step(name("plan"), plan)
+        if own := [one for one in loaded if is_of_call(settings, one.run, planned.companies)]:
+            rest, nothing = planned.targets.clear(), Estimate(0, {}, 0, 0.0, 0)
+            yield PlanMade(planned._replace(unfinished=own[-1].run, targets=rest, estimate=nothing), title)
+            yield own[-1]
+            return own[-1]
+        yield PlanMade(planned, title)
+        if planned.companies.companies.is_empty():
+            return None
+        run = start_or_resume(settings, planned, now())
+        log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
+        if unchanged := _end_unchanged(settings, run, now):
+            yield unchanged
+            return unchanged
     expected = sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
     wanted = planned.targets.filter(pl.col("shard") > 0).select(_KEY).unique(maintain_order=True).head(_LOOKED_AT)
-    return run, expected, planned.budget.credits, [Company(*row) for row in wanted.iter_rows()]
+    return Started(run, expected, planned.budget.credits, [Company(*row) for row in wanted.iter_rows()])
 
 
-def _load_ended(settings: Settings, now: Clock) -> Steps[list[Run]]:
+def _load_ended(settings: Settings, now: Clock) -> Steps[list[Published]]:
     """Load the runs that ended but are not in the warehouse, because they were killed then or were refused before."""
     loaded = []
     for run in find_unloaded(settings, Folders.of(settings)):
         with suppress(DriftError):  # it stays refused, which is no reason to refuse the run that is about to start
-            yield Step(f"publish run {run.run_id}", partial(_stage_and_publish, settings, run, now))
-            loaded.append(run)
+            loaded.append((yield Step(f"publish run {run.run_id}", partial(_stage_and_publish, settings, run, now))))
     return loaded
 
 
-def _stage_and_publish(settings: Settings, run: Run, now: Clock) -> None:
-    _publish(settings, run, stage_shards(run), None, now)
+def _stage_and_publish(settings: Settings, run: Run, now: Clock) -> Published:
+    return _publish(settings, run, stage_shards(run), None, now)
 
 
-def _publish(settings: Settings, run: Run, shards: Sequence[Manifest], stopped: Stopped | None, now: Clock) -> Outcome:
+def _publish(
+    settings: Settings, run: Run, shards: Sequence[Manifest], stopped: Stopped | None, now: Clock
+) -> Published:
     """Load a run into the next generation, after deciding its outcome unless an earlier attempt did."""
     manifest, outcome = finish_stage(run, shards), run.outcome()
     if outcome is None or outcome.is_refused:
         outcome = decide_outcome(settings, run, manifest, stopped, now())
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)
     made = publish_run(settings, run, manifest, outcome, now())
-    renew_index(run.folders, settings.run.duckdb_memory)
+    has_rules = run.plan.alert_rules is not None
+    with open_warehouse(run.folders, with_held=True) as connection:
+        renew_index(run.folders, settings.run.duckdb_memory)
+        summary = summarise(connection, run.run_id, newest_link(run.folders), has_rules=has_rules)
+        failed = failure_groups(connection, run.run_id, _FAILED_MAX)
     log("published", run=run.run_id, warehouse=made)
-    return outcome
+    assert summary
+    return Published(run, outcome, summary, failed, settings)
 
 
 def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
@@ -424,7 +440,6 @@ def _new_plan(settings: Settings, planned: Planned, now: datetime, now_known: di
         credit_window_days=settings.run.credit_window_days,
         lookalikes_watched=settings.run.lookalikes_watched,
         sample=settings.run.sample if planned.companies.is_file else 0,
-        credits_before=planned.budget.before,
         trusts_totals=settings.api.trusts_totals,
         names=settings.api.names,
         contract=settings.contract,

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from firmlake.api.exchange import is_about_credits
 from firmlake.core.errors import OutOfCreditsError, Stopped
 from firmlake.core.settings import RunSettings, Settings
+from firmlake.landing.progress import read_landed
 from firmlake.landing.run import CHARGED, Run
 from firmlake.landing.segments import Header, credits_in
 
@@ -135,6 +137,21 @@ def refresh_off(run: RunSettings, runs: Sequence[Run]) -> str:
                     f"{mark.credits:,} credits for {mark.companies:,} such companies. {_next_step(days)}"
                 )
     return ""
+
+
+def untold_credits(run: Run) -> str:
+    """Name the headers that may report credits, if none does by the names of the settings; empty if there are none."""
+    names = run.plan.names
+    usual = {names.credits_charged_header.lower(), names.credits_remaining_header.lower()}
+    landed = (each for shard in run.shards() for each in read_landed(run, shard))
+    headers = next((each.header.headers for each in landed if each.header.is_success and each.header.companies), {})
+    others = sorted(name for name in headers if is_about_credits(name))
+    if not others or not usual.isdisjoint(headers):
+        return ""
+    return (
+        f"The service reports credits in {', '.join(others)}: set api.names.credits_charged_header, or "
+        "api.names.credits_remaining_header, to the one that holds those of a request, or those that are left"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------

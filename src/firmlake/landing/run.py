@@ -116,8 +116,6 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How many companies of its list a sample has; 0 for the whole list."""
     budget: str = ""
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
-    credits_before: int = 0
-    """Credits spent by a run of the same subject that was refused for drift; they count towards `run.max_credits`."""
     trusts_totals: bool = True
     """Whether the totals of pages count all records of a company; see `api.totals`."""
     names: NameSettings = NameSettings()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from typing import NamedTuple
@@ -21,7 +19,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.work import Clock, lock, utc_now
 from firmlake.delivery.destination import Destination, open_destination
-from firmlake.landing.run import BEGUN, CHARGED, ENDED, Run, list_runs, open_run, read_runs, remove_unused_lists
+from firmlake.landing.run import BEGUN, CHARGED, ENDED, Run, list_runs, open_run
 from firmlake.rebuild.replay import load_staged, read_finished
 from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest_of_all, open_warehouse
@@ -158,7 +156,7 @@ def object_differs(destination: Destination, name: str) -> DamagedError:
     )
 
 
-def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+def fetch_runs(destination: Destination, folders: Folders) -> list[Run]:
     """Fetch everything but staged tables that a load into the warehouse needs: logs, lists, answers about lists.
 
     Args:
@@ -166,25 +164,30 @@ def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], d
         folders: A data folder for this purpose only. Its runs count as pruned, because the archive has their answers.
 
     Returns:
-        The runs, oldest first; and, by name, the runs whose log, list or targets were changed in the archive. A damaged
-        run leaves nothing in the data folder.
+        The runs that the archive holds completely, oldest first.
 
     Raises:
         UsageError: The data folder has its own runs, or the archive has no run or runs of several services. The message
             says which, and what to do.
+        DamagedError: A log, list or targets were changed in the archive. Nothing stays in the data folder.
     """
     if own := next(folders.landed.glob("run=*/shard=*"), None):
         raise UsageError(
             f"{own}: this data folder already has its own runs", "Name an empty folder for the replay in paths.data"
         )
     there = destination.sizes("landing")
-    _fetch(destination, folders, [path for path in there if f"/{LOG_FOLDER}/" in path])
-    tables = {_name_of(run, name) for run in read_runs(folders)[0] if run.outcome() for name in run.plan.files}
-    _fetch(destination, folders, sorted(tables & there.keys()))
+    with _named_in_archive(destination, folders):
+        _fetch(destination, folders, [path for path in there if f"/{LOG_FOLDER}/" in path])
+        begun = list_runs(folders)
+        runs = [run for run in begun if run.outcome()]
+        _fetch(destination, folders, sorted({_name_of(run, name) for run in runs for name in run.plan.files}))
+        for run in runs:
+            run.check()
+    for run in (run for run in begun if run not in runs):
+        rmtree(folders.landing(run.run_id))
     for folder in BESIDE_RUNS:
-        _fetch(destination, folders, list(destination.sizes(folder)))
-    runs, damaged = _read_fetched(destination, folders)
-    if not (runs or damaged):
+        _fetch(destination, folders, destination.sizes(folder))
+    if not runs:
         raise UsageError(f"{destination.url} holds no run", "Add runs with `firmlake archive`")
     if len(services := sorted({run.plan.service for run in runs})) > 1:
         raise UsageError(
@@ -192,7 +195,12 @@ def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], d
         )
     for run in (run for run in runs if not run.is_pruned):
         run.mark_pruned(utc_now())
-    return runs, damaged
+    return runs
+
+
+def list_shards(folders: Folders) -> list[tuple[str, int]]:
+    """List the shards to stage, as (run, shard), after `fetch_runs` has fetched the runs into a data folder."""
+    return [(run.run_id, shard) for run in list_runs(folders) for shard in run.shards()]
 
 
 def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manifest:
@@ -212,17 +220,17 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manife
     marker = f"{folder}/shard={shard:05}.json"
     if staged := destination.read(marker):
         return msgspec.json.decode(staged.content, type=Manifest)
-    with _fetched(destination, run_id, shard) as run:
-        try:
+    with tempfile.TemporaryDirectory(prefix="firmlake-") as room:
+        folders = Folders(Path(room))
+        with _named_in_archive(destination, folders):
+            _fetch(destination, folders, _below(destination, folders, folders.log(run_id)))
+            run = open_run(folders, run_id)
+            _fetch(destination, folders, [_name_of(run, "targets")])
+            _fetch(destination, folders, _below(destination, folders, folders.landing(run_id, shard)))
             manifest = stage_shard(run, shard)
-        except DamagedError as error:
-            raise _in_archive(destination, run.folders, error) from None
-        for file in manifest.files:
-            content = (run.folders.staged(run_id) / file.path).read_bytes()
-            # An existing object has this content, since its name holds the hash.
-            destination.put_if(_staged_path(folder, file), content)
-    if not destination.put_if(marker, msgspec.json.encode(manifest)):
-        return stage_archived(address, replay, run_id, shard)  # another worker was first
+        for file in manifest.files:  # an existing object has this content, since its name holds the hash
+            destination.put_if(_staged_path(folder, file), (folders.staged(run_id) / file.path).read_bytes())
+    destination.put_if(marker, msgspec.json.encode(manifest))
     return manifest
 
 
@@ -243,24 +251,6 @@ def collect_staged(destination: Destination, replay: str, run: Run, shards: Sequ
     return finish_stage(run, shards)
 
 
-def _read_fetched(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Read the fetched runs. The folder of a damaged run is removed, so that the run is fetched again once restored."""
-    begun, damaged = read_runs(folders)
-    runs = [run for run in begun if run.outcome()]
-    for run in (run for run in begun if run not in runs):  # the archive does not hold all of it yet
-        rmtree(folders.landing(run.run_id))
-    for run in runs:
-        try:
-            run.check()
-        except DamagedError as error:
-            damaged[run.run_id] = error
-    for run_id in damaged:
-        damaged[run_id] = _in_archive(destination, folders, damaged[run_id])
-        rmtree(folders.landing(run_id))
-    remove_unused_lists(folders)
-    return [run for run in runs if run.run_id not in damaged], damaged
-
-
 def _fetch(destination: Destination, folders: Folders, names: Iterable[str]) -> None:
     for name in names:
         path = folders.data / name
@@ -268,31 +258,23 @@ def _fetch(destination: Destination, folders: Folders, names: Iterable[str]) -> 
             _write(path, read_object(destination, name))
 
 
+def _below(destination: Destination, folders: Folders, folder: Path) -> dict[str, int]:
+    return destination.sizes(folder.relative_to(folders.data).as_posix())
+
+
 @contextmanager
-def _fetched(destination: Destination, run_id: str, shard: int) -> Iterator[Run]:
-    """Fetch a shard of a run while the context is open. Files of the whole run are kept for its next shard."""
-    run = _fetch_run(destination.url, run_id)
-    folders = run.folders
-    landing = folders.landing(run_id, shard)
+def _named_in_archive(destination: Destination, folders: Folders) -> Iterator[None]:
+    """Name the file in the archive that a fetched copy shows to be damaged; the copies go, to be fetched again."""
     try:
-        _fetch(destination, folders, list(destination.sizes(landing.relative_to(folders.data).as_posix())))
-        yield run
-    finally:
-        rmtree(landing, ignore_errors=True)
-        for path in folders.staged(run_id).rglob(f"shard={shard:05}.*"):
-            path.unlink()
-
-
-@cache
-def _fetch_run(address: str, run_id: str) -> Run:
-    """Fetch the log and targets of a run, once for all shards that this process works on."""
-    folders = Folders(Path(tempfile.mkdtemp(prefix="firmlake-")))
-    atexit.register(rmtree, folders.data, ignore_errors=True)
-    destination = open_destination(address)
-    _fetch(destination, folders, destination.sizes(folders.log(run_id).relative_to(folders.data).as_posix()))
-    run = open_run(folders, run_id)
-    _fetch(destination, folders, [_name_of(run, "targets")])
-    return run
+        yield
+    except DamagedError as error:
+        rmtree(folders.landed, ignore_errors=True)
+        where = error.message.replace(str(folders.data), destination.url)
+        raise DamagedError(
+            where,
+            "Restore it in the archive, from the data folder or a copy, or move its run out of the archive. Then run "
+            "again with the same name",
+        ) from None
 
 
 def _name_of(run: Run, table: str) -> str:
@@ -308,49 +290,19 @@ def _write(path: Path, content: bytes) -> None:
     write_file(path, lambda aside: aside.write_bytes(content))
 
 
-def _in_archive(destination: Destination, folders: Folders, error: DamagedError) -> DamagedError:
-    """Return the error with the file in the archive instead of its local copy."""
-    where = error.message.replace(str(folders.data), destination.url)
-    return DamagedError(where, "Restore it in the archive, from the data folder or a copy")
-
-
-class StagedShard(NamedTuple):
-    """A shard of an archived run, with its staged files or the error that ended its staging."""
-
-    run_id: str
-    shard: int
-    result: Manifest | Exception
-
-
 class Replayed(NamedTuple):
-    """The warehouse built from an archive.
-
-    Attributes:
-        damaged: The runs that were skipped, by name.
-    """
+    """The warehouse built from an archive."""
 
     warehouse: Path
     run_count: int
-    damaged: dict[str, DamagedError]
 
     def __str__(self) -> str:
         return f"{self.run_count} {'run' if self.run_count == 1 else 'runs'} replayed into {self.warehouse}"
 
 
-def list_shards(folders: Folders) -> list[tuple[str, int]]:
-    """List the shards to stage, as (run, shard), after `fetch_runs` has fetched the runs into a data folder."""
-    return [(run.run_id, shard) for run in list_runs(folders) for shard in run.shards()]
-
-
-def stage_here(destination: Destination, name: str, folders: Folders) -> list[StagedShard]:
-    """Stage all shards of an archive in this process, one by one."""
-    staged: list[StagedShard] = []
-    for run_id, shard in list_shards(folders):
-        try:
-            staged.append(StagedShard(run_id, shard, stage_archived(destination.url, name, run_id, shard)))
-        except DamagedError as error:
-            staged.append(StagedShard(run_id, shard, error))
-    return staged
+def stage_here(destination: Destination, name: str, folders: Folders) -> list[Manifest | Exception]:
+    """Stage all shards of an archive in this process, one by one, in the order of `list_shards`."""
+    return [stage_archived(destination.url, name, *shard) for shard in list_shards(folders)]
 
 
 def replay_archive(
@@ -358,18 +310,19 @@ def replay_archive(
     destination: Destination,
     name: str,
     holder: str,
-    stage_all: Callable[[Destination, str, Folders], Iterable[StagedShard]] = stage_here,
+    stage_all: Callable[[Destination, str, Folders], Sequence[Manifest | Exception]] = stage_here,
     now: Clock = utc_now,
     clean: Callable[[Folders], object] = lambda folders: None,
 ) -> Replayed:
-    """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are skipped.
+    """Build one warehouse in `paths.data` from all runs in an archive.
 
     Args:
         settings: The data folder, which has no runs of its own, and the limits of the warehouse.
         destination: The archive.
         name: The name of this replay. The same name, with the same code, resumes an interrupted replay.
         holder: The text that others see if they find the data folder locked.
-        stage_all: Stages all shards, on any number of machines. Called with the archive, the name and the data folder.
+        stage_all: Stages all shards, on any number of machines. Called with the archive, the name and the data folder;
+            returns the staged files of each shard in `list_shards`, or the error that ended its staging.
         now: The clock, UTC.
         clean: Removes forgotten subjects from the fetched and staged files before they are loaded; see
             `firmlake.forget.forget.clean_restored`.
@@ -377,41 +330,23 @@ def replay_archive(
     Raises:
         UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
             message says which, and what to do.
-        DamagedError: Every run is damaged. Restore the archive.
-        FirmlakeError: A shard could not be staged. Nothing was published. Run again with the same name to resume.
+        FirmlakeError: A file in the archive is damaged, or a shard could not be staged. Nothing was published. Run
+            again with the same name to resume.
     """
     folders = Folders.of(settings)
     with lock(folders, holder):
-        runs, damaged = fetch_runs(destination, folders)
-        staged, unstaged = _sort(stage_all(destination, name, folders))
-        damaged |= unstaged
-        for run in (run for run in runs if run.run_id not in damaged):
-            try:
-                collect_staged(destination, name, run, staged[run.run_id])
-            except DamagedError as error:
-                damaged[run.run_id] = error
-        clean(folders)
-        count = sum(run.run_id not in damaged for run in runs)
-        if not count:
-            raise next(iter(damaged.values()))
-        made = load_staged(folders, now, settings.run, damaged)
-    return Replayed(made, count, damaged)
-
-
-def _sort(shards: Iterable[StagedShard]) -> tuple[dict[str, list[Manifest]], dict[str, DamagedError]]:
-    """Group the staged shards by run, in order, and the errors of damaged runs by name."""
-    staged: defaultdict[str, list[Manifest]] = defaultdict(list)
-    damaged: dict[str, DamagedError] = {}
-    for run_id, shard, result in shards:
-        if isinstance(result, Manifest):
+        runs = fetch_runs(destination, folders)
+        staged = defaultdict[str, list[Manifest]](list)
+        for (run_id, shard), result in zip(list_shards(folders), stage_all(destination, name, folders), strict=True):
+            if isinstance(result, FirmlakeError):
+                raise result
+            if isinstance(result, Exception):
+                raise FirmlakeError(
+                    f"Shard {shard} of run {run_id} was not staged: {type(result).__name__}: {result}",
+                    "Check the workers, first of all their memory; then run again with the same name",
+                ) from result
             staged[run_id].append(result)
-        elif isinstance(result, DamagedError):
-            damaged.setdefault(run_id, result)
-        elif isinstance(result, FirmlakeError):
-            raise result
-        else:
-            raise FirmlakeError(
-                f"Shard {shard} of run {run_id} was not staged: {type(result).__name__}: {result}",
-                "Check the workers, first of all their memory; then run again with the same name",
-            ) from result
-    return staged, damaged
+        for run in runs:
+            collect_staged(destination, name, run, staged[run.run_id])
+        clean(folders)
+        return Replayed(load_staged(folders, now, settings.run), len(runs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -144,14 +144,13 @@ class Content(NamedTuple):
     number: int | None = None
 
 
-def load_staged(folders: Folders, now: Clock, settings: RunSettings, without: Collection[str] = ()) -> Path:
+def load_staged(folders: Folders, now: Clock, settings: RunSettings) -> Path:
     """Build a warehouse from runs that are already staged, in the order in which they ended.
 
     Args:
         folders: The data folder.
         now: The clock, UTC.
         settings: Limits of the warehouse.
-        without: The names of runs to leave out.
 
     Returns:
         The new generation.
@@ -159,8 +158,7 @@ def load_staged(folders: Folders, now: Clock, settings: RunSettings, without: Co
     Raises:
         DamagedError: A staged file is missing or was changed. Nothing was published. Restore the file.
     """
-    runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
-    staged = [(run, outcome, read_pruned(run)) for run, outcome in runs]
+    staged = [(run, outcome, read_pruned(run)) for run, outcome in finished_runs(folders)]
     content = Content(staged, find_overviews(folders, (), only_loaded=False), ())
     return publish_content(folders, content, now, settings)
 

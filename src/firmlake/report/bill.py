@@ -116,12 +116,12 @@ def spent_this_month(index: sqlite3.Connection, run: RunSettings, now: datetime)
     return _spent(index, "at >= ?", micros(month_start(now, ZoneInfo(run.time_zone))))
 
 
-def spent_by(index: sqlite3.Connection, run: int) -> int:
-    """Count the credits spent by a run, given its number in the index."""
-    return _spent(index, "run = ?", run)
+def spent_by(index: sqlite3.Connection, run_id: str) -> int:
+    """Count the credits spent by a run."""
+    return _spent(index, "run = (SELECT number FROM run WHERE name = ?)", run_id)
 
 
-def _spent(index: sqlite3.Connection, condition: str, value: int) -> int:
+def _spent(index: sqlite3.Connection, condition: str, value: object) -> int:
     charged = f"SELECT coalesce(sum(credits), 0) FROM charge WHERE {condition}"  # noqa: S608 - constants
     bought = f"SELECT count(*) FROM purchase WHERE {condition}"  # noqa: S608
     ((count,),) = index.execute(f"SELECT max(({charged}), ({bought}))", [value, value]).fetchall()
@@ -148,7 +148,7 @@ def count_unbought(
         bought = read_rows(index, "SELECT company FROM purchase WHERE at >= :since", since, _COMPANY)
         left.append(asked.join(bought, on="company", how="anti").select(pl.col(_KEY).cast(pl.String)))
     unbought = pl.concat(left).unique()
-    if connection is None:
+    if connection is None or unbought.is_empty():
         return unbought.height
     connection.execute(_SQL["left_out"])
     with _registered(connection, unbought=unbought):
@@ -196,9 +196,12 @@ def read_dues(
 def _registered(connection: duckdb.DuckDBPyConnection, **frames: pl.DataFrame) -> Iterator[None]:
     """Let queries read the companies of frames, each once, by the name of the frame."""
     for name, frame in frames.items():
-        connection.register(name, frame.select(pl.col(_KEY).cast(pl.String)).unique().to_arrow())
+        if frame.is_empty():  # without pyarrow, which takes a while to import
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT country, company_number FROM companies LIMIT 0")  # noqa: S608
+        else:
+            connection.register(name, frame.select(pl.col(_KEY).cast(pl.String)).unique().to_arrow())
     try:
         yield
     finally:
         for name in frames:
-            connection.unregister(name)
+            connection.execute(f"DROP VIEW {name}")

@@ -36,12 +36,12 @@ from firmlake.landing.run import REDRIVE, Outcome, Run, read_runs, unfinished_ru
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.summary import RunSummary, summarise, summarise_unchanged
-from firmlake.service_lists.additions import read_additions
 from firmlake.tables.index import open_index
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.gates import read_unchanged, why_held
 from firmlake.warehouse.generations import lost_warehouse, newest, newest_link, newest_of_all, open_warehouse
 from firmlake.warehouse.incomplete import Incomplete, read_incomplete
+from firmlake.warehouse.list_names import restrict
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.loads import all_loads, check_version, loaded_runs, run_loads
 
@@ -179,8 +179,6 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         refused: The runs that were refused at publishing, oldest first, with how they ended.
     """
     failure, last = status.failure, status.last_run
-    if failure and failure.is_mended:
-        failure = None
     if status.running:
         return f"Wait for {status.running}"
     if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
@@ -223,7 +221,7 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
 
 
 def read_status(
-    folders: Folders, company_list: str = "", run: RunSettings | None = None, now: datetime | None = None, key: str = ""
+    folders: Folders, company_list: str = "", run: RunSettings | None = None, now: datetime | None = None
 ) -> Status:
     """Read the state of a data folder, without changing anything.
 
@@ -232,19 +230,21 @@ def read_status(
         company_list: Count only the companies of this list; empty counts all.
         run: The settings of runs, for the bill; None reads no bill.
         now: UTC; None takes the clock's time.
-        key: Identifies the token that is used now; empty if it is not known.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
     """
     runs, unreadable = read_runs(folders)
     now = now or datetime.now(UTC)
-    outdated, loaded = _read_loaded(folders)
-    damaged = {} if outdated else unreadable  # `firmlake replay` converts what earlier versions wrote
-    held, held_runs = _read_held(folders, loaded)
-    is_readable = not (outdated or newest_of_all(folders) is None)
-    opened = open_warehouse(folders, with_held=True, company_list=company_list) if is_readable else nullcontext()
-    with opened as connection:
+    has_warehouse = newest_of_all(folders) is not None
+    opened = open_warehouse(folders, of_any_version=True, with_held=True) if has_warehouse else nullcontext()
+    with opened as warehouse:
+        outdated, loaded = _read_loaded(warehouse) if warehouse else (None, [])
+        damaged = {} if outdated else unreadable  # `firmlake replay` converts what earlier versions wrote
+        held, held_runs = _read_held(folders, loaded)
+        connection = None if outdated else warehouse
+        if connection and company_list:
+            restrict(connection, company_list)
         told = _read_warehouse(connection, folders, runs, loaded) if connection else {}
         open_, refused = _open(runs, loaded)
         going_on = [each for each in open_ if company_list.lower() in ("", each.plan.company_list.lower())]
@@ -253,9 +253,7 @@ def read_status(
         bill = _read_bill(connection, folders, priced, now, runs, going_on, damaged) if priced else None
     open_contacts, damaged_contacts = _open_contacts(folders)
     failures = [
-        each
-        for each in failed_work(folders.state, key)
-        if not (_is_over(each, told, loaded) or _names_no_list(each, runs))
+        each for each in failed_work(folders.state) if not (_is_over(each, told, loaded) or _names_no_list(each, runs))
     ]
     status = Status(
         data=folders.data,
@@ -402,6 +400,10 @@ def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tupl
 
 def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict[str, DamagedError]]:
     damaged: dict[str, DamagedError] = {}
+    if not folders.additions.exists():
+        return None, damaged
+    from firmlake.service_lists.additions import read_additions  # here, because it reads lists, which takes pyarrow
+
     additions = read_additions(folders, damaged=damaged)
     for plan in reversed(additions.plans.values()):
         if count := sum(not additions.is_settled(plan, contact) for contact in plan.contacts()):
@@ -409,25 +411,25 @@ def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict
     return None, damaged
 
 
-def _read_loaded(folders: Folders, *, with_held: bool = True) -> tuple[FirmlakeError | None, list[str]]:
-    """Read which runs the warehouse holds, and why nothing else of it can be read; None if everything can."""
-    if (newest_of_all if with_held else newest)(folders) is None:
-        return None, []
-    outdated, loaded = None, list[str]()
-    with open_warehouse(folders, of_any_version=True, with_held=with_held) as connection:
-        try:
-            check_version(connection)
-        except FirmlakeError as error:
-            outdated = error
-        with nullcontext() if outdated is None else suppress(duckdb.Error):
-            loaded = loaded_runs(connection)
-    return outdated, loaded
+def _read_loaded(connection: duckdb.DuckDBPyConnection) -> tuple[FirmlakeError | None, list[str]]:
+    """Read which runs a generation holds, and why nothing else of it can be read; None if everything can."""
+    try:
+        check_version(connection)
+    except FirmlakeError as outdated:
+        with suppress(duckdb.Error):
+            return outdated, loaded_runs(connection)
+        return outdated, []
+    return None, loaded_runs(connection)
 
 
 def _read_held(folders: Folders, loaded: list[str]) -> tuple[str, set[str]]:
     """Read why a gate holds the newest generation back, and the runs that readers do not see for that reason."""
     held = why_held(folders)
-    return (held.message, set(loaded) - set(_read_loaded(folders, with_held=False)[1])) if held else ("", set())
+    if not held:
+        return "", set()
+    opened = open_warehouse(folders, of_any_version=True) if newest(folders) else nullcontext()
+    with opened as published:
+        return held.message, set(loaded) - set(_read_loaded(published)[1] if published else ())
 
 
 def _last_runs(
@@ -481,7 +483,7 @@ def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Ru
         code = _EXIT_CODES.get(run["outcome"], EXIT_DONE) if run else None
         if run and run["run_id"] in held:
             code = EXIT_HELD
-        if failure and not failure.is_mended:
+        if failure:
             code = failure.exit_code
         statuses.append(ListStatus(name, run, failure, of(folded, unfinished), code))
     return statuses

@@ -33,11 +33,12 @@ _INT64 = 2**63
 _PLAIN_MAX = 60
 _DATE = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[T ](?:00:00(?::00(?:\.0+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?|[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?))?"
+    r"(?:[Tt ](?!2[23]:00(?::00(?:\.0+)?)?(?:[Zz]|[+-]00:?00))"
+    r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
-"""A date, or a time on it, as libraries write dates that have only a type for times.
+"""A date, or a time on it as RFC 3339 and libraries without a type for dates write it.
 
-With a zone only midnight is clear: 23:00 in UTC is the next day in Brussels.
+Exactly 22:00 and 23:00 in UTC are not clear: there the next day begins in Brussels, Amsterdam and Paris.
 """
 _DIGITS = re.compile(rb"[0-9]+")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +34,6 @@ from firmlake.core.sql import read_queries
 from firmlake.landing.progress import load_progress
 from firmlake.landing.run import Run, open_run
 from firmlake.landing.segments import list_segments
-from firmlake.tables.flatten import companies, flatten_shard, list_tracks, requests
 from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, read_manifest
 
 AHEAD = timedelta(hours=1)
@@ -252,6 +251,8 @@ def landed_facts(run: Run) -> Facts:
 
 
 def _landed_tables(run: Run, shard: int) -> dict[str, pl.DataFrame]:
+    from firmlake.tables.flatten import companies, list_tracks, requests  # here, because most runs are read from tables
+
     progress = load_progress(run, shard)
     tracked = list_tracks(progress, run.plan.datasets)
     said = tracked.with_columns(reject_count=None)  # records are read when they are staged
@@ -260,16 +261,20 @@ def _landed_tables(run: Run, shard: int) -> dict[str, pl.DataFrame]:
 
 def _whole_facts(run: Run) -> Facts:
     """Read what a run says from its staged tables, or from its landed answers if they are gone or damaged."""
-    tables: Iterable[Mapping[str, pl.DataFrame]]
     manifest = read_manifest(run)
-    with suppress(DamagedError):
-        if manifest and manifest.schema_version == SCHEMA_VERSION:
-            check_staged(run, manifest)
+    if manifest and manifest.schema_version == SCHEMA_VERSION:
+        files = tuple(file for file in manifest.files if file.table in _TABLES)
+        try:
+            check_staged(run, msgspec.structs.replace(manifest, files=files))
             folder = run.folders.staged(run.run_id)
-            tables = ({file.table: _read(folder / file.path)} for file in manifest.files if file.table in _TABLES)
-            return _facts(tables)
+            return _facts({file.table: _read(folder / file.path)} for file in files)
+        except DamagedError:
+            if run.is_pruned:
+                raise
     if not run.has_landed and run.plan.target_count:
         raise DamagedError(f"{run.folders.landing(run.run_id)} is missing", answers_lost(run))
+    from firmlake.tables.flatten import flatten_shard
+
     return _facts({name: frame} for shard in run.shards() for name, frame in flatten_shard(run, shard))
 
 

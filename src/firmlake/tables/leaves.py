@@ -176,6 +176,15 @@ def check_contract(contract: ContractSettings) -> None:
         _check_rename(theirs, ours)
 
 
+def can_rename(theirs: str, ours: str) -> bool:
+    """Return whether `contract.rename` accepts these names."""
+    try:
+        _check_rename(theirs, ours)
+    except SettingsError:
+        return False
+    return True
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 

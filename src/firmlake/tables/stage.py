@@ -29,7 +29,6 @@ from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import list_segments
-from firmlake.tables.flatten import flatten_shard, shape_table
 
 SCHEMA_VERSION = 10
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
@@ -74,6 +73,8 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manif
     earlier = _read_manifest(marker)
     if earlier and msgspec.structs.replace(earlier, files=()) == manifest and _is_staged(run, earlier):
         return earlier
+    from firmlake.tables.flatten import flatten_shard  # here, because who reads a manifest needs no pyarrow
+
     with ThreadPoolExecutor(1, thread_name_prefix="stage") as disk:  # a table is written while the next one is made
         tables = flatten_shard(run, shard, progress)
         written = [disk.submit(_write_table, run, table, f"shard={shard:05}", frame) for table, frame in tables]
@@ -115,6 +116,8 @@ def clear_stage(run: Run) -> None:
 
 def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
     """Write the tables of the run as a whole and its manifest, which completes the staging."""
+    from firmlake.tables.flatten import shape_table
+
     shards = list(shards)
     lines = pl.scan_parquet(run.checked("list"), glob=False).filter(status="refused")
     given = pl.col("given").str.head(_LONGEST_GIVEN)
@@ -170,10 +173,22 @@ def check_staged(run: Run, manifest: Manifest) -> None:
     """Check that the staged files exist and are unchanged.
 
     Raises:
-        DamagedError: A file is missing or was changed; `firmlake replay` makes it again from the landed answers.
+        DamagedError: A file is missing or was changed; `firmlake replay` makes it again from the landed answers, unless
+            these were pruned.
     """
     checksums = {file.path: file.sha256 for file in manifest.files}
-    _check(run.folders.staged(run.run_id), checksums, "Rebuild it with `firmlake replay`")
+    try:
+        _check(run.folders.staged(run.run_id), checksums, "Rebuild it with `firmlake replay`")
+    except DamagedError as error:
+        if not run.is_pruned:
+            raise
+        folders = Folders(run.folders.data)
+        step = (
+            "Restore it from a copy, because the answers it was made from were pruned. Without a copy, move "
+            f"{folders.landing(run.run_id)}, {folders.staged(run.run_id)} and {folders.warehouse} elsewhere, then run "
+            "`firmlake replay`: the next run asks again for what only this one fetched"
+        )
+        raise DamagedError(error.message, step) from None
 
 
 def replace_staged(run: Run, manifest: Manifest, frames: Mapping[StagedFile, pl.DataFrame]) -> None:

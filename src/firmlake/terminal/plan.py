@@ -1,4 +1,4 @@
-"""The output about a company list, its plan and the bill."""
+"""The output about a company list and its plan."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from firmlake.core.text import count_of, one_line, shown
+from firmlake.core.text import count_of, duration, one_line, shown
 from firmlake.enrich.plan import Planned, tell_before
 from firmlake.enrich.targets import Estimate
 from firmlake.intake.lines import CompanyList
-from firmlake.report.bill import Bill
-from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import Part, Table
 
 _REFUSED_MAX = 10
@@ -47,7 +45,6 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         f"at most {count_of(content['credits'], 'credit')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
-    yield from _describe_waits(planned)
     if whole := planned.whole:
         yield (
             f"The whole list, without a sample: {count_of(whole.target_count, 'company')} to fetch, "
@@ -71,13 +68,6 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         yield f"Left out by {setting}: {count_of(content['waiting_count'], 'company')}"
     if left := content["left_out_requests"]:
         yield f"Left to the next run by run.max_requests: about {count_of(left, 'request')}"
-    if planned.ahead:
-        count, latest = planned.ahead
-        yield (
-            f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
-            f"{latest:%Y-%m-%d %H:%M} UTC, because the clock was wrong; they do not count as fresh or paid for"
-        )
-    yield from _describe_unfinished(planned)
 
 
 def describe_prices(planned: Planned, credit_price: str) -> Iterator[str]:
@@ -114,16 +104,11 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "left_out_requests": planned.estimate.left_out_count,
         "credits_before": planned.budget.before,
         "free_refreshes": planned.estimate.refresh_count,
-        "wait_seconds": round(planned.waits.wait_seconds, 1) if planned.waits else 0.0,
-        "waits_because": planned.waits.why if planned.waits else "",
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
         "whole": planned.whole and _cost(planned.whole),
         "hit_rate": planned.hit_rate._asdict(),
         "prices": [price._asdict() for price in planned.prices],
         "other_list": planned.other_list and planned.other_list._asdict(),
-        "unfinished_elsewhere": [
-            {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
-        ],
         "guesses": companies.guesses,
         "refused": companies.refused.head(1000).to_dicts(),
     }
@@ -146,15 +131,6 @@ def refused_parts(companies: CompanyList) -> Iterator[Part]:
         yield f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand"
 
 
-def _describe_unfinished(planned: Planned) -> Iterator[str]:
-    """Describe unfinished runs of other lists that share companies."""
-    for run, count in planned.others:
-        yield (
-            f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "
-            f"{count_of(count, 'company')} of this list. To avoid fetching them twice, first {run.plan.again}"
-        )
-
-
 def _cost(estimate: Estimate) -> dict[str, Any]:
     return {
         "target_count": estimate.target_count,
@@ -162,26 +138,3 @@ def _cost(estimate: Estimate) -> dict[str, Any]:
         "credits": estimate.credit_count,
         "minutes": round(estimate.minutes, 2),
     }
-
-
-def _describe_waits(planned: Planned) -> Iterator[str]:
-    """Describe how the allowance slows the run down, if it does."""
-    if waits := planned.waits:
-        if waits.why:
-            yield f"The first request is sent in {duration(waits.wait_seconds)}: {waits.why}"
-        if waits.pace:
-            yield f"Pace: {waits.pace}"
-
-
-def describe_bill(bill: Bill) -> Iterator[str]:
-    """Describe the bill of a data folder, or of the companies of a list in it."""
-    limit = "" if bill.budget is None else f" of at most {bill.budget:,}"
-    yield f"Credits in {bill.month:%B %Y}: {bill.spent:,}{limit}"
-    if bill.free_refreshes:
-        yield (
-            f"Refreshed for free: {count_of(bill.month_free_refreshes, 'company')} this month, "
-            f"{bill.free_refreshes:,} in all, each saving a credit"
-        )
-    dues = [f"{each.day:%a %d %b} {each.credits:,}" for each in bill.days if each.credits]
-    by_day = f", by the day they fall due: {', '.join(dues)}" if dues else ""
-    yield f"Next four weeks: {count_of(bill.forecast, 'credit')}{by_day}"

@@ -14,7 +14,7 @@ from rich.table import Column
 
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.core.settings import ApiSettings
-from firmlake.core.text import count_of, redact, shown
+from firmlake.core.text import count_of, duration, redact, shown
 from firmlake.terminal.echo import echo
 
 _LINES_APART, _LINES_APART_AT_MOST = 5.0, 60.0
@@ -126,13 +126,6 @@ def show_progress(counter: Counter) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-def duration(seconds: float) -> str:
-    """Format a duration in seconds, minutes or hours."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _show_lines(counter: Counter, stop: threading.Event) -> None:

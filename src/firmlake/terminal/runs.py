@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from firmlake.check.finding import VERDICTS, needs_you, unseen
+from firmlake.check.finding import VERDICTS, needs_you, worth_saying
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.delivery.list_file import Written
@@ -204,5 +204,5 @@ def checked_parts(checked: Checked) -> Iterator[Part]:
         f"{count_of(checked.request_count, 'request')}, {charged}; "
         f"{count_of(len(checked.changes), 'setting')} to change"
     )
-    for one in [*needs_you(checked.findings), *unseen(checked.findings)]:
+    for one in [*needs_you(checked.findings), *worth_saying(checked.findings)]:
         yield f"- {one.assumption}: {one.seen}. {one.next_step}"

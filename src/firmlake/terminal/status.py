@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from firmlake.core.text import count_of
-from firmlake.forget.forget import Forgetting
-from firmlake.forget.proof import Receipt
-from firmlake.forget.retention import Expired
-from firmlake.landing.run import Run
-from firmlake.rebuild.prune import Pinned, Removable
-from firmlake.rebuild.verify import TableCheck, Unchanged
+from firmlake.core.text import count_of, duration
 from firmlake.report.feed import describe_counts
-from firmlake.report.status import ListStatus, Status
-from firmlake.report.summary import RunSummary, shown_statuses
-from firmlake.terminal.plan import describe_bill
-from firmlake.terminal.progress import duration
+from firmlake.report.summary import shown_statuses
 from firmlake.terminal.rows import Part, Table
+
+if TYPE_CHECKING:
+    from firmlake.forget.forget import Forgetting
+    from firmlake.forget.proof import Receipt
+    from firmlake.forget.retention import Expired
+    from firmlake.landing.run import Run
+    from firmlake.rebuild.prune import Pinned, Removable
+    from firmlake.rebuild.verify import TableCheck, Unchanged
+    from firmlake.report.bill import Bill
+    from firmlake.report.status import ListStatus, Status
+    from firmlake.report.summary import RunSummary
 
 
 def status_parts(status: Status, now: datetime) -> Iterator[Part]:
@@ -68,6 +71,20 @@ def status_parts(status: Status, now: datetime) -> Iterator[Part]:
     free = status.disk_free_bytes
     yield f"On disk: {sizes}; " + (f"{free / 1e9:,.1f} GB free" if free >= _GIGABYTE else f"{free / 1e6:,.1f} MB free")
     yield f"Next: {status.next_step}"
+
+
+def describe_bill(bill: Bill) -> Iterator[str]:
+    """Describe the bill of a data folder, or of the companies of a list in it."""
+    limit = "" if bill.budget is None else f" of at most {bill.budget:,}"
+    yield f"Credits in {bill.month:%B %Y}: {bill.spent:,}{limit}"
+    if bill.free_refreshes:
+        yield (
+            f"Refreshed for free: {count_of(bill.month_free_refreshes, 'company')} this month, "
+            f"{bill.free_refreshes:,} in all, each saving a credit"
+        )
+    dues = [f"{each.day:%a %d %b} {each.credits:,}" for each in bill.days if each.credits]
+    by_day = f", by the day they fall due: {', '.join(dues)}" if dues else ""
+    yield f"Next four weeks: {count_of(bill.forecast, 'credit')}{by_day}"
 
 
 def checks_parts(checks: Sequence[TableCheck], runs: Sequence[Run]) -> Iterator[Part]:
@@ -142,8 +159,7 @@ def _outcome_parts(status: Status, now: datetime, moment: Callable[[datetime | N
         )
     for failure in status.failures:
         when = "Failed since" if last else "Failed"
-        mended = ". The token has been replaced since" if failure.is_mended else ""
-        yield f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}"
+        yield f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}"
 
 
 _GIGABYTE = 10**9
@@ -151,9 +167,9 @@ _GIGABYTE = 10**9
 
 def _list_row(each: ListStatus, now: datetime) -> tuple[str | int | None, ...]:
     """Return the last outcome of a list: a failure or an interruption since its last run comes first."""
-    run, is_failed = each.last_run, each.failure and not each.failure.is_mended
+    run = each.last_run
     published = run["outcome"].replace("_", " ") if run else None
-    outcome = "failed" if is_failed else "unfinished" if each.unfinished else published
+    outcome = "failed" if each.failure else "unfinished" if each.unfinished else published
     at = each.failure.at if each.failure else run["finished_at"] if run else None
     ended = f"{at:%Y-%m-%d %H:%M} ({_ago(now, at)})" if at else None
     counts = (run["company_count"], run["target_count"]) if run else (None, None)

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from traceback import clear_frames
 from typing import Any
@@ -183,6 +183,14 @@ def open_warehouse(
         raise FirmlakeError(f"DuckDB needs more memory than {memory_limit or 'it may use'}", next_step) from error
     except duckdb.Error as error:
         raise explain_damage(path, error) or error from None
+
+
+@contextmanager
+def kept_open(folders: Folders) -> Iterator[None]:
+    """Keep open what `newest_of_all` finds: whoever opens it meanwhile need not read its catalogue again (0.04 s)."""
+    path = newest_of_all(folders)
+    with connect_to(path) if path else nullcontext():
+        yield
 
 
 def ask(

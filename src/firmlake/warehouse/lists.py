@@ -10,7 +10,6 @@ from datetime import datetime
 import duckdb
 
 from firmlake.core.sql import quote_name, quote_text, read_queries
-from firmlake.intake.lines import read_columns
 from firmlake.landing.run import Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.incomplete import describe_incomplete, read_incomplete
@@ -33,6 +32,8 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run, number: int) -
     Returns:
         The number of lines written; 0 if the list has not changed.
     """
+    from firmlake.intake.lines import read_columns  # here, because readers import this module to show lists
+
     plan, given = run.plan, held_name(run)
     if not given:
         return 0
