@@ -106,8 +106,11 @@ IN_A_FOLDER = {
     "query 'SELECT nam FROM companies'": 'Candidate bindings: "name"',
     "query 'SELECT sum(name) FROM companies'": "Candidate functions: sum(",
     "query 'SELECT nothing'": "`DESCRIBE` lists the tables",
+    **{f"query 'SELECT {wrong}'": "Correct the query" for wrong in ("1 FROM FROM", "nope(1)", "[1]::INT FROM runs")},
     "query 'FROM lists.nope'": "Table with name nope does not exist",
     "query 'FROM lists.none'": "`firmlake list show",
+    "list rename custmers others": "Did you mean 'customers'",
+    "list rename customers others": "There is already a list others",
 }  # fmt: skip
 
 
@@ -150,13 +153,31 @@ def test_a_mistake_is_one_line_with_exit_code_2_and_costs_no_request(here, typed
 def test_a_mistake_is_explained_by_what_the_folder_holds(folder_with_lists, typed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert_refused(folder_with_lists, typed, IN_A_FOLDER[typed], signs=("^", "LINE 1", "\\x"))
+    assert not list(folder_with_lists.folders.state.glob("failed_work/*")), "nothing would ever take the record back"
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("typed", ["query 'SELECT 1' --out x.pdf", "changes --out x.xlsx"])
+@pytest.mark.parametrize(
+    "typed", ["query 'SELECT 1' --json --out x.pdf", "changes --json --out x", "changes --out x.xlsx"]
+)
 def test_a_format_that_a_file_cannot_have_is_a_mistake(folder_with_lists, typed):
+    """`--json` is about what is printed."""
     done = folder_with_lists.call(*shlex.split(typed))
     assert (done.code, f"--out {typed.split()[-1]}: unknown file extension" in done.err) == (2, True)
+    assert not Path(typed.split()[-1]).exists()
+
+
+def test_a_list_is_asked_about_its_own_last_run_and_one_company_is_no_list(here):
+    *others, alone = sample_numbers(6)
+    here.write(others[3:], here.folder / "others.csv")
+    for ran in (here.run(), here.call("run", "others.csv"), here.call("company", *alone)):
+        assert ran.code == 0, ran.err
+    found = {name: here.call("changes", "--list", name, "--json").content for name in ("list", "others")}
+    assert {name: {each["company_number"] for each in events} for name, events in found.items()} == {
+        "list": {number for _, number in others[:3]}, "others": {number for _, number in others[3:]},
+    }  # fmt: skip
+    assert {each["company_number"] for each in here.call("changes", "--json").content} == {alone[1]}
+    assert [each["name"] for each in here.call("status", "--json").content["lists"]] == ["list", "others"]
 
 
 def test_a_missing_token_and_an_unknown_option_are_mistakes_too(here):
@@ -361,7 +382,7 @@ def test_a_file_that_may_not_be_read_is_one_line_wherever_it_is_opened(here, mon
         raise PermissionError(errno.EACCES, "Permission denied", "data/landing/00001.zst")
 
     here.data.mkdir()
-    monkeypatch.setattr("firmlake.cli.look.read_status", forbidden)
+    monkeypatch.setattr("firmlake.report.status.read_status", forbidden)
     result = here.call("status", "--json")
     line = "data/landing/00001.zst: Permission denied. Give access, or run as the owner of the data folder, then run"
     assert (result.code, result.err) == (1, f"firmlake: {line} again\n")
@@ -494,11 +515,22 @@ def test_polars_has_one_thread_unless_the_environment_says_otherwise(given, thre
     assert asked.stdout.strip() == threads
 
 
-def test_a_plan_imports_no_library_that_it_does_not_need_and_help_hardly_any(here):
+_COMMANDS = """
+import sys
+import click
+from firmlake.cli import firmlake
+context = click.Context(firmlake)
+for name in firmlake.list_commands(context):
+    firmlake.get_command(context, name).get_params(context)
+print(*{"polars", "duckdb", "pyarrow", "httpx", "jinja2"} & sys.modules.keys())
+"""
+
+
+def test_what_is_typed_is_checked_before_a_library_is_imported_and_a_plan_imports_none_that_it_does_not_need(here):
     """Libraries import pandas unasked where it is installed, which takes as long as all else that a small run does."""
-    for arguments, known in (("--help", {"polars", "duckdb", "pyarrow"}), ("plan list.csv", {"altair", "jinja2"})):
-        shown = here.ended(here.start(*arguments.split(), code=["-X", "importtime", "-m", "firmlake"]))
-        assert shown.code == 0, shown.err
-        imported = {line.rpartition("|")[2].strip() for line in shown.err.splitlines()}
-        assert "firmlake.cli" in imported
-        assert not {"pandas", "prefect", *known} & imported
+    assert here.ended(here.start(code=["-c", _COMMANDS])) == (0, "\n", "")
+    shown = here.ended(here.start("plan", "list.csv", code=["-X", "importtime", "-m", "firmlake"]))
+    assert shown.code == 0, shown.err
+    imported = {line.rpartition("|")[2].strip() for line in shown.err.splitlines()}
+    assert "firmlake.cli" in imported
+    assert not {"pandas", "prefect", "altair", "jinja2"} & imported

@@ -48,7 +48,7 @@ class Account:
     """A balance, and when each company was last paid for."""
 
     def __init__(self, credits: int, window_days: int, book: Path | None = None) -> None:
-        """Open an account; a book is a file that keeps what was paid when the process ends."""
+        """Open an account with so many credits, less what the book says was paid; a book is a file that keeps that."""
         self.balance = credits
         self.window_days = window_days
         self.charges: dict[int, int] = {}  # by node: how often it was charged
@@ -56,7 +56,9 @@ class Account:
         self._paid: dict[int, float] = {}
         if book and book.exists():
             os.truncate(book, book.stat().st_size // _PAYMENT.size * _PAYMENT.size)  # a full disk may have cut the last
-            self._paid.update(_PAYMENT.iter_unpack(book.read_bytes()))
+            payments = [*_PAYMENT.iter_unpack(book.read_bytes())]
+            self._paid.update(payments)
+            self.balance -= len(payments)
 
     def find_unpaid(self, nodes: Iterable[int], now: float) -> list[int]:
         """Return the companies that would cost a credit now, each once."""

@@ -1,6 +1,7 @@
 """The command line: parse arguments, call the pipeline, show the result, and end with a documented exit code.
 
-The module of a command is imported when it is called, so that `firmlake --help` answers at once.
+The module of a command is imported when it is called, and imports libraries only once what was typed is right: help and
+mistakes are answered at once.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import click
 
@@ -14,16 +14,13 @@ from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.work import lock, utc_now
-from firmlake.delivery.list_file import FileBack, list_added, write_list
-from firmlake.intake.source import local_list
-from firmlake.match.match import match_names
-from firmlake.match.register import ROLES
-from firmlake.rebuild.rename_list import change_name
-from firmlake.terminal.company_lists import addable_parts, company_list_parts, company_lists_parts, describe_written
 from firmlake.terminal.rows import Part
 from firmlake.terminal.rows import show as show_parts
-from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.list_names import read_list_overview, read_list_status
+
+if TYPE_CHECKING:
+    from firmlake.delivery.list_file import FileBack as FileBack
+else:  # what a parameter is made of is not typed
+    FileBack = Any
 
 _MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}
 """The roles of `--map`, and the intake setting that each of them sets."""
@@ -69,6 +66,8 @@ class GivenList(NamedTuple):
         if not (self.name or self.sql):
             raise UsageError("LIST is missing", "Name a file, - for standard input, or a query with --sql")
         settings = self.call.settings()
+        from firmlake.intake.source import local_list
+
         folder = Folders.of(settings).inputs if is_kept else None
         with local_list(self.name, self.sql, settings, folder) as path:
             if folder is not None and folder in path.parents:
@@ -94,12 +93,19 @@ def file_back(_call: Call, *, out: Path | None = None, columns: str | None = Non
         columns (NAME,...): Columns that --out adds to the list; `--columns help` shows all of them.
     """
     if columns == "help":
+        from firmlake.delivery.list_file import list_added
+        from firmlake.terminal.company_lists import addable_parts
+
         show_parts(addable_parts(list_added()))
         raise click.exceptions.Exit(EXIT_DONE)
     if out is None and columns:
         raise UsageError("--columns needs --out, because it chooses the columns of that file", "Add --out FILE")
     names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
-    return FileBack(out, names) if out else None
+    if out is None:
+        return None
+    from firmlake.delivery.list_file import FileBack
+
+    return FileBack(out, names)
 
 
 @command
@@ -125,6 +131,9 @@ def match(
         mapped (--map ROLE=COLUMN): Column to use as name, place, postcode, vat or country.
         accept (SCORE): Accept similar names with at least this score, 0 to 1. Default: accept none.
     """
+    from firmlake.match.match import match_names
+    from firmlake.match.register import ROLES
+
     columns = _read_mapping(mapped, (*ROLES, "country"), "name=Customer")
     out = out or names.with_name(f"{names.name.split('.')[0]}.matched.csv")
     found = match_names(names, registers, out, call.settings(), columns, accept)
@@ -143,7 +152,12 @@ def match(
 @command
 def show(call: Call, name: str | None = None) -> None:
     """Show all lists. With NAME, show the status of its lines, and which companies joined or left most recently."""
-    with open_warehouse(call.on_folder()[1]) as connection:
+    folders = call.on_folder()[1]
+    from firmlake.terminal.company_lists import company_list_parts, company_lists_parts
+    from firmlake.warehouse.generations import open_warehouse
+    from firmlake.warehouse.list_names import read_list_overview, read_list_status
+
+    with open_warehouse(folders) as connection:
         if name is None:
             lists = read_list_overview(connection)
             call.answer(lists, company_lists_parts(lists))
@@ -174,6 +188,9 @@ def export(
     if wanted is None:
         raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
     settings, folders = call.on_folder()
+    from firmlake.delivery.list_file import write_list
+    from firmlake.terminal.company_lists import describe_written
+
     written = write_list(folders, name, wanted, settings.run.duckdb_memory)
     content = {"file": str(written.path), "line_count": written.line_count, "renamed": written.renamed}
     call.tell(content, describe_written(written))
@@ -197,6 +214,8 @@ def remove(call: Call, name: str) -> None:
 
 def _change(call: Call, what: str, name: str, new_name: str) -> str:
     settings, folders = call.on_folder()
+    from firmlake.rebuild.rename_list import change_name
+
     with lock(folders, f"firmlake list {what}"):
         return change_name(folders, settings.run, name, new_name, utc_now)
 

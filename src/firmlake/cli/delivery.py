@@ -8,12 +8,7 @@ from firmlake.cli.call import Call, command, damaged_content
 from firmlake.core.folders import Folders
 from firmlake.core.text import count_of
 from firmlake.core.work import lock
-from firmlake.delivery.deliver import deliver, export_request, load_request
-from firmlake.delivery.destination import open_destination
-from firmlake.delivery.scripts import render_ddl, render_sources
-from firmlake.rebuild.archive import archive as add_to_archive
 from firmlake.terminal.echo import echo_data
-from firmlake.warehouse.exported import note_archive
 
 
 @command
@@ -52,6 +47,9 @@ def export(
             "export.tables": ",".join(tables) or None,
         }
     )
+    from firmlake.delivery.deliver import deliver, export_request
+    from firmlake.delivery.scripts import render_ddl, render_sources
+
     request = export_request(settings, as_of, company_list)
     done = deliver(Folders.existing(settings), request, call.say)
     call.say(done.describe())
@@ -90,6 +88,8 @@ def load(
         take_over: Replace what another data folder loaded into the schema.
     """
     settings = call.settings({"load.target": target, "load.schema": schema, "load.tables": ",".join(tables) or None})
+    from firmlake.delivery.deliver import deliver, load_request
+
     request = load_request(settings, is_whole=whole, takes_over=take_over)
     done = deliver(Folders.existing(settings), request, call.say)
     call.tell(done.content(), [done.describe()])
@@ -103,6 +103,10 @@ def archive(call: Call, target: str) -> int:
     `flows/replay.py` builds one warehouse from the archived runs of several data folders.
     """
     folders = call.on_folder()[1]
+    from firmlake.delivery.destination import open_destination
+    from firmlake.rebuild.archive import archive as add_to_archive
+    from firmlake.warehouse.exported import note_archive
+
     destination = open_destination(target)
     with lock(folders, "firmlake archive"):
         note_archive(folders, destination.url)

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import msgspec
 
-from firmlake.api import service
 from firmlake.check.finding import needs_you
 from firmlake.cli.call import Call, Options, command
-from firmlake.cli.company_lists import GivenList, file_back, given_list
+from firmlake.cli.company_lists import FileBack, GivenList, file_back, given_list
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SOME_FAILED, Stopped, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import DatasetName, Settings, changed_keys, value_of
 from firmlake.core.settings_layers import SAMPLE_SETTINGS, find_sample
 from firmlake.core.work import lock, utc_now
-from firmlake.delivery.list_file import FileBack
-from firmlake.enrich import check as checking
-from firmlake.enrich import expand, lookup
-from firmlake.enrich import plan as planning
-from firmlake.enrich import run as runner
-from firmlake.enrich.contact import REQUESTS_MAX, choose_companies, write_settings
-from firmlake.enrich.events import Published
-from firmlake.intake.identifiers import read_named_company
-from firmlake.report.summary import summary_of_nothing
-from firmlake.terminal.plan import describe_list, describe_plan, describe_prices, plan_content, refused_parts
-from firmlake.terminal.rows import Part
-from firmlake.terminal.runs import RunOutput, check_content, checked_parts, company_parts, describe_asking
-from firmlake.terminal.status import describe_bill
-from firmlake.warehouse.lists import held_name
+
+if TYPE_CHECKING:
+    from firmlake.enrich.events import Published
 
 
 def run_limits(
@@ -99,22 +87,28 @@ def run(
     """
     settings = _list_settings(call, {**limits, **extent, "run.list_name": list_name})
     with company_list.as_file(is_kept=True) as path:
-        enrich = partial(runner.enrich, settings, path, f"firmlake run {path}", file_back=file)
-        return _carry_out(call, settings, enrich, has_steps=bool(settings.run.expand))
+        from firmlake.enrich.run import enrich
+
+        fetch = partial(enrich, settings, path, f"firmlake run {path}", file_back=file)
+        return _carry_out(call, settings, fetch, has_steps=bool(settings.run.expand))
 
 
 @command
 def redrive(call: Call, *, limits: Annotated[Options, run_limits]) -> int:
     """Fetch again everything that failed, from any list."""
     settings, _ = call.on_folder(limits)
-    return _carry_out(call, settings, partial(runner.redrive, settings, "firmlake redrive"))
+    from firmlake.enrich.run import redrive
+
+    return _carry_out(call, settings, partial(redrive, settings, "firmlake redrive"))
 
 
 @command
 def demo(call: Call) -> int:
     """Enrich the sample list on the embedded service. Needs no key and no network."""
     settings = call.settings(SAMPLE_SETTINGS)
-    return _carry_out(call, settings, partial(runner.enrich, settings, find_sample(), "firmlake demo"))
+    from firmlake.enrich.run import enrich
+
+    return _carry_out(call, settings, partial(enrich, settings, find_sample(), "firmlake demo"))
 
 
 def _list_settings(call: Call, options: Options) -> Settings:
@@ -135,13 +129,18 @@ def _carry_out(
     With `--json`, stdout has the summary of the run, or with steps those of all. The last line on stderr says
     what was left undone, even after `--out` has named its file.
     """
+    from firmlake.enrich.run import shortfall
+    from firmlake.report.summary import summary_of_nothing
+    from firmlake.terminal.runs import RunOutput
+    from firmlake.warehouse.lists import held_name
+
     with RunOutput(settings, call.say, call.show) as output:
         published = fetch(show=output)
     # `list_name` of a summary is the file that was read, `company_list` the name of the list in the warehouse.
     summaries = [{**msgspec.structs.asdict(each.summary), "company_list": held_name(each.run)} for each in published]
     nothing = {**summary_of_nothing(), "company_list": ""}
     call.answer({"runs": summaries} if has_steps else summaries[0] if summaries else nothing, ())
-    return call.end(runner.shortfall(published))
+    return call.end(shortfall(published))
 
 
 @command
@@ -157,8 +156,12 @@ def plan(
     The cost of --expand is shown for the steps whose companies the warehouse already knows.
     """
     settings = _list_settings(call, {**limits, **extent})
-    expand.check_expand(settings)
     with company_list.as_file(is_kept=False) as path:
+        from firmlake.enrich import expand
+        from firmlake.enrich import plan as planning
+        from firmlake.terminal.plan import plan_content, plan_parts
+
+        expand.check_expand(settings)
         planned = planning.plan(settings, path, utc_now(), is_priced=True)
     bill = planning.forecast(settings, planned, utc_now())
     steps = expand.plan_steps(settings, planned, utc_now()) if settings.run.expand else []
@@ -168,21 +171,7 @@ def plan(
         content["steps"] = list(map(plan_content, steps))
     if unknown:
         content["unknown_steps"] = [{"step": number, "max_credits": left} for number in unknown]
-
-    def parts() -> Iterator[Part]:
-        yield from (*describe_list(planned.companies), *describe_plan(planned))
-        yield from describe_bill(bill) if bill else ()
-        yield from describe_prices(planned, settings.run.credit_price)
-        for number, step in enumerate(steps, 1):
-            yield f"Step {number}, {settings.run.expand}, as far as the warehouse knows:"
-            yield from (f"  {line}" for line in describe_plan(step))
-        for number in unknown:
-            before = path.name if number == 1 else f"step {number - 1}"
-            limit = "no limit of credits" if left is None else f"up to {left:,} credits of the budget"
-            yield f"Step {number}, {settings.run.expand}: not known before {before} is fetched; {limit}"
-        yield from refused_parts(planned.companies)
-
-    call.answer(content, parts())
+    call.answer(content, plan_parts(planned, bill, steps, unknown, left, settings.run))
 
 
 @command
@@ -206,13 +195,18 @@ def company(
         sandbox: Use the embedded service.
     """
     settings = call.settings(SAMPLE_SETTINGS if sandbox else {})
+    from firmlake.intake.identifiers import read_named_company
+
     wanted = read_named_company(" ".join(words))
     if page:
-        from firmlake.report.page import write_company_page  # here, because jinja2 takes a while to import
+        from firmlake.report.page import write_company_page
 
         write_company_page(Folders.existing(settings), wanted, utc_now(), page, memory_limit=settings.run.duckdb_memory)
         call.answer({"page": str(page)}, [str(page)])
         return EXIT_DONE
+    from firmlake.enrich import lookup
+    from firmlake.terminal.runs import company_parts
+
     found = lookup.fetch_company(settings, wanted, datasets or settings.run.datasets)
     call.answer(lookup.as_content(found), company_parts(found))
     return call.end(found.shortfall) or (EXIT_DONE if found.is_found else EXIT_SOME_FAILED)
@@ -240,6 +234,12 @@ def check(
         write (FILE): Write settings that fit the service to FILE.
     """
     settings, origins = call.settings_with_origins()
+    from firmlake.api import service
+    from firmlake.enrich import check as checking
+    from firmlake.enrich.contact import REQUESTS_MAX, choose_companies, write_settings
+    from firmlake.intake.identifiers import read_named_company
+    from firmlake.terminal.runs import check_content, checked_parts, describe_asking
+
     service.check_access(settings)
     named = list(map(read_named_company, companies))
     asking = choose_companies(settings, named, company_list, _check_budget(settings, most))

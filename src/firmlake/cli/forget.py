@@ -6,22 +6,20 @@ import csv
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from firmlake.cli.call import Call, can_ask, command
-from firmlake.core.company import Company
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
-from firmlake.core.folders import Folders
-from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.core.work import lock, utc_now
-from firmlake.forget import forget as forgetting
-from firmlake.intake.identifiers import read_company
-from firmlake.privacy.tombstones import Subject, lift
-from firmlake.terminal.status import forgetting_parts
-from firmlake.warehouse.exported import drop_copy
+
+if TYPE_CHECKING:
+    from firmlake.core.company import Company
+    from firmlake.core.folders import Folders
+    from firmlake.core.settings import Settings
+    from firmlake.privacy.tombstones import Subject
 
 
 @command
@@ -65,6 +63,10 @@ def forget(
         raise UsageError("--gone, --withdraw and --dry-run exclude each other", "Omit all but one")
     if withdraw:
         return _withdraw(call, settings, folders, subjects)
+    from firmlake.forget import forget as forgetting
+    from firmlake.terminal.status import forgetting_parts
+    from firmlake.warehouse.exported import drop_copy
+
     with nullcontext() if dry_run else lock(folders, "firmlake forget"):
         for copy in gone:
             drop_copy(folders, copy)
@@ -98,6 +100,8 @@ def _read_subject(parts: Sequence[str]) -> Subject:
     Raises:
         UsageError: The parts are not a valid subject. The message does not repeat them, because logs keep messages.
     """
+    from firmlake.privacy.tombstones import Subject
+
     kind, *rest = (part.strip() for part in parts)
     if len(rest) not in _NUMBER_OF_PARTS.get(kind, ()) or not all(rest):
         raise UsageError("This is not a person, contact or company", f"Give {_FORMS}")
@@ -131,6 +135,7 @@ def _read_subjects(path: Path) -> list[Subject]:
 
 
 def _read_company(country: str, number: str) -> Company:
+    from firmlake.intake.identifiers import read_company
 
     try:
         return read_company(country.upper(), number)
@@ -158,6 +163,7 @@ def _agree(names: Sequence[str]) -> None:
 
 
 def _withdraw(call: Call, settings: Settings, folders: Folders, subjects: list[Subject]) -> int:
+    from firmlake.privacy.tombstones import lift
 
     if not subjects:
         raise UsageError("--withdraw names nobody", "Name a person, contact or company as when it was forgotten")

@@ -9,8 +9,6 @@ from pathlib import Path
 from firmlake.cli.call import Call, command
 from firmlake.core.files import write_file
 from firmlake.core.work import utc_now
-from firmlake.report.status import read_status, render_metrics
-from firmlake.terminal.status import status_parts
 
 
 @command
@@ -22,6 +20,9 @@ def status(call: Call, *, company_list: str = "", metrics: Path | None = None) -
         metrics (FILE): Write the status to this file as OpenMetrics text, and print nothing.
     """
     settings, folders = call.on_folder()
+    from firmlake.report.status import read_status, render_metrics
+    from firmlake.terminal.status import status_parts
+
     found = read_status(folders, company_list, settings.run)
     if metrics:
         text = render_metrics(found).encode()
@@ -48,9 +49,9 @@ def report(call: Call, *, path: Path | None = None, company_list: str = "") -> N
         company_list (--list NAME): Only the companies of this list; percentiles, ranks and totals count no others.
             Ownership and groups name all owners and members.
     """
-    from firmlake.report.page import write_report  # here, because jinja2 takes a while to import
-
     settings, folders = call.on_folder()
+    from firmlake.report.page import write_report
+
     memory = settings.run.duckdb_memory
     path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)
     call.answer({"report": str(path)}, [str(path)])

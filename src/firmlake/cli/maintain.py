@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import msgspec
@@ -13,20 +13,9 @@ from firmlake.cli.call import Call, command, damaged_content
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, UsageError
 from firmlake.core.text import count_of
 from firmlake.core.work import lock, record_failure, utc_now
-from firmlake.forget.copies import Copies
-from firmlake.forget.forget import clean_restored
-from firmlake.forget.proof import list_ours, prove
-from firmlake.forget.retention import apply_retention, find_expired, is_lookup
-from firmlake.landing.run import Run
-from firmlake.privacy.forgotten import open_forgotten
-from firmlake.rebuild import prune as pruning
-from firmlake.rebuild import replay as replaying
-from firmlake.rebuild import verify as verifying
-from firmlake.tables.leaves import check_contract
-from firmlake.terminal.status import checks_parts, receipt_parts, removable_parts, unchanged_parts
-from firmlake.warehouse.gates import judge_held, why_held
-from firmlake.warehouse.generations import find_held, list_generations, release
-from firmlake.warehouse.rules import read_gates
+
+if TYPE_CHECKING:
+    from firmlake.landing.run import Run
 
 _Processes = Annotated[int, click.IntRange(1, 64)]
 _Days = Annotated[int | None, click.IntRange(min=0)]
@@ -42,6 +31,10 @@ def publish(call: Call, *, anyway: bool = False) -> None:
         anyway: Release it although a gate fails.
     """
     settings, folders = call.on_folder()
+    from firmlake.warehouse.gates import judge_held
+    from firmlake.warehouse.generations import find_held, list_generations, release
+    from firmlake.warehouse.rules import read_gates
+
     gates = read_gates(settings.paths.gates)
     if not (find_held(folders) or list_generations(folders)):
         call.answer({"released": None}, ["No generation is held back"])
@@ -77,6 +70,10 @@ def prune(
         landed_days: Also remove landed answers of runs older than this many days; archive them first.
     """
     settings, folders = call.on_folder({"run.keep_generations": generations})
+    from firmlake.forget.retention import apply_retention, find_expired, is_lookup
+    from firmlake.rebuild import prune as pruning
+    from firmlake.terminal.status import removable_parts
+
     days, now = settings.privacy.keep_days, utc_now()
     if landed_days is None and days.landing >= 0:
         landed_days = days.landing
@@ -114,6 +111,11 @@ def replay(call: Call, *, processes: _Processes = 1) -> int:
         processes: Number of processes that work in parallel.
     """
     settings, folders = call.on_folder()
+    from firmlake.forget.forget import clean_restored
+    from firmlake.rebuild import replay as replaying
+    from firmlake.tables.leaves import check_contract
+    from firmlake.warehouse.gates import why_held
+
     check_contract(settings.contract)
     with lock(folders, "firmlake replay"):
         if cleaned := clean_restored(folders, settings.privacy):
@@ -154,9 +156,12 @@ def verify(call: Call, *, forgotten: bool = False, files: bool = False, processe
     if files:
         return _check_files(call)
     settings, folders = call.on_folder()
+    from firmlake.rebuild.verify import verify as check_all
+    from firmlake.terminal.status import checks_parts
+
     with lock(folders, "firmlake verify", is_reader=True):
         runs: list[Run] = []
-        checks = verifying.verify(folders, utc_now, settings.run, processes=processes, on_run=runs.append)
+        checks = check_all(folders, utc_now, settings.run, processes=processes, on_run=runs.append)
     agrees, pruned = all(check.agrees for check in checks), sum(run.is_pruned for run in runs)
     content = {
         "agrees": agrees,
@@ -175,8 +180,11 @@ def verify(call: Call, *, forgotten: bool = False, files: bool = False, processe
 def _check_files(call: Call) -> int:
     """Compare files with their checksums."""
     settings, folders = call.on_folder()
+    from firmlake.rebuild.verify import check_unchanged
+    from firmlake.terminal.status import unchanged_parts
+
     with lock(folders, "firmlake verify --files", is_reader=True):  # its success is none of the whole check
-        found = verifying.check_unchanged(folders, memory_limit=settings.run.duckdb_memory)
+        found = check_unchanged(folders, memory_limit=settings.run.duckdb_memory)
     call.answer({"unchanged": True, **found._asdict()}, unchanged_parts(found))
     return EXIT_DONE
 
@@ -184,6 +192,11 @@ def _check_files(call: Call) -> int:
 def _prove(call: Call) -> int:
     """Search every byte for forgotten subjects."""
     settings, folders = call.on_folder()
+    from firmlake.forget.copies import Copies
+    from firmlake.forget.proof import list_ours, prove
+    from firmlake.privacy.forgotten import open_forgotten
+    from firmlake.terminal.status import receipt_parts
+
     held = open_forgotten(settings.privacy, folders)
     if held is None:
         raise UsageError(

@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import click
-import duckdb
 
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
@@ -20,15 +19,14 @@ from firmlake.core.rows import write_parts
 from firmlake.core.settings import RunSettings
 from firmlake.core.sql import read_rows
 from firmlake.core.text import count_of
-from firmlake.intake.identifiers import read_named_company
-from firmlake.report.feed import query_alerts, query_changes
-from firmlake.report.sections import Section, SectionTables, find_section
-from firmlake.service_lists.load import LIST_KINDS
 from firmlake.terminal.echo import echo_data
 from firmlake.terminal.results import BINARY_FORMATS, FORMATS, alerts_parts, show_result, write_binary
 from firmlake.terminal.rows import show
-from firmlake.warehouse.changes import KINDS
-from firmlake.warehouse.generations import asking, find_held, open_warehouse
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from firmlake.report.sections import Section
 
 _SECTION = re.compile(r"(report|company)/\w*")
 _MEMORY = "400MB"
@@ -110,7 +108,7 @@ def _choose(call: Call, kind: str | None, out: Path | None, formats: Collection[
     """
     ending = out.suffix.removeprefix(".") if out else ""
     ending = {"md": "markdown"}.get(ending, ending)
-    chosen = kind or (ending if ending in formats else "") or ("json" if call.as_json else "table")
+    chosen = kind or (ending if out else "json" if call.as_json else "table")
     if out and chosen not in formats:
         raise UsageError(f"--out {out}: unknown file extension", f"Add --format with one of {', '.join(formats)}")
     return Output(call, chosen, out)
@@ -144,6 +142,9 @@ def query(
         allow_files: Let SQL read and write files, and load extensions.
     """
     settings, folders = call.on_folder()
+    from firmlake.report.sections import find_section
+    from firmlake.warehouse.generations import asking, find_held
+
     if held and not find_held(folders):
         raise UsageError("No generation is held back", "Query the published one without --held")
     name, _, company = sql.strip().partition(" ")
@@ -171,9 +172,12 @@ def _prepare(
     if bool(company) != (page == "company"):
         subject, example = ("one company", " BE 0403227515") if page == "company" else ("all companies", "")
         raise UsageError(f"{section.name} is about {subject}", f"Ask `firmlake query '{section.name}{example}'`")
+    from firmlake.intake.identifiers import read_named_company
+    from firmlake.report.sections import SectionTables
+
     bill = None
     if "due" in section.sql:
-        from firmlake.report.status import read_status  # here, because few queries need it and it takes a while
+        from firmlake.report.status import read_status
 
         bill = read_status(folders, company_list, run).bill
     asked = read_named_company(company) if company else None
@@ -193,12 +197,18 @@ def changes(
     """Show what runs found changed: accounts, names, parents, children, stakes, lookalikes, health, service lists.
 
     Args:
-        since (RUN|DATE): Only changes found after this run or time (UTC). Default: the last run and the last
-            `service-lists`.
+        since (RUN|DATE): Only changes found after this run or time (UTC). Default: those of the last run, with --list
+            of that list, and of the last `service-lists`.
         kinds (KIND): Only changes of this kind, such as period_restated; repeatable.
         company (NUMBER): Only this company, such as "BE 0403.091.220".
         company_list (--list NAME): Only the companies of this list.
     """
+    from firmlake.intake.identifiers import read_named_company
+    from firmlake.report.feed import query_changes
+    from firmlake.service_lists.load import LIST_KINDS
+    from firmlake.warehouse.changes import KINDS
+    from firmlake.warehouse.generations import open_warehouse
+
     known = (*KINDS, *LIST_KINDS)
     if unknown := set(kinds).difference(known):
         raise UsageError(f"--kind {min(unknown)} does not exist", f"The kinds are {', '.join(known)}")
@@ -208,8 +218,9 @@ def changes(
     with open_warehouse(folders, locked=True, memory_limit=limit, company_list=company_list) as connection:
         is_table, has_lists = output.kind == "table", not company_list
         found = query_changes(connection, since, kinds, wanted, has_lists=has_lists, in_words=is_table)
-        looked = "of the last run and the last `service-lists` are shown: --since DATE shows earlier ones too"
-        if_empty = f"No changes since {since}" if since else f"No changes. Only those {looked}"
+        last = f"of the last run of {company_list}" if company_list else "of the last run and the last `service-lists`"
+        hint = f"No changes. Only those {last} are shown: --since DATE shows earlier ones too"
+        if_empty = f"No changes since {since}" if since else hint
         output.give("event", found, partial(show_result, noun="event", is_folded=True, if_empty=if_empty))
 
 
@@ -235,6 +246,9 @@ def alerts(
         with_closed (--all): Include closed alerts.
     """
     settings, folders = call.on_folder()
+    from firmlake.report.feed import query_alerts
+    from firmlake.warehouse.generations import open_warehouse
+
     has_rules = bool(settings.paths.alert_rules)
     with open_warehouse(folders, locked=True, company_list=company_list) as connection:
         found = query_alerts(connection, rules=rules, with_closed=with_closed, since=since and since.date())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 from msgspec import Raw
@@ -16,12 +16,10 @@ from firmlake.cli.company_lists import mapping
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 from firmlake.core.files import write_json
 from firmlake.core.work import utc_now
-from firmlake.service_lists.additions import read_additions
-from firmlake.service_lists.apply import apply_plan, plan_contacts, read_service_lists
-from firmlake.service_lists.contacts import ContactList, ContactPlan, check_plan, read_contact_list, read_plan
-from firmlake.terminal import service_lists as shown
-from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.rows import Part
+
+if TYPE_CHECKING:
+    from firmlake.service_lists.contacts import ContactPlan
 
 _KINDS = click.Choice(["STATIC", "SMART", "OVERVIEW"], case_sensitive=False)
 
@@ -33,7 +31,11 @@ def service_lists(call: Call, *, kind: Annotated[ListKind, _KINDS] = "OVERVIEW")
     Args:
         kind (--type): Which lists to read: static lists, smart lists, or all (OVERVIEW).
     """
-    overview, events = read_service_lists(call.settings(), kind, "firmlake service-lists")
+    settings = call.settings()
+    from firmlake.service_lists.apply import read_service_lists
+    from firmlake.terminal import service_lists as shown
+
+    overview, events = read_service_lists(settings, kind, "firmlake service-lists")
     records = [bytes(record).decode("utf-8", "replace").encode() for _, (record, _) in sorted(overview.lists.items())]
     content = {
         "overview": overview.plan.overview_id,
@@ -56,6 +58,9 @@ def plan(call: Call, file: Path, *, list_id: int, out: Path | None = None, _mapp
         out (PLAN): Plan file to write. Default: named after FILE.
     """
     settings = call.settings()
+    from firmlake.service_lists.apply import plan_contacts
+    from firmlake.service_lists.contacts import read_contact_list
+
     read = read_contact_list(file, settings.intake)
     made = plan_contacts(settings, read, list_id, "firmlake contacts plan")
     _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"), read.guesses)
@@ -73,9 +78,14 @@ def redrive(call: Call, *, list_id: int, also_not_found: bool = False, out: Path
         out (PLAN): Plan file to write. Default: named after the list.
     """
     settings, folders = call.on_folder()
+    from firmlake.service_lists.additions import read_additions
+    from firmlake.service_lists.apply import plan_contacts
+    from firmlake.service_lists.contacts import ContactList
+    from firmlake.terminal.service_lists import plan_facts
+
     failed = read_additions(folders).failed(list_id, settings.api.names, also_not_found=also_not_found)
     if not failed:
-        content = {"plan": None, **shown.plan_facts(None), "guesses": ()}
+        content = {"plan": None, **plan_facts(None), "guesses": ()}
         call.answer(content, ["There is no failed contact that may succeed now"])
         return
     made = plan_contacts(settings, ContactList(Path("redrive"), failed), list_id, "firmlake contacts redrive")
@@ -85,7 +95,13 @@ def redrive(call: Call, *, list_id: int, also_not_found: bool = False, out: Path
 @command
 def apply(call: Call, plan: Path) -> int:
     """Add exactly the contacts in PLAN to its list. To resume an interrupted call, run it again."""
-    settings, read = call.settings(), read_plan(plan)
+    settings = call.settings()
+    from firmlake.service_lists.apply import apply_plan
+    from firmlake.service_lists.contacts import check_plan, read_plan
+    from firmlake.terminal import service_lists as shown
+    from firmlake.terminal.progress import Counter, show_progress
+
+    read = read_plan(plan)
     check_plan(settings, read, utc_now())
     for line in shown.describe_contact_plan(read):
         call.say(line)
@@ -102,13 +118,19 @@ def apply(call: Call, plan: Path) -> int:
 @command
 def status(call: Call) -> None:
     """Show the progress of each applied plan. Sends no request."""
-    additions = read_additions(call.on_folder()[1])
+    folders = call.on_folder()[1]
+    from firmlake.service_lists.additions import read_additions
+    from firmlake.terminal import service_lists as shown
+
+    additions = read_additions(folders)
     applied = [additions.applied(plan) for plan in additions.plans.values()]
     content = [shown.progress_content(one) for one in applied]
     call.answer(content, shown.applied_parts(applied) if applied else ["No plan was applied yet"])
 
 
 def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()) -> None:
+    from firmlake.terminal import service_lists as shown
+
     write_json(out, made)
 
     def parts() -> Iterator[Part]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 NUMBER_LENGTH = {"BE": 10, "NL": 8, "FR": 9}
 """Digits of a company number in normal form: enterprise number, KVK number, SIREN."""
@@ -81,9 +82,12 @@ def company_key() -> pl.Expr:
     """Return an integer for each `country` and `company_number` in normal form, to compare companies fast.
 
     Example:
+        >>> import polars as pl
         >>> pl.DataFrame({"country": ["NL"], "company_number": ["01000000"]}).select(company_key()).item()
         10001000000
     """
+    import polars as pl  # here, because it takes most of the time of a command that was mistyped
+
     country = pl.col("country").cast(pl.Enum(COUNTRIES)).to_physical().cast(pl.Int64)
     key: pl.Expr = country * _KEYS + pl.col("company_number").cast(pl.Int64)
     return key
@@ -93,9 +97,12 @@ def names_of(keys: pl.Series) -> pl.DataFrame:
     """Return `country` and `company_number` for keys, in the same order.
 
     Example:
+        >>> import polars as pl
         >>> names_of(pl.Series([10001000000])).row(0)
         ('NL', '01000000')
     """
+    import polars as pl
+
     place = pl.col("key") // _KEYS
     length = place.replace_strict(range(len(COUNTRIES)), [NUMBER_LENGTH[country] for country in COUNTRIES])
     return (

@@ -16,12 +16,14 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError, from_system
+
+if TYPE_CHECKING:
+    import polars as pl
 
 if sys.version_info >= (3, 14):
     from compression import zstd

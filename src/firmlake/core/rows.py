@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
-import polars as pl
-from polars import selectors
 
 from firmlake.core.files import write_file
+
+if TYPE_CHECKING:
+    import polars as pl
 
 T = TypeVar("T")
 _PART: Final = 1000
@@ -63,7 +64,9 @@ def is_risky(text: str) -> bool:
 
 def guard_texts(frame: pl.DataFrame) -> pl.DataFrame:
     """Guard every text of a frame, and the names of its columns."""
-    text = selectors.string()
+    import polars as pl
+
+    text = pl.selectors.string()
     is_formula = text.str.contains(RISKY) & ~text.str.contains(HARMLESS)
     guarded = pl.when(is_formula).then("'" + text).otherwise(text)
     return frame.with_columns(guarded.name.keep()).rename(guard)

@@ -152,8 +152,8 @@ def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]
     """Record work on the folder that fails.
 
     If it succeeds, the record of its own last failure is taken back, and so are those that it mends. Work on a
-    company list takes back only what failed for this list. A wrong call that is not about the folder's own work
-    (`is_recorded`) leaves the record as it is: nothing would ever take it back.
+    company list takes back only what failed for this list. A wrong call leaves the record as it is, because nothing
+    would ever take it back, unless it is about a list that has run before (`is_recorded`).
 
     Raises:
         FirmlakeError: The work failed, or the system did not let it read or write a file.
@@ -162,7 +162,7 @@ def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]
         with in_our_words():
             yield
     except FirmlakeError as error:
-        if error.is_recorded:
+        if error.is_recorded and (list_name or not isinstance(error, UsageError)):
             record_failure(state, what, error, list_name)
         raise
     _remove(_work(state, what, list_name))

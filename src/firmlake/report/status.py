@@ -32,7 +32,7 @@ from firmlake.core.sql import fetch_dicts, read_queries
 from firmlake.core.text import count_of
 from firmlake.core.work import LastFailure, failed_deliveries, failed_work, holder
 from firmlake.landing.charged import refresh_off, with_refresh_off
-from firmlake.landing.run import REDRIVE, Outcome, Run, read_runs, unfinished_runs
+from firmlake.landing.run import CHECK, REDRIVE, Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.summary import RunSummary, summarise, summarise_unchanged
@@ -107,7 +107,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         running: The process that holds the folder; empty if none does.
-        lists: The last outcome of each list, by name. The last run of all is among them, even if it had no list.
+        lists: The last outcome of each list, and of `redrive` if it was the last run of all, by name.
         failures: How work on the folder failed, newest last, unless the same work succeeded, or the run or a later one
             of its list was published.
         failure: The newest of them.
@@ -168,6 +168,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 T = TypeVar("T")
 _REASONS_MAX = 10
+_OF_COMMANDS = (CHECK, "firmlake company ")
+"""How the names of runs begin that commands start without a list."""
 
 
 def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
@@ -472,7 +474,8 @@ def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Ru
     """Bring together what is known of each list; `held` names the runs that a gate holds back."""
     unfinished = [(held_name(run) or run.plan.list_name, run.run_id) for run in open_]
     failed = [(failure.list_name, failure) for failure in failures if failure.list_name]
-    names = {name.casefold(): name for name, _ in (*unfinished, *failed, *runs.items())}
+    named = (name for name, _ in (*unfinished, *failed, *runs.items()) if not name.startswith(_OF_COMMANDS))
+    names = {name.casefold(): name for name in named}
 
     def of(folded: str, found: Iterable[tuple[str, T]]) -> list[T]:
         return [value for name, value in found if name.casefold() == folded]

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from firmlake.core.settings import RunSettings
 from firmlake.core.text import count_of, duration, one_line, shown
 from firmlake.enrich.plan import Planned, tell_before
 from firmlake.enrich.targets import Estimate
 from firmlake.intake.lines import CompanyList
+from firmlake.report.bill import Bill
 from firmlake.terminal.rows import Part, Table
+from firmlake.terminal.status import describe_bill
 
 _REFUSED_MAX = 10
 _REFUSED_NAMED = 5
 _GIVEN_MAX = 60
+
+
+def plan_parts(
+    planned: Planned, bill: Bill | None, steps: Sequence[Planned], unknown: range, left: int | None, run: RunSettings
+) -> Iterator[Part]:
+    """Yield a plan: its list, what a run will fetch, the bill, prices, steps of `run.expand`, and refused lines.
+
+    Args:
+        planned: The plan.
+        bill: The bill of the data folder; None if there is none.
+        steps: The plans of the steps whose companies are known.
+        unknown: The numbers of the other steps.
+        left: The credits that the budget leaves for these; None without a budget.
+        run: The settings of runs.
+    """
+    yield from (*describe_list(planned.companies), *describe_plan(planned))
+    yield from describe_bill(bill) if bill else ()
+    yield from describe_prices(planned, run.credit_price)
+    for number, step in enumerate(steps, 1):
+        yield f"Step {number}, {run.expand}, as far as the warehouse knows:"
+        yield from (f"  {line}" for line in describe_plan(step))
+    for number in unknown:
+        before = planned.companies.path.name if number == 1 else f"step {number - 1}"
+        limit = "no limit of credits" if left is None else f"up to {left:,} credits of the budget"
+        yield f"Step {number}, {run.expand}: not known before {before} is fetched; {limit}"
+    rows = planned.companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
+    yield Table(("line", "given", "refused because"), rows)
+    if planned.companies.refused.height > _REFUSED_MAX:
+        yield f"... and {planned.companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand"
 
 
 def describe_list(companies: CompanyList) -> Iterator[str]:
@@ -123,12 +155,6 @@ def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
         yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
 
 
-def refused_parts(companies: CompanyList) -> Iterator[Part]:
-    """List the first refused lines."""
-    rows = companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
-    yield Table(("line", "given", "refused because"), rows)
-    if companies.refused.height > _REFUSED_MAX:
-        yield f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand"
 
 
 def _cost(estimate: Estimate) -> dict[str, Any]:

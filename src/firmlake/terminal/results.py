@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
-
-import duckdb
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, Final
 
 from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
 from firmlake.core.rows import csv_parts, guard, json_parts
 from firmlake.core.text import count_of, shown
-from firmlake.report.feed import Alert, describe_evidence
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import (
     FRAME,
@@ -32,6 +28,11 @@ from firmlake.terminal.rows import (
     show_table,
     show_uncut,
 )
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from firmlake.report.feed import Alert
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
@@ -82,6 +83,8 @@ def alerts_parts(columns: Sequence[str], found: Rows, *, has_rules: bool) -> Ite
         found: The alerts.
         has_rules: Whether the settings name a file of rules; otherwise the output says how to set one.
     """
+    from firmlake.report.feed import describe_evidence
+
     alerts: list[Alert] = [dict(zip(columns, row, strict=True)) for row in found]
     rows = [
         (alert["severity"], alert["says"], alert["name"], f"{alert['country']} {alert['company_number']}",
@@ -145,7 +148,9 @@ def write_binary(path: Path, kind: str, connection: duckdb.DuckDBPyConnection, s
             columns = dict(zip(relation.columns, map(str, relation.types), strict=True))
             count = write_result(aside, path.stem, columns, reader)
             return
-        with pq.ParquetWriter(aside, reader.schema, compression="zstd") as writer:
+        from pyarrow.parquet import ParquetWriter
+
+        with ParquetWriter(aside, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
                 count += batch.num_rows

@@ -256,13 +256,13 @@ def explain_rejected(sql: str, error: duckdb.Error) -> UsageError:
     """Return DuckDB's message with its suggestions, but without the excerpt of the SQL."""
     lines = [line.strip() for line in str(error).partition("\n\nLINE ")[0].splitlines() if line.strip()]
     text = " ".join(f"{line[:-1]}." if line.endswith("!") else line for line in lines).removesuffix(".")
-    is_of_list = isinstance(error, duckdb.CatalogException) and "lists." in sql.lower()
-    return UsageError(
-        f"DuckDB says: {one_line(text, _MESSAGE_MAX)}",
-        "`firmlake list show` shows the lists"
-        if is_of_list
-        else "`DESCRIBE` lists the tables, `DESCRIBE financials` the columns of one",
-    )
+    names = re.search(r"\b(table|column)\b", text, re.IGNORECASE)
+    next_step = "Correct the query"
+    if isinstance(error, duckdb.CatalogException) and "lists." in sql.lower():
+        next_step = "`firmlake list show` shows the lists"
+    elif names and isinstance(error, duckdb.CatalogException | duckdb.BinderException):
+        next_step = "`DESCRIBE` lists the tables, `DESCRIBE financials` the columns of one"
+    return UsageError(f"DuckDB says: {one_line(text, _MESSAGE_MAX)}", next_step)
 
 
 def check_room(folders: Folders) -> None:

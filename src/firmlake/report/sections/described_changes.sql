@@ -1,14 +1,15 @@
 -- view: The changes of companies and service lists, as they are stored and in words: what each is about, and what it was
 -- before and after. A load is a run, an overview (its row_counts has list_changes) or an applied plan, which finds none.
--- `is_last`: the last run or the last overview found it.
+-- `is_last`: the last run or the last overview found it; for one list, its last run or a later one of others.
 WITH known AS (
     SELECT run_id, generation,
            coalesce(finished_at, try_strptime(run_id[:16], '%Y%m%dT%H%M%SZ')) AS found_at,
-           generation = max(generation) OVER (PARTITION BY r.run_id IS NULL) AS is_last
+           generation >= max(generation) FILTER (r.run_id IS NULL OR o.run_id IS NOT NULL)
+               OVER (PARTITION BY r.run_id IS NULL) AS is_last
     FROM (SELECT run_id, min(generation) AS generation,
                  bool_or(json_exists(row_counts, '$.list_changes')) AS is_overview
           FROM loads GROUP BY run_id)
-    LEFT JOIN runs r USING (run_id)
+    LEFT JOIN runs r USING (run_id) LEFT JOIN (SELECT run_id FROM own_runs) o USING (run_id)
     WHERE r.run_id IS NOT NULL OR is_overview
 ), list_names AS (
     SELECT list_id, arg_max(name, valid_from_run) AS name
