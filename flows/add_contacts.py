@@ -32,7 +32,7 @@ from firmlake.terminal import service_lists as shown
 from job import as_task, end, job, read_settings, show_parts, tell
 
 unapproved: list[str] = []
-"""For each plan that waited for approval, the command that applies it. `by_hand` shows it if the pause times out."""
+"""The command that applies the plan that waits for approval. `by_hand` shows it if the server ends the pause."""
 
 
 class Approval(RunInput):
@@ -97,6 +97,7 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
         )
     except FlowPauseTimeout:
         raise Stopped(f"Nobody approved the plan in {settings.lists.approval_wait_hours:g} hours", again) from None
+    unapproved.clear()
     if not answer.approve:
         raise Stopped(f"The plan was not approved by {answer.name or 'whoever answered'}", again)
     tell(f"Approved by {answer.name or 'somebody without a name'}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import threading
-from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from itertools import count
 from typing import Any, cast
@@ -23,27 +20,27 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
-from firmlake.core.text import count_of, one_line
+from firmlake.core.text import one_line
 from firmlake.enrich.events import Published
-from firmlake.report.feed import describe_counts, describe_evidence, read_alerts
-from firmlake.report.page import Report
+from firmlake.report.feed import Alert, describe_counts, describe_evidence, read_alerts
 from firmlake.report.summary import FailureGroup, RunSummary, failures
 from firmlake.service_lists.contacts import ContactPlan
 from firmlake.terminal.progress import Counter
 from firmlake.terminal.rows import Part, Table
 from firmlake.terminal.runs import summary_parts
 from firmlake.terminal.service_lists import contact_plan_parts
-from job import is_cancelled, plain, record, tell
+from firmlake.warehouse.generations import open_warehouse
+from job import plain, record, tell
 
 _UPDATE_EVERY_SECONDS = 5.0
 _LOG_EVERY = 12
 """Every twelfth update, once a minute, is also a line of the log, which unlike the artifact keeps them all."""
 
+_ALERTS_TOLD = 10
+"""A notice tells this many alerts."""
+
 _ROWS_MAX = 200
 """Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
-
-_ASK_EVERY = 4
-"""Every fourth update, the server is asked whether the run was cancelled."""
 
 
 class ProgressArtifact:
@@ -80,13 +77,7 @@ class ProgressArtifact:
 
     def _update(self) -> None:
         counter, updates = self._counter, count(1)
-        for number in count(1):
-            if self._is_over.wait(_UPDATE_EVERY_SECONDS):
-                return
-            if number % _ASK_EVERY == 0 and is_cancelled():
-                tell("Cancelled in Prefect: the run ends once the requests in flight are answered")
-                os.kill(os.getpid(), signal.SIGTERM)
-                return
+        while not self._is_over.wait(_UPDATE_EVERY_SECONDS):
             if counter.answered or counter.why:
                 self._show(100 * counter.share(), counter.line())
                 if next(updates) % _LOG_EVERY == 0:
@@ -98,19 +89,16 @@ class ProgressArtifact:
             self._id = None
 
 
-def show_on_page(published: Published, rows: list[dict[str, Any]], alerts: list[dict[str, Any]]) -> None:
-    """Show the result of a run on its page. Prefect also has a page per key that compares runs.
-
-    Args:
-        published: The run.
-        rows: What failed, see `failure_rows`.
-        alerts: The alerts, see `alert_rows`; their table is shown if the run has rules of alerts.
-    """
+def show_on_page(published: Published) -> None:
+    """Show the result of a run on its page, and announce it. Prefect also has a page per key that compares runs."""
     summary = published.summary
     show_markdown("enrich-summary", summary_markdown(summary, published.failed), summary_line(summary))
-    show_table("enrich-failures", rows, _what_failed(summary, rows), 2 * _ROWS_MAX)
-    if summary.alerts:
-        show_table("enrich-alerts", alerts, f"Alerts: {describe_counts(summary.alerts)}")
+    with open_warehouse(published.run.folders, with_held=True) as connection:
+        rows = failure_rows(connection, summary.run_id)
+        opened = [alert for alert in read_alerts(connection) if alert["opened_run"] == summary.run_id]
+    every = "dead_letters and rejects of the warehouse have all of it"
+    show_table("enrich-failures", rows, f"What failed in run {summary.run_id}; {every}", 2 * _ROWS_MAX)
+    announce(published, opened[:_ALERTS_TOLD])
 
 
 def summary_line(summary: RunSummary) -> str:
@@ -151,22 +139,6 @@ def markdown(parts: Iterable[Part]) -> str:
     return "\n\n".join(texts)
 
 
-def report_markdown(report: Report, summary: RunSummary) -> str:
-    """Write the path of the report and the figures at its top, as Markdown.
-
-    The report itself stays a file: Prefect shows no HTML and would keep a copy for every run, and a browser does not
-    follow a link from Prefect's page to a file.
-    """
-    tiles = [(name, "unknown" if value is None else value) for name, value in report.tiles.items()]
-    parts: list[Part] = [
-        f"{report.path.resolve()}: open it in a browser, print it or send it; it is self-contained. "
-        "The next run replaces it.",
-        Table(("what", "figure"), tiles),
-        *([f"{len(summary.drift):,} differences from the contract: see enrich-summary."] if summary.drift else []),
-    ]
-    return f"## Report of generation {summary.generation}\n\n{markdown(parts)}"
-
-
 def show_markdown(key: str, text: str, description: str) -> None:
     """Show a text on the page of a run."""
     _takes(key, lambda: create_markdown_artifact(text, key=key, description=description))
@@ -175,15 +147,6 @@ def show_markdown(key: str, text: str, description: str) -> None:
 def show_table(key: str, rows: list[dict[str, Any]], description: str, most: int = _ROWS_MAX) -> None:
     """Show a table on the page of a run. Prefect keeps it in its database, so only its first rows."""
     _takes(key, lambda: create_table_artifact(rows[:most], key=key, description=description))
-
-
-def failure_lines(failed: Sequence[FailureGroup]) -> list[str]:
-    """Describe the largest groups of companies that failed for the same reason, one line for each."""
-    return [
-        f"{group.dataset} failed for {count_of(group.company_count, 'company')} "
-        f"({', '.join(group.examples)}{', ...' if group.company_count > len(group.examples) else ''}): {group.reason}"
-        for group in failed
-    ]
 
 
 def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
@@ -215,12 +178,6 @@ _REJECTS = """
 """
 
 
-def _what_failed(summary: RunSummary, rows: Sequence[dict[str, Any]]) -> str:
-    first = f": the first {_ROWS_MAX} companies and {_ROWS_MAX} records; dead_letters and rejects have all of them"
-    most = max(Tally(row["what"] for row in rows).values(), default=0)
-    return f"What failed in run {summary.run_id}{first if most >= _ROWS_MAX else ''}"
-
-
 def _company(row: Sequence[str]) -> dict[str, str]:
     return dict(zip(("country", "company_number", "dataset"), row, strict=True))
 
@@ -244,45 +201,22 @@ def _credits(summary: RunSummary) -> str:
     return "unknown" if is_unknown else f"{summary.credit_count or 0:,}"
 
 
-_ALERTS_TOLD = 10
-"""A notice tells this many alerts."""
-
-
-def announce(published: Published, alerts: Sequence[Mapping[str, str]] = ()) -> None:
+def announce(published: Published, opened: Sequence[Alert]) -> None:
     """Emit the events that the automations `firmlake stale` and `firmlake alerts` wait for.
 
     Args:
         published: The run.
-        alerts: Its alerts, as `alert_rows` lists them; the first that it opened are told.
+        opened: The first alerts that it opened, which are told.
     """
     folder, summary = published.run.folders.data.resolve(), published.summary
     resource = {"prefect.resource.id": f"firmlake.warehouse.{folder}", "prefect.resource.name": folder.name}
     payload = {"generation": summary.generation, "run_id": summary.run_id}
     emit_event("firmlake.generation.published", resource=resource, payload=payload)
     if summary.alerts and summary.alerts.opened:
-        opened = [alert for alert in alerts if alert["alert"] == "opened"][:_ALERTS_TOLD]
         lines = [
-            plain(f"{each['what']}: {each['name']} ({each['country']} {each['company_number']}): {each['evidence']}")
-            for each in opened
+            plain(f"{a['says']}: {a['name'] or ''} ({a['country']} {a['company_number']}): {describe_evidence(a)}")
+            for a in opened
         ]
         text = "\n".join([describe_counts(summary.alerts), *lines])
         counts = msgspec.structs.asdict(summary.alerts)
         emit_event("firmlake.alerts.opened", resource=resource, payload={**payload, **counts, "text": text})
-
-
-def alert_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
-    """List the first alerts: those that the run opened, those that it closed, and those still open."""
-    found = read_alerts(connection, with_closed=True)
-    groups = {
-        "opened": [alert for alert in found if alert["opened_run"] == run_id and not alert["closed_run"]],
-        "closed": [alert for alert in found if alert["closed_run"] == run_id],
-        "still open": [alert for alert in found if alert["opened_run"] != run_id and not alert["closed_run"]],
-    }
-    return [
-        {
-            "alert": name, "severity": alert["severity"], "what": alert["says"], "name": alert["name"] or "",
-            "country": alert["country"], "company_number": alert["company_number"],
-            "evidence": alert["closed_because"] or describe_evidence(alert),
-        }
-        for name, alerts in groups.items() for alert in alerts
-    ]  # fmt: skip

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-import httpx
 import msgspec
 import polars as pl
 from prefect.client.orchestration import get_client
@@ -62,8 +61,6 @@ _MEANINGS = {
 }
 """What the exit codes of runs mean, the worst first."""
 _POLL_SECONDS = 5.0
-_AWAY_MAX_SECONDS = 900.0
-"""How long Prefect's server may be unreachable before the backfill fails. The runs continue meanwhile."""
 _PAGE = 100
 
 
@@ -131,22 +128,16 @@ def archive_portfolio(archive: str, portfolio: Portfolio) -> None:
 
 def wait_for(run_ids: Iterable[UUID]) -> dict[UUID, FlowRun]:
     """Wait until flow runs have ended, and say now and then how many are how far."""
-    run_ids, said, answered_at = list(run_ids), "", time.monotonic()
+    run_ids, said = list(run_ids), ""
     while True:
-        try:
-            runs = {run.id: run for run in _read(run_ids)}
-            answered_at = time.monotonic()
-        except httpx.HTTPError:
-            if time.monotonic() - answered_at > _AWAY_MAX_SECONDS:
-                raise
-        else:
-            states = Counter(run.state.name if run.state else "Pending" for run in runs.values())
-            line = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-            if line != said:
-                tell(line)
-                said = line
-            if all(run.state and run.state.is_final() for run in runs.values()):
-                return runs
+        runs = {run.id: run for run in _read(run_ids)}
+        states = Counter(run.state.name if run.state else "Pending" for run in runs.values())
+        line = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        if line != said:
+            tell(line)
+            said = line
+        if all(run.state and run.state.is_final() for run in runs.values()):
+            return runs
         time.sleep(_POLL_SECONDS)
 
 

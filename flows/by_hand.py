@@ -15,13 +15,14 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
 import click
 import httpx
 
 from firmlake.api import service
+from firmlake.cli import end_output
 from firmlake.cli.signature import help_of, parameters_of
 from firmlake.core.errors import EXIT_DONE, RUN_AGAIN, FirmlakeError, Stopped
 from firmlake.core.folders import Folders
@@ -32,11 +33,6 @@ from firmlake.core.work import lock
 from firmlake.terminal.echo import echo
 from job import read_job, read_settings
 from temporary_server import TemporaryServer
-
-if TYPE_CHECKING:
-    from prefect.client.schemas.objects import State
-
-R = TypeVar("R")
 
 _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -104,7 +100,7 @@ def _carry_out(flow: Callable[..., object], config: str | None, flags: tuple[str
             _fail(error, str(error), error.exit_code)
         raise
     ignore_signals()
-    sys.exit(EXIT_DONE)
+    sys.exit(end_output(EXIT_DONE))
 
 
 def _prepare(settings: Settings, *, asks_service: bool) -> None:
@@ -139,21 +135,10 @@ def _run(name: str, arguments: dict[str, object]) -> None:
     except httpx.HTTPError as error:
         raise FirmlakeError(f"Prefect's server fails ({type(error).__name__})", RUN_AGAIN) from error
     if not state.is_completed():
-        if _ended_paused(state):
-            raise Stopped("Nobody approved in time", module.unapproved[-1])
-        raise cast("Exception", state.result(raise_on_failure=False))
-
-
-def _ended_paused(state: State[Any]) -> bool:
-    """Tell whether the server ended the run while it was paused, before the flow itself noticed the timeout."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.objects import StateType
-
-    run_id = state.state_details.flow_run_id
-    if run_id is None or not state.is_failed() or isinstance(state.result(raise_on_failure=False), FirmlakeError):
-        return False
-    states = get_client(sync_client=True).read_flow_run_states(run_id)
-    return len(states) > 1 and sorted(states, key=lambda each: each.timestamp)[-2].type == StateType.PAUSED
+        ended = cast("Exception", state.result(raise_on_failure=False))
+        if not isinstance(ended, FirmlakeError) and (waiting := getattr(module, "unapproved", ())):
+            raise Stopped("Nobody approved in time", waiting[-1])  # the server noticed before the flow did
+        raise ended
 
 
 def _find_server() -> TemporaryServer | None:

@@ -16,10 +16,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import click
 import yaml
@@ -95,14 +94,15 @@ def _apply(block: str, pool_type: str, *, force: bool) -> None:
     with get_client(sync_client=True) as client:
         if client.api_healthcheck():
             raise FirmlakeError(f"Prefect's server at {client.api_url} does not answer", "Start it, then deploy again")
-        described = yaml.safe_load(_DEPLOYMENTS.read_text())["deployments"]
-        for pool in sorted({each["work_pool"]["name"] for each in described}):
+        file = yaml.safe_load(_DEPLOYMENTS.read_text())
+        for pool in sorted({each["work_pool"]["name"] for each in file["deployments"]}):
             _make_pool(client, pool, pool_type)
-        before = {each.id: each for each in client.read_deployments()}
-        _deploy_all()
-        for after in client.read_deployments():
-            if earlier := before.get(after.id):
-                keep_changes(client, earlier, after, _templated(described, after.name), force=force)
+        known = {(each.name, each.entrypoint): each for each in client.read_deployments()}
+        file["deployments"] = [
+            with_changes(each, known.get((each["name"], each["entrypoint"])), force=force)
+            for each in file["deployments"]
+        ]
+        _deploy_all(file)
         notices = _find_block(client, block)
         for made in yaml.safe_load(_AUTOMATIONS.read_text())["automations"]:
             _put_automation(client, made, notices, force=force)
@@ -132,119 +132,64 @@ def _make_pool(client: SyncPrefectClient, name: str, kind: str) -> None:
         echo(f"Work pool {name}: updated")
 
 
-def _deploy_all() -> None:
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(_DEPLOYMENTS)]
-    done = subprocess.run(  # noqa: S603 - Prefect's own command
-        command, env=without_token(os.environ), capture_output=True, text=True
-    )
+def _deploy_all(file: dict[str, Any]) -> None:
+    with NamedTemporaryFile("w", suffix=".yaml") as written:
+        yaml.safe_dump(file, written)
+        written.flush()
+        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", written.name]
+        done = subprocess.run(  # noqa: S603 - Prefect's own command
+            command, env=without_token(os.environ), capture_output=True, text=True
+        )
     if done.returncode:
         raise FirmlakeError(
             f"Prefect rejected prefect.yaml: {(done.stderr or done.stdout).strip()}",
             "Correct the file, then deploy again",
         )
-    names = [each["name"] for each in yaml.safe_load(_DEPLOYMENTS.read_text())["deployments"]]
-    echo(f"Deployments: {', '.join(names)}")
+    echo(f"Deployments: {', '.join(each['name'] for each in file['deployments'])}")
 
 
-class Change(NamedTuple):
-    """Something that the server had before a deployment and that differs from prefect.yaml now.
+def with_changes(described: dict[str, Any], server: DeploymentResponse | None, *, force: bool) -> dict[str, Any]:
+    """Put into a deployment of prefect.yaml what a person set on the server, and name each difference.
 
-    Attributes:
-        what: A parameter, a schedule, the job variables, or the deployment's pause.
-        was: Its value before the deployment.
-        is_now: Its value in prefect.yaml.
-        restore: Sets it again to what it was; None if prefect.yaml or a variable decides.
-    """
-
-    what: str
-    was: object
-    is_now: object
-    restore: Callable[[], object] | None
-
-
-def keep_changes(
-    client: SyncPrefectClient,
-    before: DeploymentResponse,
-    after: DeploymentResponse,
-    templated: set[str],
-    *,
-    force: bool,
-) -> None:
-    """Set again what a person had set on the server and the deployment of prefect.yaml has replaced, and say so.
+    Parameters that a variable of the environment sets follow the variable. A schedule that the server lacks comes back.
 
     Args:
-        client: The client of the server.
-        before: The deployment before.
-        after: The deployment as prefect.yaml made it.
-        templated: Its parameters that variables of the environment set.
-        force: Keep what prefect.yaml says, and only say what that has replaced.
+        described: The deployment as prefect.yaml has it.
+        server: The deployment as the server has it; None if it is new.
+        force: Keep what prefect.yaml says, and only name what that replaces.
     """
-    for what, was, is_now, restore in _find_changes(client, before, after, templated):
-        if force or not restore:
-            echo(f"{after.name}: {what} {_said(was)} is replaced by {_said(is_now)}")
-        else:
-            restore()
-            echo(f"{after.name}: {what} stays {_said(was)} (prefect.yaml: {_said(is_now)}; --force takes that)")
-
-
-def _find_changes(
-    client: SyncPrefectClient, before: DeploymentResponse, after: DeploymentResponse, templated: set[str]
-) -> Iterator[Change]:
-    if before.paused != after.paused:
-        restore = client.pause_deployment if before.paused else client.resume_deployment
-        yield Change("the deployment", _pause(before.paused), _pause(after.paused), partial(restore, after.id))
-    parameters = dict(after.parameters)
-    for name in after.parameters.keys() & before.parameters.keys():
-        was, is_now = before.parameters[name], after.parameters[name]
-        if was != is_now:
-            set_again = partial(_set_parameter, client, after, parameters, name, was)
-            yield Change(f"parameter {name}", was, is_now, None if name in templated else set_again)
-    if before.job_variables != after.job_variables:  # without values, since the environment may hold a secret
-        yield Change("the set of job variables", "of the server", "that of prefect.yaml", None)
-    now = {each.slug: each for each in after.schedules if each.slug}
-    for slug in sorted(now.keys() - {each.slug for each in before.schedules}):
-        yield Change(f"schedule {slug}", "none", _when(now[slug]), None)  # deleted there, or new in prefect.yaml
-    for each in before.schedules:
-        if each.slug in now:
-            yield from _find_schedule_changes(client, after, each, now[each.slug])
-        elif each.id not in {one.id for one in after.schedules}:
-            add = partial(client.create_deployment_schedules, after.id, [(each.schedule, bool(each.active))])
-            yield Change("a schedule that was added", _when(each), "none", add)
-
-
-def _find_schedule_changes(
-    client: SyncPrefectClient, of: DeploymentResponse, was: DeploymentSchedule, now: DeploymentSchedule
-) -> Iterator[Change]:
-    update = partial(client.update_deployment_schedule, of.id, now.id)
-    if was.schedule != now.schedule:
-        yield Change(f"schedule {now.slug}", _when(was), _when(now), partial(update, schedule=was.schedule))
-    if was.active != now.active:
-        paused = _pause(not was.active), _pause(not now.active)
-        yield Change(f"schedule {now.slug}", *paused, partial(update, active=was.active))
-
-
-def _set_parameter(
-    client: SyncPrefectClient, deployment: DeploymentResponse, parameters: dict[str, Any], name: str, value: object
-) -> None:
-    from prefect.client.schemas.actions import DeploymentUpdate
-
-    parameters[name] = value
-    client.update_deployment(deployment.id, DeploymentUpdate(parameters=parameters))
-
-
-def _templated(described: list[dict[str, Any]], name: str) -> set[str]:
-    """Return the parameters of a deployment that variables of the environment set."""
+    if server is None:
+        return described
+    parameters = described["parameters"]
+    free = {name for name, value in parameters.items() if not _VARIABLE.search(str(value))}
+    file = {
+        "the deployment": _pause(bool(described.get("paused"))),
+        **{f"parameter {name}": parameters[name] for name in free},
+        **{f"schedule {each['slug']}": each for each in described.get("schedules", ())},
+    }
+    changed = {
+        "the deployment": _pause(server.paused),
+        **{f"parameter {name}": value for name, value in server.parameters.items() if name in free},
+        **{f"schedule {each['slug']}": each for each in map(_as_in_file, server.schedules)},
+    }
+    for what in sorted(file.keys() | changed.keys()):
+        was, is_now = _said(changed.get(what, "none")), _said(file.get(what, "none"))
+        if was != is_now and (force or what not in changed):
+            echo(f"{server.name}: {what} {was} is replaced by {is_now}")
+        elif was != is_now:
+            echo(f"{server.name}: {what} stays {was} (prefect.yaml: {is_now}; --force takes that)")
+    kept = file if force else {**file, **changed}
     return {
-        parameter
-        for each in described if each["name"] == name
-        for parameter, value in each.get("parameters", {}).items() if _VARIABLE.search(str(value))
-    }  # fmt: skip
+        **described,
+        "paused": kept["the deployment"] == _pause(True),
+        "parameters": {**parameters, **{name: kept[f"parameter {name}"] for name in free}},
+        "schedules": [value for what, value in kept.items() if what.startswith("schedule ")],
+    }
 
 
-def _when(schedule: DeploymentSchedule) -> str:
-    """Describe the times of a schedule: `0 3 * * 1 Europe/Brussels`."""
-    fields = schedule.schedule.model_dump(mode="json", exclude_none=True)
-    return " ".join(str(fields[name]) for name in ("cron", "interval", "rrule", "timezone") if name in fields)
+def _as_in_file(schedule: DeploymentSchedule) -> dict[str, Any]:
+    fields = schedule.schedule.model_dump(mode="json", exclude_defaults=True)
+    return {**fields, "slug": schedule.slug or str(schedule.id), "active": bool(schedule.active)}
 
 
 def _pause(is_paused: bool) -> str:
@@ -252,6 +197,10 @@ def _pause(is_paused: bool) -> str:
 
 
 def _said(value: object) -> str:
+    """Describe a value of a deployment; a schedule by its times, such as `0 3 * * 1 Europe/Brussels`."""
+    if isinstance(value, dict) and "slug" in value:
+        times = (str(value[name]) for name in ("cron", "interval", "rrule", "timezone") if name in value)
+        return f"{' '.join(times)}{'' if value['active'] else ', paused'}"
     return value if isinstance(value, str) and value else json.dumps(value)
 
 

@@ -34,7 +34,6 @@ from firmlake.intake.source import local_list
 from firmlake.report.page import write_report
 from firmlake.terminal.progress import Counter
 from firmlake.terminal.runs import RunOutput
-from firmlake.warehouse.generations import open_warehouse
 from job import as_task, end, job, read_job, record, show_parts, tell
 
 
@@ -92,13 +91,8 @@ class OnPage(RunOutput):
             case Fetched(""):
                 self._artifact.finish()
             case Published():
-                for line in (artifacts.summary_line(event.summary), *artifacts.failure_lines(event.failed)):
-                    record(line)
-                with open_warehouse(event.run.folders, with_held=True) as connection:
-                    rows = artifacts.failure_rows(connection, event.summary.run_id)
-                    alerts = artifacts.alert_rows(connection, event.summary.run_id)
-                artifacts.announce(event, alerts)
-                artifacts.show_on_page(event, rows, alerts)
+                record(artifacts.summary_line(event.summary))
+                artifacts.show_on_page(event)
         return counter
 
 
@@ -107,8 +101,8 @@ def report(settings: Settings, published: Sequence[Published]) -> None:
     for last in published[-1:]:
         try:
             memory = settings.run.duckdb_memory
-            made = write_report(last.run.folders, utc_now(), memory_limit=memory, run=settings.run)
-            text = artifacts.report_markdown(made, last.summary)
+            path = write_report(last.run.folders, utc_now(), memory_limit=memory, run=settings.run).resolve()
+            text = f"{path}: one file, which a browser opens. The next run replaces it."  # Prefect shows no HTML
             artifacts.show_markdown("enrich-report", text, f"The report after run {last.summary.run_id}")
         except (FirmlakeError, OSError, duckdb.Error) as error:
             tell(f"Published, but the report could not be written ({error}); `firmlake report` tries again")

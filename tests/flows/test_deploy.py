@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -10,7 +11,6 @@ from click.testing import CliRunner
 
 from firmlake.core.errors import UsageError
 
-from .conftest import load_flow
 from .support import ROOT
 
 TIMES = (("0 3 * * 1", True, "night"), ("0 6 * * *", False, "morning"), ("0 12 * * *", True, "noon"))
@@ -44,74 +44,50 @@ def test_every_variable_of_the_file_is_asked_for(flow_modules, monkeypatch):
     assert all(name in refused.value.message for name in named - {"LAKE_ARCHIVE"})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("force", [False, True])
-def test_what_a_person_set_on_the_server_stays_and_is_named(prefect, capsys, force):
+STAYS = """\
+kept: parameter max_credits stays 500 (prefect.yaml: null; --force takes that)
+kept: schedule added stays 0 9 * * * UTC (prefect.yaml: none; --force takes that)
+kept: schedule morning stays 0 6 * * * UTC (prefect.yaml: 0 6 * * * UTC, paused; --force takes that)
+kept: schedule night stays 15 5 * * 2 UTC (prefect.yaml: 0 3 * * 1 UTC; --force takes that)
+kept: schedule noon none is replaced by 0 12 * * * UTC
+kept: the deployment stays paused (prefect.yaml: active; --force takes that)
+"""
+FORCED = """\
+kept: parameter max_credits 500 is replaced by null
+kept: schedule added 0 9 * * * UTC is replaced by none
+kept: schedule morning 0 6 * * * UTC is replaced by 0 6 * * * UTC, paused
+kept: schedule night 15 5 * * 2 UTC is replaced by 0 3 * * 1 UTC
+kept: schedule noon none is replaced by 0 12 * * * UTC
+kept: the deployment paused is replaced by active
+"""
+
+
+def test_what_a_person_set_on_the_server_stays_and_is_named(flow_modules, capsys):
     """Otherwise a deployment after an upgrade would start runs that somebody has paused, and lift their budgets."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate
+    from prefect.client.schemas.objects import DeploymentSchedule
     from prefect.client.schemas.schedules import CronSchedule
 
-    from deploy import keep_changes
+    from deploy import with_changes
 
-    tuesday = CronSchedule(cron="15 5 * * 2", timezone="UTC")
-    with get_client(sync_client=True) as client:
-        flow_id = client.create_flow(load_flow("enrich"))
+    def file(*times):
+        return [{"cron": c, "timezone": "UTC", "slug": slug, "active": active} for c, active, slug in times]
 
-        def deploy(company_list):
-            schedules = [
-                DeploymentScheduleCreate(schedule=CronSchedule(cron=cron, timezone="UTC"), active=active, slug=slug)
-                for cron, active, slug in TIMES
-            ]
-            parameters = {"company_list": company_list, "max_credits": None, "sql": ""}
-            deployment_id = client.create_deployment(
-                flow_id,
-                name="kept",
-                schedules=schedules,
-                parameters=parameters,
-                paused=False,
-                job_variables={"env": {}},
-            )
-            return client.read_deployment(deployment_id)
-
-        made = deploy("old.csv")
-        given = {"company_list": "mine.csv", "max_credits": 500, "sql": ""}
-        client.update_deployment(made.id, DeploymentUpdate(parameters=given, job_variables={"env": {"KEY": "secret"}}))
-        morning, night, noon = sorted(made.schedules, key=lambda each: str(each.slug))
-        client.delete_deployment_schedule(made.id, noon.id)
-        client.update_deployment_schedule(made.id, night.id, schedule=tuesday)
-        client.update_deployment_schedule(made.id, morning.id, active=True)
-        client.pause_deployment(made.id)
-        before = client.read_deployment(made.id)
-        keep_changes(client, before, deploy("new.csv"), {"company_list"}, force=force)
-        after = client.read_deployment(made.id)
-        times = {each.slug: (each.schedule.cron, each.active) for each in after.schedules}
-        client.delete_deployment(made.id)
-    told = sorted(capsys.readouterr().out.splitlines())
-    if force:
-        assert (after.paused, after.parameters["max_credits"]) == (False, None)
-        assert times == {slug: (cron, active) for cron, active, slug in TIMES}
-        assert told == [
-            "kept: parameter company_list mine.csv is replaced by new.csv",
-            "kept: parameter max_credits 500 is replaced by null",
-            "kept: schedule morning active is replaced by paused",
-            "kept: schedule night 15 5 * * 2 UTC is replaced by 0 3 * * 1 UTC",
-            "kept: schedule noon none is replaced by 0 12 * * * UTC",
-            "kept: the deployment paused is replaced by active",
-            "kept: the set of job variables of the server is replaced by that of prefect.yaml",
-        ]
-        return
-    assert (after.paused, after.parameters) == (True, given | {"company_list": "new.csv"}), "LAKE_LIST names the list"
-    assert times == {"night": ("15 5 * * 2", True), "morning": ("0 6 * * *", True), "noon": ("0 12 * * *", True)}
-    assert told == [
-        "kept: parameter company_list mine.csv is replaced by new.csv",
-        "kept: parameter max_credits stays 500 (prefect.yaml: null; --force takes that)",
-        "kept: schedule morning stays active (prefect.yaml: paused; --force takes that)",
-        "kept: schedule night stays 15 5 * * 2 UTC (prefect.yaml: 0 3 * * 1 UTC; --force takes that)",
-        "kept: schedule noon none is replaced by 0 12 * * * UTC",
-        "kept: the deployment stays paused (prefect.yaml: active; --force takes that)",
-        "kept: the set of job variables of the server is replaced by that of prefect.yaml",
-    ]
+    described = {"parameters": {"company_list": "{{ $LAKE_LIST }}", "max_credits": None}, "schedules": file(*TIMES)}
+    on_server = ("15 5 * * 2", True, "night"), ("0 6 * * *", True, "morning"), ("0 9 * * *", True, "added")
+    server = SimpleNamespace(
+        name="kept", paused=True, parameters={"company_list": "mine.csv", "max_credits": 500, "gone": 1},
+        schedules=[
+            DeploymentSchedule(schedule=CronSchedule(cron=cron, timezone="UTC"), active=active, slug=slug)
+            for cron, active, slug in on_server
+        ],
+    )  # fmt: skip
+    kept = with_changes(described, server, force=False)
+    assert (kept["paused"], kept["parameters"]) == (True, described["parameters"] | {"max_credits": 500})
+    assert kept["schedules"] == file(*on_server[:2], TIMES[2], on_server[2])
+    assert capsys.readouterr().out == STAYS
+    assert with_changes(described, server, force=True) == described | {"paused": False}
+    assert capsys.readouterr().out == FORCED
+    assert with_changes(described, None, force=False) == described
 
 
 @pytest.mark.slow

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
-from uuid import uuid4
 
 import msgspec
 import pytest
 
 from firmlake.core.errors import DamagedError, InterruptedRunError, Stopped, UsageError
-from firmlake.core.settings import Settings
-from firmlake.enrich.events import Published
 from firmlake.report.feed import AlertCounts
-from firmlake.report.page import Report
 from firmlake.report.summary import RunSummary
 
-from .support import FLOWS, ROOT
+from .support import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -130,73 +123,6 @@ def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch):
     assert told == ["Skipped run one: x is gone. Restore it"]
 
 
-_READERS_GONE = """
-import os, sys, time
-sys.path.insert(0, sys.argv[1])
-from job import _outlive_worker, show
-from firmlake.terminal.rows import show_table
-sys.stdin.readline()  # by now nobody reads stdout
-for _ in range(3):
-    show(lambda: show_table(["a"], [("a" * 60,)] * 2_000))
-sys.stdout = open(os.devnull, "w")
-_outlive_worker()
-for _ in range(200):
-    if os.path.samestat(os.fstat(1), os.stat(os.devnull)):
-        break
-    time.sleep(0.02)
-os.write(1, b"a line that nobody reads")
-open(sys.argv[2], "w").write("went on")
-"""
-
-
-def test_a_reader_that_has_gone_is_no_fault_and_a_run_outlives_the_worker_that_reads_its_lines(tmp_path):
-    """Nor is what rich makes of it, which would end the process."""
-    done = tmp_path / "done"
-    command = [sys.executable, "-c", _READERS_GONE, str(FLOWS), str(done)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        process.stdout.close()
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
-    assert done.read_text() == "went on"
-
-
-class _Client:
-    """A server that knows one run, whose states it gives one after the other."""
-
-    def __init__(self, *states):
-        self.states, self.given = list(states), []
-
-    def read_flow_run(self, _run_id):
-        return SimpleNamespace(state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
-
-    def set_flow_run_state(self, _run_id, state, *, force):
-        assert force
-        self.given.append(state)
-
-
-ENDS = {
-    "Running": ["CRASHED"], "Pending": ["CRASHED"], "Completed": [], "AwaitingRetry": [],
-    "Paused": ["CRASHED"],  # it waited for an approval
-    "Cancelling": ["CANCELLED"],  # its worker died too
-    "Cancelling Cancelled": [],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("made", ENDS)
-def test_a_run_that_was_ended_from_outside_gets_its_last_state_from_us_unless_it_has_one(made):
-    from prefect import states
-
-    from watch import report_end
-
-    pause = {"Paused": {"timeout_seconds": 60}}
-    client = _Client(*(getattr(states, name)(**pause.get(name, {})) for name in made.split()))
-    report_end(client, uuid4(), lambda seconds: None)
-    assert [state.type.value for state in client.given] == ENDS[made]
-    assert all(state.message for state in client.given)
-
-
 # --- its page --------------------------------------------------------------------------------------------------------
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -226,29 +152,6 @@ def test_the_summary_accounts_for_every_company_and_names_from_outside_cannot_br
     said = "3 opened (1 of high severity), 2 closed, 9 open"
     assert summary_line(with_alerts) == f"{LINE}; alerts: {said}"
     assert f"Alerts: {said}" in summary_markdown(with_alerts)
-
-
-def test_a_table_of_failures_that_has_not_all_of_them_says_where_they_are(monkeypatch):
-    import artifacts
-
-    shown = []
-    monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda *_, **__: None)
-    monkeypatch.setattr(artifacts, "create_table_artifact", lambda _rows, key, description: shown.append(description))
-    failed, rejected, most = {"what": "company failed"}, {"what": "record rejected"}, 200
-    for rows in ([], [failed] * (most - 1) + [rejected] * (most - 1), [failed] * most):
-        artifacts.show_on_page(Published(None, None, SUMMARY, [], Settings()), rows, [])
-    none, few, many = shown
-    assert none == few == "What failed in run 20260105T120000Z-0000"
-    assert "dead_letters and rejects have all of them" in many
-
-
-def test_the_report_is_named_by_its_place_and_its_figures():
-    from artifacts import report_markdown
-
-    tiles = {"companies": 2000, "last run": "some failed", "credits left": None}
-    text = report_markdown(Report(Path("/data/a|b/report.html"), tiles), SUMMARY)
-    assert text.startswith("## Report of generation 4\n\n/data/a\\|b/report.html: ")
-    assert "| companies | 2,000 |\n| last run | some failed |\n| credits left | unknown |" in text
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_what_an_unfinished_run_has_to_buy_is_counted_once_and_for_its_list_alon
     make_run(folders, [BOLT], ["financials"], run_id="2026-3", at=NOON + MINUTE)
     assert forecast(folders) == [(NOON.date(), 1)]
     assert forecast(folders, "customers") == []
-    page = write_report(folders, NOON + MINUTE, memory_limit="200MB", run=RunSettings()).path.read_text()
+    page = write_report(folders, NOON + MINUTE, memory_limit="200MB", run=RunSettings()).read_text()
     (section,) = re.findall(r"The next four weeks.*?</section>", page, re.DOTALL)
     assert "05 Jan" in section, "the day of the credit, on which nothing else falls due"
 

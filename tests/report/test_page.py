@@ -83,7 +83,7 @@ def page():
     failed = {"dataset": "lookalikes", "failed_at": "2026-01-05", "attempt_count": 3, "request_id": "x"}
     made.add("dead_letters", 9, reason_code="request_failed", reason="/v1/x failed 3 times: status 503", **failed)
     made.add("dead_letters", 8, reason_code="request_refused", reason="/v1/x: status 400: <b>", **failed)
-    return make_report(made.made().connection, NOW).html
+    return make_report(made.made().connection, NOW)
 
 
 def test_it_is_well_formed_and_every_section_is_there(page):
@@ -133,7 +133,7 @@ def test_a_name_is_shown_as_it_is_and_stays_in_its_cell_and_its_box(page, name):
 
 
 def test_a_warehouse_with_nothing_to_tell_makes_a_report_too():
-    read = Page(make_report(warehouse().made().connection, NOW).html)
+    read = Page(make_report(warehouse().made().connection, NOW))
     assert (read.open, read.unbalanced) == ([], [])
 
 
@@ -174,7 +174,7 @@ def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
     for child, parent in (*line, *((child, 100) for child in range(200, 240)), *ring):
         made.knows(child, None)
         made.owner(child, parent, 0.6)
-    page = make_report(made.made().connection, NOW).html
+    page = make_report(made.made().connection, NOW)
     first, *_ = page.split("</figure>")
     boxes = [attributes for tag, attributes in Page(first).elements if attributes.get("class", "").startswith("box")]
     assert (len(boxes), {box["x"] for box in boxes}) == (20, {"0", "264"})
@@ -208,7 +208,7 @@ def test_parts_that_take_too_much_memory_are_left_out_and_say_so(monkeypatch):
     made.files_extremes()
     connection = made.made().connection
     connection.execute("SET temp_directory = ''; SET memory_limit = '40MB'")
-    page = make_report(connection, NOW).html
+    page = make_report(connection, NOW)
     assert f"{check.name}</bdi>" in page
     assert page.count(TOO_LARGE) == 1, "the check"
     assert "<h3>Events of the last run</h3><p>None.</p>" in page

@@ -32,7 +32,7 @@ def main() -> NoReturn:
         ignore_signals()
     except KeyboardInterrupt:
         code = exit_code_of_signal()
-    sys.exit(_end_output(code))
+    sys.exit(end_output(code))
 
 
 def carry_out(arguments: Sequence[str]) -> int:
@@ -67,7 +67,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, stream)
 
 
-def _end_output(code: int) -> int:
+def end_output(code: int) -> int:
     """Write what is left of the output, and return the exit code: not 0 if that is impossible.
 
     What cannot be written is dropped, because Python would try again and end with a code of its own (120).

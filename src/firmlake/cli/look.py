@@ -53,5 +53,5 @@ def report(call: Call, *, path: Path | None = None, company_list: str = "") -> N
     from firmlake.report.page import write_report
 
     memory = settings.run.duckdb_memory
-    path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)
+    path = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)
     call.answer({"report": str(path)}, [str(path)])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 
@@ -28,20 +28,6 @@ from firmlake.warehouse.incomplete import describe_service
 
 _ALERTS = "The most severe and newest first; `firmlake alerts` lists all of them."
 _ALERTS_MAX = 12
-
-
-class Report(NamedTuple):
-    """A report that was written: its path, and the figures at its top by name."""
-
-    path: Path
-    tiles: dict[str, Any]
-
-
-class Made(NamedTuple):
-    """A report in memory: its HTML, and the figures at its top."""
-
-    html: str
-    tiles: list[Tile]
 
 
 _LABELS = {
@@ -76,7 +62,7 @@ def write_report(
     memory_limit: str,
     company_list: str = "",
     run: RunSettings | None = None,
-) -> Report:
+) -> Path:
     """Write the report on the newest generation.
 
     A section that needs more memory than `memory_limit` is replaced by a note.
@@ -100,14 +86,14 @@ def write_report(
         _explained("report"),
         open_warehouse(folders, locked=True, memory_limit=memory_limit, company_list=company_list) as connection,
     ):
-        page = make_report(connection, now, bill.days if bill else (), company_list)
-    write_file(path, lambda aside: aside.write_text(page.html, "utf-8"), folders.readers)
-    return Report(path, {tile.name: f"{tile.shown} ({tile.note})" if tile.note else tile.shown for tile in page.tiles})
+        html = make_report(connection, now, bill.days if bill else (), company_list)
+    write_file(path, lambda aside: aside.write_text(html, "utf-8"), folders.readers)
+    return path
 
 
 def make_report(
     connection: duckdb.DuckDBPyConnection, now: datetime, dues: Iterable[Day] = (), company_list: str = ""
-) -> Made:
+) -> str:
     """Write the report on an open generation as one HTML document.
 
     Args:
@@ -117,8 +103,7 @@ def make_report(
         company_list: Name of the list that the report is about; shown in the heading.
 
     Returns:
-        HTML that loads nothing, and the figures at its top. Names come from outside, so they are escaped and isolated
-        from the text around them.
+        HTML that loads nothing. Names come from outside, so they are escaped and isolated from the text around them.
 
     Raises:
         FirmlakeError: The generation holds no run, or lacks the views of this version. The message says what to do.
@@ -152,12 +137,11 @@ def make_report(
             parts.append(draw_rows("Alerts", "Open alerts", _ALERTS, rows, counts.open))
             parts.append(draw_section(connection, tables, section))
     title = f"firmlake report, generation {generation}{f', {company_list}' if company_list else ''}"
-    html = render_page(
+    return render_page(
         "report.html", title, parts, company_list=company_list, made=f"{now:%d %b %Y, %H:%M} UTC",
         generation=generation, run_id=load_id, service=describe_service(connection),
         figures=figures, doubts=map(str, find_doubts(connection, last_run)),
     )  # fmt: skip
-    return Made(html, figures)
 
 
 def write_company_page(folders: Folders, company: Company, now: datetime, path: Path, *, memory_limit: str) -> None:
