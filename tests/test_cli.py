@@ -18,6 +18,7 @@ import pytest
 from firmlake.api.service import check_access
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings_layers import confirm_by, load_settings
+from firmlake.enrich.contact import WELL_KNOWN, choose_companies
 from firmlake_sandbox import sample_numbers
 from lake import Lake
 from support import (
@@ -186,6 +187,17 @@ def test_a_missing_token_and_an_unknown_option_are_mistakes_too(here):
     unknown = here.call("run", "--json", "--nonsense")
     assert (unknown.code, "--nonsense" in unknown.content["error"], "--nonsense" in unknown.err) == (2, True, True)
     assert here.requests() == 0
+
+
+def test_a_check_asks_for_no_forgotten_company(here):
+    """Its answers would be erased as they land, and asked for without end."""
+    here.data.mkdir()
+    assert here.call("forget", "company", *WELL_KNOWN[0]).code == 0
+    assert_refused(here, f"check --company '{WELL_KNOWN[0]}'", "was forgotten")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRMLAKE_PATHS__DATA", str(here.data))
+        asked = choose_companies(load_settings()[0], [], None, 100).companies
+    assert set(asked) == {*WELL_KNOWN[1:]}
 
 
 def test_every_command_is_told_apart_by_whether_it_may_make_a_data_folder():

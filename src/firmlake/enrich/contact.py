@@ -25,6 +25,7 @@ from firmlake.check.talk import Talk
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
 from firmlake.core.files import write_file
+from firmlake.core.folders import Folders
 from firmlake.core.process import graceful
 from firmlake.core.settings import SANDBOX, Settings, change_settings
 from firmlake.core.settings_layers import read_profile, render_changes
@@ -35,6 +36,7 @@ from firmlake.intake.lines import read_company_list
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Run, begin, remove_run
 from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.persons import answer_filter
 from firmlake.tables.leaves import leaves_of, setting_of
 
@@ -83,15 +85,19 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
         settings: How to read a list.
         named: Companies named by the user; the check asks for all of them.
         company_list: If no companies are named, take the first of each country in this list, then others. None takes
-            well-known companies.
+            well-known companies. Forgotten ones are left out.
         most: The most credits that may be spent.
 
     Raises:
-        UsageError: More companies are named than there are credits. Raise `--companies`.
+        UsageError: More companies are named than there are credits, or one was forgotten. Raise `--companies`, or name
+            others.
         CompanyListError: The list cannot be used; the message says why.
     """
     if len(named) > most:
         raise UsageError(f"{len(named)} companies are named, but --companies allows {most}", "Raise --companies")
+    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
+    if forgotten and any(map(forgotten.has_company, named)):  # its answers would be erased as they land
+        raise UsageError("A company that is named was forgotten", "Name another with --company")
     wanted = most - (most > 1)  # one credit is for the company that does not exist
     if named:
         return Asking(tuple(dict.fromkeys(named)), STRANGER if len(named) <= wanted else None)
@@ -101,7 +107,8 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
         companies = [Company(*row) for row in rows.select("country", "company_number").head(10_000).iter_rows()]
         if not companies:
             raise UsageError(f"{company_list} names no company", "Use another list, or run the check without one")
-    return Asking(tuple(_mix(companies)[:wanted]), STRANGER if most > 1 else None)
+    known = [company for company in companies if not (forgotten and forgotten.has_company(company))]
+    return Asking(tuple(_mix(known)[:wanted]), STRANGER if most > 1 else None)
 
 
 @contextmanager

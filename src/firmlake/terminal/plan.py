@@ -155,8 +155,6 @@ def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
         yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
 
 
-
-
 def _cost(estimate: Estimate) -> dict[str, Any]:
     return {
         "target_count": estimate.target_count,
