@@ -24,7 +24,8 @@ DICTIONARY = Path(__file__).with_name("data_dictionary.md")
 _HEAD = """# Data dictionary
 
 Every table, view and macro of the warehouse, with its columns. The database has the same descriptions:
-`FROM duckdb_columns()`, `FROM duckdb_functions()`. The [cookbook](cookbook.md) has questions with SQL and answers.
+`FROM duckdb_columns()`, `FROM duckdb_functions()`; `duckdb_views()` has the SQL of each view. The
+[cookbook](cookbook.md) has questions with SQL and answers.
 
 Each meaning is said once. Columns that several tables or views share stand under [Shared columns](#shared-columns);
 below a table or view, lines name the columns that mean the same there or in another one, and those with a meaning of
@@ -85,7 +86,7 @@ class _Relation(NamedTuple):
 
 
 def make_dictionary() -> str:
-    """Write the dictionary: diagrams, then tables, views, macros, functions and checks with their columns."""
+    """Write the dictionary: a diagram, then tables, views, macros, functions and checks with their columns."""
     made = sorted(definitions(), key=lambda definition: definition.name)
     with duckdb.connect() as connection:
         create_tables(connection)
@@ -97,8 +98,8 @@ def make_dictionary() -> str:
     }
     relations = {one.name: one for section in sections.values() for one in section}
     page = _Page(relations, _find_shared(one.columns for one in relations.values()), {})
-    parts = [_HEAD, "## How the tables are related", _mermaid("erDiagram", _relations())]
-    parts += ["## What each view is made from", _mermaid("flowchart LR", _sources(made))]
+    related = "\n".join(["```mermaid", "erDiagram", *(f"    {line}" for line in _relations()), "```"])
+    parts = [_HEAD, "## How the tables are related", related]
     parts += ["## Shared columns", "\n".join(starmap(_bullet, page.shared.items()))]
     parts += ["## Tables", *_describe_all(sections["Tables"], page), "### History", *_describe_history()]
     for title, text in _KINDS.values():
@@ -127,14 +128,6 @@ def _relations() -> Iterator[str]:
         nearest = [one for one in above if not any(set(one.key) < set(other.key) for other in above)]
         for one in nearest:
             yield f'{one.name} ||--o{{ {table.name} : "{", ".join(one.key)}"'
-
-
-def _sources(made: list[Definition]) -> Iterator[str]:
-    functions = {one.name for one in made if one.kind == "function"}
-    for one in made:
-        sources = [source for source in one.reads if source not in functions]
-        if sources and one.kind not in ("check", "function") and one.name != "findings":
-            yield f"{' & '.join(sources)} --> {one.name}"
 
 
 def _of_table(table: Table) -> _Relation:
@@ -275,10 +268,6 @@ def _describe_past() -> Iterator[str]:
 
 def _call(name: str, parameters: str, meaning: str) -> tuple[str, ...]:
     return f"### {name}", f"`{name}({parameters})`: {meaning}"
-
-
-def _mermaid(kind: str, lines: Iterator[str]) -> str:
-    return "\n".join(["```mermaid", kind, *(f"    {line}" for line in lines), "```"])
 
 
 def _list_codes(codes: Mapping[str, str]) -> str:
