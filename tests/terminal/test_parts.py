@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,7 @@ from firmlake.core.errors import SomeFailedError
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.rebuild.prune import Pinned
 from firmlake.rebuild.verify import TableCheck
-from firmlake.report.summary import RunSummary, failure_groups
+from firmlake.report.summary import FailureGroup, RunSummary, failure_groups
 from firmlake.service_lists.overview import Overview, OverviewPlan, read_list_page
 from firmlake.terminal import runs
 from firmlake.terminal.plan import describe_refused
@@ -33,7 +34,7 @@ AT = datetime(2026, 1, 5, tzinfo=UTC)
 LIST = "country,company_number\n" + "".join(f"BE,x{n}\n" for n in range(7)) + "BE,0403053608\nBE,0000000097\n"
 
 
-def summary(generation=1, outcome="done"):
+def summary():
     counts = dict.fromkeys(
         (
             "line_count", "company_count", "refused_count", "repeated_count", "fresh_count", "target_count",
@@ -43,48 +44,37 @@ def summary(generation=1, outcome="done"):
         0,
     )  # fmt: skip
     return RunSummary(
-        run_id="r", outcome=outcome, list_name="l", started_at=AT, finished_at=AT, datasets={}, rows={}, drift=[],
-        generation=generation, warehouse=Path("data/warehouse/firmlake.duckdb"), **counts,
+        run_id="r", outcome="done", list_name="l", started_at=AT, finished_at=AT, datasets={}, rows={}, drift=[],
+        generation=1, warehouse=Path("data/warehouse/firmlake.duckdb"), **counts,
     )  # fmt: skip
 
 
-def test_drift_is_explained_to_whoever_sees_it_first(capsys):
-    show(
-        summary_parts(
-            msgspec.structs.replace(summary(), drift=[("relationships", "new_value", "function=PARTNER", 1)]), []
-        )
-    )
-    assert "Drift is what differs from the specification" in capsys.readouterr().out
+FAILED = [FailureGroup("lookalikes", REASON, 100, [f"BE 000000000{n}" for n in range(3)])]
+SUMMARIES = [
+    # What the summary of a run says (or does not, None), its changes, and what failed.
+    ("Drift is what differs from the specification", {"drift": [("relationships", "new_value", "function", 1)]}, []),
+    (r"forbids(?!.*forbids).*BE 0000000000, .*FROM dead_letters", {"outcome": "some_failed"}, FAILED),
+    ("Next: .*firmlake query --data data ", {}, []),
+    (None, {"generation": 14}, []), (None, {"outcome": "some_failed"}, []), (None, {"outcome": "stopped"}, []),
+]  # fmt: skip
 
 
-def test_a_hundred_failures_for_one_reason_are_one_row_with_examples(capsys):
+@pytest.mark.parametrize(("said", "changes", "failed"), SUMMARIES)
+def test_a_summary_explains_drift_groups_failures_and_suggests_a_query_after_a_first_run_that_left_nothing_undone(
+    said, changes, failed, capsys
+):
+    show(summary_parts(msgspec.structs.replace(summary(), **changes), failed))
+    shown = capsys.readouterr().out
+    assert re.search(said, shown, re.DOTALL) if said else "Next: " not in shown
+
+
+def test_failures_for_one_reason_are_one_group_with_examples():
     connection = duckdb.connect()
     connection.execute(
         f"CREATE TABLE dead_letters AS SELECT 'r' AS run_id, 'BE' AS country, printf('%010d', n) AS company_number, "
         f"'lookalikes' AS dataset, '{REASON}' AS reason FROM range(100) t(n)"
     )
-    groups = failure_groups(connection, "r", 10)
-    assert [(one.company_count, len(one.examples)) for one in groups] == [(100, 3)]
-    show(summary_parts(summary(outcome="some_failed"), groups))
-    shown = capsys.readouterr().out
-    assert shown.count("forbids") == 1
-    assert "100" in shown
-    assert "BE 0000000000" in shown
-    assert "FROM dead_letters" in shown
-
-
-@pytest.mark.parametrize(
-    ("generation", "outcome", "is_shown"),
-    [(1, "done", True), (14, "done", False), (1, "some_failed", False), (1, "stopped", False)],
-)
-def test_a_first_query_follows_only_the_first_run_that_left_nothing_undone(generation, outcome, is_shown, capsys):
-    show(summary_parts(summary(generation, outcome), []))
-    assert ("Next: " in capsys.readouterr().out) == is_shown
-
-
-def test_a_first_query_names_the_command_as_it_is_found(monkeypatch):
-    monkeypatch.setattr(runs.shutil, "which", lambda _: "/usr/bin/firmlake")
-    assert runs.first_query(summary()).startswith("firmlake query --data data ")
+    assert failure_groups(connection, "r", 10) == FAILED
 
 
 @pytest.mark.slow
