@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from benchmarks.read_back import read_export, read_list_back, read_loaded, read_warehouse
+from benchmarks.read_back import read_export, read_list_back, read_loaded, read_report, read_warehouse
 from benchmarks.service import ROOT, cpu_seconds
 from benchmarks.stages import Stages
 
@@ -276,7 +276,7 @@ PIECES = {
     "load-postgres": Piece(
         partial(load, target=os.environ.get("BENCHMARK_POSTGRES", "")), lambda _, address: read_loaded(address)
     ),
-    "report": Piece(report, lambda _, made: {"companies": int(made.tiles["Companies"].split()[0].replace(",", ""))}),
+    "report": Piece(report, lambda _, path: read_report(path)),
     "plan": Piece(plan, _planned),
     "intake": Piece(intake, _lines),
 }

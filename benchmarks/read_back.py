@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ def read_list_back(path: Path) -> dict[str, int]:
         rows = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema=False)
     missing = rows.filter(pl.col("status") == "not found")
     return {"lines": rows.height, "companies": rows["company"].n_unique(), "not_found": missing.height}
+
+
+def read_report(path: Path) -> dict[str, int]:
+    """Read the number of companies at the top of a report."""
+    (count,) = re.findall(r"Companies<b>([\d,]+)</b>", path.read_text("utf-8"))
+    return {"companies": int(count.replace(",", ""))}
 
 
 def _read(connection: Any) -> dict[str, int]:
