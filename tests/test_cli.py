@@ -80,6 +80,7 @@ WITHOUT_FOLDER = {
     "company 0403227515": "'0403227515' does not begin with BE, NL or FR",
     "changes --company 0403227515": "'0403227515' does not begin with BE, NL or FR",
     "export out --table nothing": "",
+    "export out --ddl snowflake": "snowflake cannot load from out",
     "export": "No export target is named. Run `firmlake export FOLDER",
     "contacts plan absent.csv --list 1002": "absent.csv",
     "verify --files --forgotten": "--forgotten and --files are different checks",

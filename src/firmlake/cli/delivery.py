@@ -48,9 +48,11 @@ def export(
         }
     )
     from firmlake.delivery.deliver import deliver, export_request
-    from firmlake.delivery.scripts import render_ddl, render_sources
+    from firmlake.delivery.scripts import address_for, render_ddl, render_sources
 
     request = export_request(settings, as_of, company_list)
+    if ddl:
+        address_for(ddl, settings.export.target)  # refuses an address from which it cannot load
     done = deliver(Folders.existing(settings), request, call.say)
     call.say(done.describe())
     if ddl:

@@ -35,7 +35,7 @@ def render_ddl(manifest: Record, url: str, dialect: str) -> str:
     warehouse = DIALECTS[dialect]
     if manifest.format != "parquet":
         raise UsageError(f"{dialect} loads parquet, not {manifest.format}", "Add --format parquet")
-    folder = f"{_address_for(dialect, url)}/{folder_of(manifest.delivery_id)}"
+    folder = f"{address_for(dialect, url)}/{folder_of(manifest.delivery_id)}"
     parts = [f"-- Export {manifest.delivery_id}, for {dialect}. Made by firmlake; run it with your own rights."]
     for table in manifest.tables:
         name = table.name + ("_changes" if manifest.mode == "changes" else "")
@@ -114,7 +114,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _address_for(warehouse: str, url: str) -> str:
+def address_for(warehouse: str, url: str) -> str:
     """Return the address of an export as a warehouse spells it.
 
     An `az://` address does not name the account, which then comes from AZURE_STORAGE_ACCOUNT_NAME. The export reads the

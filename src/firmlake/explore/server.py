@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from firmlake.core.errors import EXIT_DONE, FirmlakeError, UsageError
+from firmlake.core.errors import EXIT_DONE, UsageError
 from firmlake.core.folders import Folders
 from firmlake.explore.holding import newest_holding
 
@@ -59,10 +59,10 @@ def serve(folders: Folders, port: int, show: Callable[[str], object], open_page:
     """
     with _listen(port) as listening:
         os.environ["FIRMLAKE_PATHS__DATA"] = str(folders.data)
-        show(f"Generation {newest_holding().number} is open")
         token = secrets.token_urlsafe(16)
         port = listening.getsockname()[1]
         config = uvicorn.Config(make_application(token, port), log_level="warning", timeout_graceful_shutdown=1)
+        show(f"Generation {newest_holding().number} is open")
         address = f"http://{HOST}:{port}/?access_token={token}"
         show(f"Explore at {address}; Ctrl-C ends it")
         with tempfile.TemporaryDirectory(prefix="firmlake-") as folder, suppress(KeyboardInterrupt):
@@ -76,13 +76,13 @@ def make_application(token: str, port: int) -> ASGIApp:
     """Make the application: marimo's, which asks for the token, with headers that keep pages to this server.
 
     Raises:
-        FirmlakeError: The extra `explore` is not installed.
+        UsageError: The extra `explore` is not installed.
     """
     os.environ.setdefault("_MARIMO_DISABLE_ANALYTICS", "1")
     try:
         import marimo
     except ModuleNotFoundError:
-        raise FirmlakeError("`firmlake explore` needs marimo", "pip install 'firmlake[explore]'") from None
+        raise UsageError("The extra explore is not installed", "pip install 'firmlake[explore]'") from None
     # marimo reads the pyproject.toml of the current folder, whose `pythonpath` would run a stranger's modules.
     with chdir(_APP.anchor):
         made = marimo.create_asgi_app(quiet=True, token=token, include_code=False).with_app(path="", root=str(_APP))
