@@ -376,18 +376,6 @@ def test_an_error_keeps_its_exit_code_where_nothing_can_be_printed(here, monkeyp
         assert here.call("plan", "absent.csv", *options).code == 2
 
 
-def test_a_full_disk_behind_stdout_is_one_line(here, monkeypatch):
-    def full(text, **options):
-        if not options.get("err"):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    here.data.mkdir()
-    monkeypatch.setattr("firmlake.terminal.echo.click.secho", full)
-    assert here.call("status").code == 1
-    monkeypatch.setattr("firmlake.cli.call.was_interrupted", lambda: True)
-    assert here.call("status").code == 130, "a signal comes first"
-
-
 def test_a_file_that_may_not_be_read_is_one_line_wherever_it_is_opened(here, monkeypatch):
     """For example if root once ran what another account runs every week. No test can take rights from root."""
 
@@ -509,12 +497,6 @@ def test_a_full_disk_behind_stdout_is_one_line_and_exit_code_1(typed, listed):
     ended = listed(">/dev/full", *shlex.split(typed))
     line = "firmlake: Stdout or a file: No space left on device. Make room on the disk, then run again\n"
     assert (ended.returncode, ended.stderr) == (1, line)
-
-
-@pytest.mark.slow
-def test_a_full_disk_behind_stderr_does_not_change_the_exit_code(listed):
-    """Python would end with code 120, which is not documented."""
-    assert listed("2>/dev/full", "status", "--data", "missing").returncode == 2
 
 
 # --- `import firmlake` prepares the environment for libraries, and is quick -------------------------------------------

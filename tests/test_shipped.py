@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -238,54 +236,3 @@ def test_every_alert_says_what_it_is_and_links_to_a_heading_of_the_runbook():
         assert (page, anchor in anchors) == ("docs/runbook.md", True), rule["alert"]
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["description"]
-
-
-SERIES = {
-    'firmlake_last_run_finished_timestamp_seconds{list="north",outcome="done"}': "0",
-    "firmlake_month_credits": "80",
-    "firmlake_month_credits_budget": "100",
-    'firmlake_failed{list="north"}': "1",
-    'firmlake_failed{list="south"}': "0",
-    'firmlake_unfinished_runs{list="north"}': "1",
-    "firmlake_running": "1x71 0",  # ends after twelve hours
-    "firmlake_outdated": "1",
-    "firmlake_held": "1",
-}
-FIRES = [
-    ("7d", "Stale", None), ("9d", "Stale", {"list": "north", "outcome": "done"}), ("1d", "MonthNearlySpent", {}),
-    ("1d", "Failed", {"list": "north"}), ("11h", "Unfinished", None), ("1d", "Unfinished", {"list": "north"}),
-    ("1d", "Outdated", {}), ("1d", "Held", {}), ("1d", "MetricsMissing", {}),
-]  # fmt: skip
-"""At what time which alert fires, and its labels; None where it does not yet."""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus")
-def test_promtool_takes_the_rules_and_the_alerts_fire(tmp_path):
-    def promtool(*arguments):
-        done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    def alert(name, labels):
-        (rule,) = (rule for rule in RULES if rule["alert"] == name)
-        said = {
-            key: re.sub(
-                r"{{ if .*? }}(.*?){{ end }}", r"\1", text.replace("{{ $labels.list }}", labels.get("list", ""))
-            )
-            for key, text in rule["annotations"].items()
-        }
-        return {"exp_labels": {**rule["labels"], **labels}, "exp_annotations": said}
-
-    rules = str(ROOT / "config/prometheus-rules.yml")
-    promtool("check", "rules", rules)
-    tests = [
-        {"eval_time": at, "alertname": f"Firmlake{name}",
-         "exp_alerts": [] if labels is None else [alert(f"Firmlake{name}", labels)]}
-        for at, name, labels in FIRES
-    ]  # fmt: skip
-    series = [{"series": name, "values": f"{values}x{10 * 24 * 6}"} for name, values in SERIES.items()]
-    test = {"interval": "10m", "input_series": series, "alert_rule_test": tests}
-    (tmp_path / "case.yml").write_text(
-        yaml.safe_dump({"rule_files": [rules], "evaluation_interval": "10m", "tests": [test]})
-    )
-    promtool("test", "rules", str(tmp_path / "case.yml"))
