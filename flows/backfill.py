@@ -1,7 +1,6 @@
-"""The flow `backfill`: one enrichment for each portfolio or country, on a work pool, under one allowance.
+"""The flow `backfill`: one enrichment for each portfolio, on a work pool, under one allowance.
 
     python flows/backfill.py portfolios/            # a run for each file of the folder
-    python flows/backfill.py companies.csv          # a run for each country of the list
     firmlake.flows.backfill.backfill                # its entrypoint, for deployments
 
 Each run has its own list and data folder with fixed names, so a killed run resumes in its folder and nothing is paid
@@ -27,7 +26,6 @@ from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import msgspec
-import polars as pl
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import FlowRun
@@ -37,13 +35,11 @@ from prefect.exceptions import ObjectNotFound
 from artifacts import show_table
 from firmlake.core import errors
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGTERM, CompanyListError, FirmlakeError, UsageError
-from firmlake.core.files import sha256_of, write_file
+from firmlake.core.files import sha256_of
 from firmlake.core.folders import Folders
-from firmlake.core.rows import guard_texts
-from firmlake.core.settings import IntakeSettings, Settings
+from firmlake.core.settings import Settings
 from firmlake.core.work import lock
 from firmlake.delivery.destination import open_destination
-from firmlake.intake.lines import read_company_list
 from firmlake.rebuild.archive import archive as add_to_archive
 from job import EXIT_CODE_LABEL, end, job, name_damaged, read_settings, step, tell
 
@@ -82,11 +78,10 @@ def backfill(
     config: str | None = None,
     overrides: dict[str, str] | None = None,
 ) -> str:
-    """Enrich each portfolio or country in a run of its own, wait for all runs, and end as the worst of them did.
+    """Enrich each portfolio in a run of its own, wait for all runs, and end as the worst of them did.
 
     Args:
-        lists: A folder in which each file is a portfolio's list, or one list, which is divided by country. The path
-            must be valid on the workers.
+        lists: A folder in which each file is a portfolio's list. The path must be valid on the workers.
         name: Name of this backfill. Runs that completed under this name are not started again. None uses the date, UTC.
         archive (TARGET): Where landed answers are archived afterwards, for `replay` to build one warehouse; None
             archives none.
@@ -100,9 +95,7 @@ def backfill(
     """
     settings = read_settings(config, overrides)
     name = name or f"{datetime.now(UTC):%Y-%m-%d}"
-    portfolios, refused_count = divide(settings, Path(lists))
-    if refused_count:
-        tell(f"{refused_count} lines of {lists} name no company: {settings.paths.data}/lists/refused.csv")
+    portfolios = find_portfolios(settings, Path(lists))
     started = {
         portfolio.name: _start(name, deployment, portfolio, config, _layers(settings, overrides, portfolio, portfolios))
         for portfolio in portfolios
@@ -166,9 +159,6 @@ def _layers(
         total = getattr(run, key)
         if total >= 0:
             layers[f"run.{key}"] = str(total // len(portfolios))
-    for key, value in msgspec.structs.asdict(portfolio.intake).items():
-        if value != getattr(settings.intake, key):
-            layers[f"intake.{key}"] = value
     return layers
 
 
@@ -237,9 +227,6 @@ def _archived(archive: str, portfolio: Portfolio, ended: _Ended) -> _Ended:
     return ended
 
 
-_REFUSED = "refused"
-
-
 class Portfolio(NamedTuple):
     """A company list with a data folder of its own.
 
@@ -248,41 +235,30 @@ class Portfolio(NamedTuple):
         company_list: The file.
         sha256: SHA-256 of the file.
         folders: The data folder.
-        intake: How to read the file.
     """
 
     name: str
     company_list: Path
     sha256: str
     folders: Folders
-    intake: IntakeSettings
 
 
-def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
-    """Make a portfolio of each file in a folder, or of each country in one company list.
-
-    Each portfolio's data folder is `portfolios/NAME` below `paths.data`. If one list is divided, `lists` below
-    `paths.data` gets a file per country, and `lists/refused.csv` the lines that name no company.
-
-    Args:
-        settings: How to read a list, and `paths.data`.
-        lists (LISTS): A folder in which each file is a company list, or one company list.
+def find_portfolios(settings: Settings, lists: Path) -> list[Portfolio]:
+    """Make a portfolio of each file in a folder. Its data folder is `portfolios/NAME` below `paths.data`.
 
     Returns:
-        The portfolios sorted by name, and the number of lines that were refused when one list was divided.
+        The portfolios sorted by name.
 
     Raises:
-        CompanyListError: The folder holds no list, two files would get the same name, or a list cannot be used. The
-            message says which.
+        CompanyListError: There is no such folder, it holds no list, or two files would get the same name.
     """
     home = Path(settings.paths.data).absolute()
-    if lists.is_dir():
-        files = {path: settings.intake for path in sorted(lists.iterdir()) if path.is_file() and path.name[0] != "."}
-        refused_count = 0
-    else:
-        files, refused_count = _by_country(settings, lists, home / "lists")
+    found = sorted(lists.iterdir()) if lists.is_dir() else []
+    files = [path for path in found if path.is_file() and path.name[0] != "."]
     if not files:
-        raise CompanyListError(f"{lists} holds no file", "Put a company list for each portfolio into it")
+        raise CompanyListError(
+            f"{lists} is no folder with files", "Name a folder with a company list for each portfolio"
+        )
     name, count = Counter(_name(path) for path in files).most_common(1)[0]
     if count > 1:
         raise CompanyListError(
@@ -290,26 +266,10 @@ def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
             "Rename all but one of them",
         )
     return [
-        Portfolio(_name(path), path.absolute(), sha256_of(path), Folders(home / "portfolios" / _name(path)), intake)
-        for path, intake in files.items()
-    ], refused_count
+        Portfolio(_name(path), path.absolute(), sha256_of(path), Folders(home / "portfolios" / _name(path)))
+        for path in files
+    ]
 
 
 def _name(path: Path) -> str:
     return path.name.partition(".")[0]
-
-
-def _by_country(settings: Settings, lists: Path, folder: Path) -> tuple[dict[Path, IntakeSettings], int]:
-    companies = read_company_list(lists, settings.intake)
-    parts = companies.companies.select("country", "company_number").partition_by("country", as_dict=True)
-    _write(folder / f"{_REFUSED}.csv", companies.refused)
-    files = {}
-    for (country,), frame in sorted(parts.items()):
-        path = folder / f"{country}.csv"
-        _write(path, frame)
-        files[path] = IntakeSettings()
-    return files, companies.refused.height
-
-
-def _write(path: Path, frame: pl.DataFrame) -> None:
-    write_file(path, lambda aside: guard_texts(frame).write_csv(aside))

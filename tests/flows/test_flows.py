@@ -7,7 +7,6 @@ import json
 import re
 import threading
 import weakref
-from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -15,10 +14,7 @@ import pytest
 from delivery.conftest import add_week
 from firmlake.core.errors import (
     AuthorizationError,
-    CompanyListError,
     FirmlakeError,
-    LockHeldError,
-    SettingsError,
 )
 from firmlake.core.work import lock
 from firmlake.enrich import run as runner
@@ -29,7 +25,7 @@ from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake_sandbox import sample_numbers
 from forget.world import places_of
 from lake import wait_until
-from support import ACME, publish_list
+from support import ACME, publish_list, slow
 
 from .conftest import ask_server, load_flow
 from .support import ROOT
@@ -93,19 +89,6 @@ def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(run_fl
     assert not [name for name in run.tasks() if name.startswith("stage")]
 
 
-def test_what_is_wrong_from_the_start_fails_the_run_with_its_line(run_flow, lake):
-    for error, path, settings in (
-        (SettingsError, lake.list, {"api__thread": 4}),
-        (CompanyListError, lake.list.with_name("missing.csv"), {}),
-        (LockHeldError, lake.list, {}),
-    ):
-        with lock(lake.folders, "somebody else") if error is LockHeldError else nullcontext():
-            run = run_flow(lake, str(path), **settings)
-        assert (run.state, type(run.result), run.message) == ("Failed", error, str(run.result))
-    assert "somebody else" in run.message
-    assert lake.requests() == 0
-
-
 FAULTS = {
     "token": ({"kind": "status", "status": 401}, {}),
     "forbidden": ({"kind": "status", "status": 403, "endpoint": "lookalikes"}, {}),
@@ -113,7 +96,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["token", *(pytest.param(name, marks=pytest.mark.slow) for name in list(FAULTS)[1:])])
+@pytest.mark.parametrize("name", ["token", *slow(*list(FAULTS)[1:])])
 def test_the_message_of_the_state_is_the_line_of_the_terminal(run_flow, make_lake, sandbox, name):
     fault, settings = FAULTS[name]
     sandbox.set_faults([fault] if fault else [])
@@ -144,12 +127,6 @@ def test_prefect_keeps_neither_the_work_of_a_step_nor_its_result(prefect):
     work()
     gc.collect()
     assert [reference() for reference in kept] == [None]
-
-
-def test_its_parameters_hold_no_secret(prefect):
-    assert set(load_flow("enrich").parameters.properties) == {
-        "company_list", "config", "overrides", "out", "columns", "sql", "datasets", "max_credits",
-    }  # fmt: skip
 
 
 @pytest.mark.slow
