@@ -25,7 +25,7 @@ from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake_sandbox import sample_numbers
 from forget.world import places_of
 from lake import wait_until
-from support import ACME, publish_list, slow
+from support import ACME, publish_list
 
 from .conftest import ask_server, load_flow
 from .support import ROOT
@@ -96,7 +96,8 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["token", *slow(*list(FAULTS)[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
 def test_the_message_of_the_state_is_the_line_of_the_terminal(run_flow, make_lake, sandbox, name):
     fault, settings = FAULTS[name]
     sandbox.set_faults([fault] if fault else [])
@@ -205,14 +206,9 @@ PLAIN = {"run__shard_companies": 5, "run__check": "true"}
 EXPAND = {"run__shard_companies": 5, "run__expand": "lookalikes", "run__max_credits": 40}
 
 
-@pytest.mark.parametrize(
-    ("starter", "settings"),
-    [
-        ("flow", PLAIN),
-        *(pytest.param(*case, marks=pytest.mark.slow)
-          for case in (("command", PLAIN), ("command", EXPAND), ("flow", EXPAND))),
-    ],
-)  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [PLAIN, EXPAND])
+@pytest.mark.parametrize("starter", ["flow", "command"])
 def test_an_enrichment(run_flow, make_lake, sandbox, starter, settings):
     expected, found = make_lake(12, "python", **settings), make_lake(12, "other", **settings)
     runner.enrich(expected.settings, expected.list, "a test")
