@@ -162,8 +162,9 @@ def test_a_mistake_is_explained_by_what_the_folder_holds(folder_with_lists, type
 @pytest.mark.parametrize(
     "typed", ["query 'SELECT 1' --json --out x.pdf", "changes --json --out x", "changes --out x.xlsx"]
 )
-def test_a_format_that_a_file_cannot_have_is_a_mistake(folder_with_lists, typed):
+def test_a_format_that_a_file_cannot_have_is_a_mistake(folder_with_lists, typed, tmp_path, monkeypatch):
     """`--json` is about what is printed."""
+    monkeypatch.chdir(tmp_path)
     done = folder_with_lists.call(*shlex.split(typed))
     assert (done.code, f"--out {typed.split()[-1]}: unknown file extension" in done.err) == (2, True)
     assert not Path(typed.split()[-1]).exists()
