@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +67,8 @@ class Sandbox(NamedTuple):
         Raises:
             urllib.error.HTTPError: It refused; the answer says why.
         """
+        import urllib.request  # here, because the service itself does not need it
+
         request = urllib.request.Request(  # noqa: S310 - http://, as the sandbox said
             f"{self.base_url}/_sandbox/{path}",
             method=method,

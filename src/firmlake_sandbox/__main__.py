@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
 import ipaddress
 import json
 import os
@@ -12,18 +11,13 @@ import socket
 import sys
 import threading
 import tomllib
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from firmlake_sandbox.dialects import describe_dialects
 from firmlake_sandbox.options import Options, change_options
-from firmlake_sandbox.wire import App
 
 _LOOK_EVERY_SECONDS = 0.5
 
@@ -41,24 +35,6 @@ def exit_with_parent(parent: int) -> None:
         if is_readable and not os.read(0, 65_536):
             break
     os._exit(0)
-
-
-class _Protocol(H11Protocol):
-    """HTTP/1.1 that hands each request its transport, as `scope["state"]["transport"]`."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Remember the transport."""
-        self.app_state = {**self.app_state, "transport": transport}
-        super().connection_made(transport)
-
-
-class _Server(uvicorn.Server):
-    """A server without uvicorn's own signal handling, which would wait for open connections."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to `exit_on_signals`."""
-        yield
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -84,24 +60,6 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: App, listener: socket.socket) -> None:
-    """Serve until a signal ends the process."""
-    config = uvicorn.Config(
-        app,
-        http=_Protocol,
-        interface="asgi3",
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_level="error",
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=75,
-        h11_max_incomplete_event_size=1 << 16,
-    )
-    _Server(config).run(sockets=[listener])
-
-
 TOKEN_VARIABLE = "FIRMLAKE_SANDBOX_TOKEN"  # noqa: S105 - a name
 DEFAULT_TOKEN = "sandbox"  # noqa: S105 - guards nothing
 
@@ -110,6 +68,8 @@ def main() -> int:
     """Start the service; return the exit code where it could not."""
     arguments = vars(_parser().parse_args())
     if "help" in (arguments["dialect"] or ()):
+        from firmlake_sandbox.dialects import describe_dialects
+
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
         sys.stdout.write(describe_dialects())
         return 0
@@ -126,6 +86,7 @@ def main() -> int:
 
     from firmlake_sandbox.service import build_app  # only now: --help needs none of it
     from firmlake_sandbox.state import State
+    from firmlake_sandbox.wire import serve
 
     try:
         listener = bind(host, port)
@@ -139,7 +100,7 @@ def main() -> int:
     base_url = f"http://{shown}:{listener.getsockname()[1]}"
     sys.stdout.write(json.dumps({"base_url": base_url, "pid": os.getpid()}) + "\n")
     sys.stdout.flush()
-    serve(app, listener)
+    asyncio.run(serve(app, listener))
     return 0
 
 

@@ -7,13 +7,12 @@ A year is counted back from the period that is newest in week 0: 0, 1, 2 ...; th
 """
 
 import struct
-from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from firmlake_sandbox.numbers import BASE_BITS
-from firmlake_sandbox.world import JOINT_COMMITTEES, World, draw, list_beats, list_events
+from firmlake_sandbox.world import JOINT_COMMITTEES, World, draw, list_beats
 
 MAX_PERIODS = 20
 
@@ -73,9 +72,6 @@ def list_financials(world: World, node: int, limit: int, offset: int) -> tuple[l
     books = _draw_books(world, node)
     places = range(len(books.years))
     order = slice(None, None, -1 if world.is_oldest_first else 1)
-    if world.has_history:
-        told = _tell_history(world, books, [_draw_record(world, books, place) for place in places])
-        return told[order][offset : offset + limit], len(told)
     return [_draw_record(world, books, place) for place in places[order][offset : offset + limit]], len(places)
 
 
@@ -255,65 +251,3 @@ def _draw_people(u: tuple[int, ...], assets: int, men: int) -> dict[str, float]:
         "employeeMaleRatio": men / 10_000,
         "employeeFemaleRatio": women / 10_000,
     }
-
-
-_EMPTY_WEEKS = 2
-_YEARS = 6  # from the newest of week 0 back: in these something happens
-
-
-def _tell_history(world: World, books: _Books, records: list[Record]) -> list[Record]:
-    """Return a company's accounts as they are after all that happened to them since they were first filed."""
-    if any(world.week - week < _EMPTY_WEEKS for week in list_events(world, books.node, "emptied")):
-        return []
-    filed = list(zip(books.years, records, strict=True))
-    for event, change in _CHANGES:
-        for week in list_events(world, books.node, event):
-            filed = [(year, {**one, **change(one, week)} if year == _pick(week) else one) for year, one in filed]
-    for week in list_events(world, books.node, "refiled"):
-        place = next((place for place, (year, _) in enumerate(filed) if year == _pick(week)), None)
-        if place is not None:
-            year, old = filed[place]
-            filed.insert(place, (year, _file_again(old, week)))
-    return [record for _, record in filed][:MAX_PERIODS]
-
-
-def _pick(week: int) -> int:
-    """Return the year that an event of the week is about; many a company has no accounts of it."""
-    return week * 7 % _YEARS
-
-
-def _correct_end(record: Record, _week: int) -> Record:
-    return {"endDate": (date.fromisoformat(record["endDate"]) - timedelta(days=1)).isoformat()}
-
-
-def _exchange_committees(record: Record, week: int) -> Record:
-    others = [codes for codes in JOINT_COMMITTEES if codes != record["jointCommitteeCodes"]]
-    return {"jointCommitteeCodes": others[week % len(others)]}
-
-
-def _divide(record: Record, _week: int) -> Record:
-    """State all amounts in thousands; heads and ratios stay."""
-    return {
-        part: {
-            name: value if value is None or name.endswith("Ratio") else round(value / 1000, 2)
-            for name, value in record[part].items()
-        }
-        for part in ("profitability", "liquidity", "solvency")
-    }
-
-
-_CHANGES: tuple[tuple[str, Callable[[Record, int], Record]], ...] = (
-    ("end corrected", _correct_end),
-    ("in thousands", _divide),
-    ("committees", _exchange_committees),
-)
-
-
-def _file_again(record: Record, week: int) -> Record:
-    """File the period a second time, with a little less debt."""
-    solvency = record["solvency"]
-    shift = round(abs(solvency["debt"]) / 50, 2)
-    received = max(record["dateReceived"], date.fromordinal(_MONDAY_OF_WEEK_0 + 7 * week).isoformat())
-    signs = {"equity": 1, "retainedEarnings": 1, "debt": -1}
-    changed = {name: round(solvency[name] + sign * shift, 2) for name, sign in signs.items()}
-    return {**record, "dateReceived": received, "solvency": {**solvency, **changed}}

@@ -1,12 +1,13 @@
 """Every option of the service and its default: the command line and the control endpoint read them here."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from firmlake_sandbox.dialects import resolve_dialects
-from firmlake_sandbox.twists import Twist
+if TYPE_CHECKING:
+    from firmlake_sandbox.dialects import Dialect
+    from firmlake_sandbox.twists import Twist
 
 _Count = Annotated[int, Meta(ge=0)]
 _Positive = Annotated[int, Meta(ge=1)]
@@ -17,7 +18,6 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     seed: _Count = 0
     week: Annotated[int, Meta(ge=0, le=1000)] = 0
-    history: bool = False
     leading_zero: bool = False
     number_spelling: Literal["either", "full"] = "either"
     oldest_first: bool = False
@@ -54,15 +54,23 @@ def change_options(options: Options, changes: object) -> Options:
     named = msgspec.convert(changes, dict[str, object])
     changed = msgspec.convert({**msgspec.structs.asdict(options), **named}, Options)
     try:
-        resolve_dialects(changed.dialect)
+        _dialects_of(changed)
     except ValueError as error:
         raise msgspec.ValidationError(str(error)) from None
     return changed
 
 
-def apply_dialects(options: Options) -> tuple[Options, tuple[Twist, ...]]:
+def apply_dialects(options: Options) -> "tuple[Options, tuple[Twist, ...]]":
     """Return the options as the dialects named in them set them, and the twists of the dialects."""
-    dialects = resolve_dialects(options.dialect)
+    dialects = _dialects_of(options)
     set_by_dialects = {name: value for dialect in dialects for name, value in dialect.options.items()}
     twists = tuple(twist for dialect in dialects for twist in dialect.twists)
     return msgspec.structs.replace(options, **set_by_dialects), twists
+
+
+def _dialects_of(options: Options) -> "tuple[Dialect, ...]":
+    if not options.dialect:
+        return ()
+    from firmlake_sandbox.dialects import resolve_dialects  # here, because reading all of them takes a while
+
+    return resolve_dialects(options.dialect)

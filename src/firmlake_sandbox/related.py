@@ -14,7 +14,6 @@ from firmlake_sandbox.world import (
     is_found,
     is_lasting,
     list_beats,
-    list_events,
 )
 
 Entry = dict[str, Any]
@@ -160,8 +159,6 @@ def _relate(world: World, other: int, parent: int, child: int, place: int, langu
         return None
     identifier = identify(world, other, language)
     function = _FUNCTIONS[draw(world.key, f"edge {place}", child) >> 58]
-    if place == 0 and len(list_events(world, child, "function")) % 2:
-        function = "PARTNER" if function == "BENEFICIAL_OWNER" else "BENEFICIAL_OWNER"
     return {"identifier": identifier, "function": function, "percentage": stake / 10_000, "name": identifier["name"]}
 
 

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: who may come in, how often, and where to."""
+"""The service as a function that answers requests: who may come in, how often, and where to."""
 
 import traceback
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from firmlake_sandbox.contract import ENDPOINTS, describe_service, match_path, n
 from firmlake_sandbox.options import change_options
 from firmlake_sandbox.state import State, spell_charges
 from firmlake_sandbox.twists import AnyFault, Applied, Exchange, FaultBook, send_twisted, work_twisted
-from firmlake_sandbox.wire import Answer, App, Call, GoneError, RefusedError, error_answer, json_answer, open_line
+from firmlake_sandbox.wire import Answer, App, Call, Line, RefusedError, error_answer, json_answer
 
 CONTROL_PREFIX = "/_sandbox/"
 FORBIDDEN_SUFFIX = "-forbidden"
@@ -103,9 +103,8 @@ def build_app(state: State) -> App:
     return partial(_serve, state)
 
 
-async def _serve(state: State, scope: Any, receive: Any, send: Any) -> None:
+async def _serve(state: State, call: Call, line: Line) -> None:
     """Answer a request; only those to the service itself are counted, limited and twisted."""
-    call, line = await open_line(scope, receive, send)
     token = _read_token(call)
     if call.path == _DESCRIPTION_PATH:
         await line.send(_work(state, call))
@@ -116,9 +115,7 @@ async def _serve(state: State, scope: Any, receive: Any, send: Any) -> None:
     else:
         state.ledger.count_arrival(state.clock.ticks())
         try:
-            await _answer(state, Exchange(state, token, call, line))
-        except GoneError:
-            pass
+            await _answer(Exchange(state, call, line), token)
         finally:
             status = "no answer" if line.status is None else str(line.status)
             state.ledger.count_answer(name_endpoint(call.method, call.path), status)
@@ -130,15 +127,15 @@ def _read_token(call: Call) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-async def _answer(state: State, exchange: Exchange) -> None:
+async def _answer(exchange: Exchange, token: str) -> None:
     """Answer a request to the service itself: properly, with twists, or by refusing it."""
-    headers: dict[str, str] = {}
+    state, headers = exchange.state, dict[str, str]()
     endpoint = name_endpoint(exchange.call.method, exchange.call.path)
     applied: Applied = [(twist, 0) for twist in state.twists if twist.is_for(endpoint)]
     try:
-        _check_token(state, exchange.token)
-        _check_rate(state, exchange.token, headers)
-        if exchange.token not in state.tokens:
+        _check_token(state, token)
+        _check_rate(state, token, headers)
+        if token not in state.tokens:
             raise RefusedError(403, "This access token may not use the service")
         applied = state.faults.find(exchange.call) + applied
         answered = await work_twisted(exchange, applied, partial(_work, state))
@@ -150,8 +147,6 @@ async def _answer(state: State, exchange: Exchange) -> None:
 def _check_token(state: State, token: str) -> None:
     if not token:
         raise RefusedError(401, "Authorization: Bearer <ACCESS_TOKEN> is missing")
-    if token in state.expired:
-        raise RefusedError(401, "Access token has expired")
     if token not in state.tokens and token.removesuffix(FORBIDDEN_SUFFIX) not in state.tokens:
         raise RefusedError(401, "Access token is not valid")
 

@@ -23,7 +23,7 @@ from msgspec import Meta, Struct
 
 from firmlake_sandbox.contract import name_endpoint
 from firmlake_sandbox.numbers import parse_number
-from firmlake_sandbox.wire import Answer, Call, Line, RefusedError, error_answer, read_json, write_json
+from firmlake_sandbox.wire import Answer, Call, GoneError, Line, RefusedError, error_answer, read_json, write_json
 
 if TYPE_CHECKING:
     from firmlake_sandbox.state import State
@@ -38,7 +38,6 @@ class Exchange(NamedTuple):
     """A request, and what a twist may act on before it is answered."""
 
     state: "State"
-    token: str
     call: Call
     line: Line
 
@@ -127,14 +126,6 @@ class Reset(Twist, frozen=True):
 
     async def before(self, exchange: Exchange) -> None:
         await exchange.line.reset()
-
-
-class ExpireToken(Twist, frozen=True):
-    """Refuse the request's token from now on with 401."""
-
-    async def before(self, exchange: Exchange) -> Answer:
-        exchange.state.expired.add(exchange.token)
-        return error_answer(401, "Access token has expired")
 
 
 class ExhaustCredits(Twist, frozen=True):
@@ -344,32 +335,13 @@ class Truncate(_Part, frozen=True):
 
     async def send(self, answer: Answer, line: Line) -> None:
         await super().send(answer, line)
-        await line.close()
-
-
-class Trickle(Twist, frozen=True):
-    """Send the body in small pieces with a pause before each."""
-
-    bytes: _Positive = 1
-    seconds: _Seconds = 0.1
-
-    async def send(self, answer: Answer, line: Line) -> None:
-        await line.begin(answer)
-        gone = asyncio.ensure_future(line.wait_for_end())
-        for start in range(0, len(answer.body), self.bytes):
-            if (await asyncio.wait({gone}, timeout=self.seconds))[0]:
-                gone.exception()
-                break
-            await line.send_part(answer.body[start : start + self.bytes])
-        else:
-            await line.end()
-        gone.cancel()
+        raise GoneError
 
 
 FAULTS: tuple[type[Twist], ...] = (
-    Status, Hang, Reset, Delay, ExpireToken, ExhaustCredits, ChangeLists,
+    Status, Hang, Reset, Delay, ExhaustCredits, ChangeLists,
     Elements, Totals, SmallPages, Drift, WrongBody, GzipBomb,
-    Lose, ResetBody, Truncate, Trickle,
+    Lose, ResetBody, Truncate,
 )  # fmt: skip
 """The kinds that can be scripted."""
 AnyFault: Any = reduce(or_, FAULTS)

@@ -21,7 +21,7 @@ _MASK = (1 << 64) - 1
 # What a draw is for: two purposes of one company never share their bits. An edge has a place among the parents.
 _PURPOSES = {
     "seed": 0, "existence": 0, "name": 1, "size": 2, "events": 3, "lookalikes": 4, "owners": 5, "shape": 6, "list": 7,
-    "popular": 8, "person": 9, "history": 10, "edge 0": 16, "edge 1": 17, "edge 2": 18, "edge 3": 19,
+    "popular": 8, "person": 9, "edge 0": 16, "edge 1": 17, "edge 2": 18, "edge 3": 19,
 }  # fmt: skip
 
 
@@ -57,12 +57,6 @@ _NEVER, _LATER, _FLICKERING = 170, 200, 300
 _FLICKER_EVERY, _FLICKER_WEEKS = 40, 3
 _AWKWARD_ONE_IN = 400
 
-# Where a world has a history: what happens to one company in 200 in a week.
-_EVENTS = ("renamed", "moved", "function", "end corrected", "refiled", "in thousands", "committees", "emptied")
-_EVENT_EVERY = 200
-# One in 20 is away for three weeks about the one in which it files, each year.
-_AWAY_ONE_IN, _AWAY_WEEKS, _WEEKS_A_YEAR = 20, 3, 52
-
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -73,7 +67,6 @@ class World:
         week: 0 or more; about 5 % of the companies change from one week to the next.
         is_zero_dropped: Whether Belgian numbers are answered without their leading zero.
         is_oldest_first: Whether accounts are listed from the oldest on.
-        has_history: Whether more happens from week to week, see `list_events`; in week 0 it makes no difference.
         key: The seed, mixed.
     """
 
@@ -81,7 +74,6 @@ class World:
     week: int = 0
     is_zero_dropped: bool = True
     is_oldest_first: bool = False
-    has_history: bool = False
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,25 +81,10 @@ class World:
         object.__setattr__(self, "key", draw(0, "seed", self.seed))
 
 
-def list_events(world: World, node: int, event: str) -> range:
-    """Return the weeks up to now in which an event happened to a company: none in a world without a history.
-
-    Args:
-        world: The world.
-        node: The company.
-        event: One of the names above, such as `renamed`.
-    """
-    if not world.has_history:
-        return range(0)
-    return list_beats(draw(world.key, "history", node << 4 | _EVENTS.index(event)), world.week, _EVENT_EVERY)
-
-
 def is_found(world: World, node: int) -> bool:
     """Tell whether the service knows the company in this week: 2 % of all well-formed numbers are unknown to it."""
     bits = draw(world.key, "existence", node)
     kind = bits % 10_000
-    if world.has_history and _is_away(world, node):
-        return False
     if kind >= _FLICKERING:
         return True
     if kind < _LATER:
@@ -117,7 +94,7 @@ def is_found(world: World, node: int) -> bool:
 
 
 def is_lasting(key: int, node: int) -> bool:
-    """Tell whether the company is found in every week of the worlds with this key that have no history."""
+    """Tell whether the company is found in every week of the worlds with this key."""
     return draw(key, "existence", node) % 10_000 >= _FLICKERING
 
 
@@ -128,10 +105,9 @@ def company_id(world: World, node: int) -> dict[str, str]:
 
 def identify(world: World, node: int, language: str) -> dict[str, str]:
     """Return the identifier of a company that is found, with name and place in the language."""
-    tongue, moves = LANGUAGES.index(language), len(list_events(world, node, "moved"))
-    name, places = _name_company(world, node, tongue), WORDS["places"][COUNTRIES[node >> BASE_BITS]]
-    place = places[(draw(world.key, "name", node) % 1_000_003 + moves) % len(places)][tongue]
-    return {**company_id(world, node), "name": name, "place": place}
+    tongue, places = LANGUAGES.index(language), WORDS["places"][COUNTRIES[node >> BASE_BITS]]
+    name, place = _name_company(world, node, tongue), places[draw(world.key, "name", node) % 1_000_003 % len(places)]
+    return {**company_id(world, node), "name": name, "place": place[tongue]}
 
 
 def _name_company(world: World, node: int, tongue: int) -> str:
@@ -139,19 +115,11 @@ def _name_company(world: World, node: int, tongue: int) -> str:
     forms = WORDS["legal_forms"][COUNTRIES[node >> BASE_BITS]]
     stem, ending = WORDS["stems"][bits & 31], WORDS["endings"][(bits >> 5) % 15]
     trade, form = WORDS["trades"][(bits >> 12) % 14][tongue], forms[(bits >> 20) % len(forms)][tongue]
-    renamed = "".join(f" {2026 + week // _WEEKS_A_YEAR}" for week in list_events(world, node, "renamed"))
-    name = f"{stem}{ending}{renamed} {trade} {form}"
+    name = f"{stem}{ending} {trade} {form}"
     if (bits >> 28) % _AWKWARD_ONE_IN:
         return name
     awkward: str = WORDS["awkward_names"][(bits >> 40) % len(WORDS["awkward_names"])]
     return awkward.format(name, name)
-
-
-def _is_away(world: World, node: int) -> bool:
-    """Tell whether the company is away while it files; in week 0 none is."""
-    phase = (world.week - draw(world.key, "events", node)) % _WEEKS_A_YEAR
-    is_prone = draw(world.key, "history", node << 4 | 15) % _AWAY_ONE_IN == 0
-    return is_prone and phase < min(world.week, _AWAY_WEEKS)
 
 
 def _spell(world: World, node: int) -> str:
