@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from firmlake.core.settings import RunSettings
-from firmlake.report.bill import read_dues
+from firmlake.report.bill import read_bill
 from firmlake.report.page import write_report
 from firmlake.report.status import read_status
 from firmlake.report.summary import summarise
@@ -90,7 +90,7 @@ def test_credits_fall_due_on_the_day_of_the_time_zone_whatever_its_offset(folder
     publish_landed(run, at=at)
     with open_warehouse(folders) as connection:
         settings = RunSettings(time_zone="Asia/Kolkata", free_refresh_days=0)
-        days = read_dues(connection, settings, at + 10 * DAY)
+        days = read_bill(connection, settings, at + 10 * DAY, 0).days
     assert [each.day for each in days] == [(at + 31 * DAY).date()]
 
 
@@ -134,8 +134,8 @@ def test_the_forecast_of_a_list_has_what_a_budget_left_out(folders):
     publish_landed(run)
     listed = pl.DataFrame([ACME, BOLT, CIRC], schema=["country", "company_number"], orient="row")
     with open_warehouse(folders) as connection:
-        days = read_dues(connection, RunSettings(), NOON + MINUTE, listed)
+        days = read_bill(connection, RunSettings(), NOON + MINUTE, 0, listed).days
         left = listed.filter(pl.col("company_number") != CIRC.company_number)
-        bought = read_dues(connection, RunSettings(), NOON + MINUTE, listed, left)
+        bought = read_bill(connection, RunSettings(), NOON + MINUTE, 0, listed, left).days
     assert [(each.day, each.credits) for each in days if each.credits] == [(NOON.date(), 2)]
     assert sum(each.credits for each in bought) == 1, "a company that an unfinished run bought is not due again"

@@ -123,21 +123,6 @@ def test_a_bulk_request_is_answered_company_by_company_in_order_as_single_ones_a
     assert api.bulk(dataset, [KBC] * 100).status_code == 200
 
 
-def test_the_keys_are_those_of_the_specification(api, companies):
-    element = api.bulk("financials", companies[:1]).json()[0]
-    assert list(element) == ["identifier", "data", "pagination", "message"]
-    assert list(element["identifier"]) == ["country", "companyNumber", "name", "place"]
-    record = element["data"][0]
-    assert list(record) == [
-        "startDate", "endDate", "dateReceived", "healthIndicator", "jointCommitteeCodes",
-        "profitability", "liquidity", "solvency", "people",
-    ]  # fmt: skip
-    assert list(record["solvency"]) == [
-        "totalAssets", "equity", "capital", "retainedEarnings", "debt", "longTermDebt", "longTermDebtFinancial",
-        "longTermDebtAccountsPayable", "shortTermDebt", "shortTermDebtFinancial", "shortTermDebtAccountsPayable",
-    ]  # fmt: skip
-
-
 def test_the_language_header_chooses_names_and_places(api, companies):
     def places(language):
         elements = api.bulk("lookalikes", companies[:30], headers={"Accept-Language": language}).json()

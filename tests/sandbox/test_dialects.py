@@ -9,9 +9,12 @@ import httpx
 import msgspec
 import pytest
 
+from firmlake_sandbox import sample_numbers
 from firmlake_sandbox.dialects import DIALECTS, Names, combine, describe_dialects, resolve_dialects
+from firmlake_sandbox.numbers import parse_number
+from firmlake_sandbox.world import World, is_found
 
-from .conftest import DATASETS, KBC, UNKNOWN
+from .conftest import DATASETS, KBC, STATIC, UNKNOWN
 
 
 def plain(api, dataset, companies):
@@ -36,19 +39,43 @@ def speak(api, *names):
     api.sandbox.set_options(dialect=names)
 
 
+NEVER_FOUND = next(
+    country + number for country, number in sample_numbers(400) if not is_found(World(), parse_number(country, number))
+)
+"""A company that the service does not know, although its number is well-formed."""
 NAMES = {name: twist for name, dialect in DIALECTS.items() for twist in dialect.twists if isinstance(twist, Names)}
-KEEPING = (
-    "json-pretty", "json-escaped", "json-exponents", "gzip", "chunked", "credits-untold", "rate-custom",
-    "contacts-names",
-)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KEEPING)
-def test_another_way_to_write_changes_no_value(api, companies, name):
-    for dataset in DATASETS:
-        expected = plain(api, dataset, companies[:20])
+def shown(answer):
+    """All that a dialect may change of an answer."""
+    return answer.status_code, {**answer.headers, "date": ""}, answer.content
+
+
+def ways(api, companies):
+    """Answers to requests that bring out every dialect, each with the same credits."""
+    api.sandbox.reset()
+    yield api.bulk("financials", [*companies[:20], UNKNOWN], limit=4)
+    yield api.bulk("financials", companies[:21], limit=1)
+    yield api.bulk("financials", companies[:100], limit=5)
+    yield api.bulk("financials", companies[:100], limit=6)
+    yield api.bulk("financials", companies[:3], limit=101)
+    yield api.bulk("financials", companies[:1], limit=500)
+    yield api.single("financials", companies[0])
+    yield api.single("lookalikes", "BE403227515")
+    yield from (api.bulk(dataset, [UNKNOWN, NEVER_FOUND]) for dataset in DATASETS)
+    yield from (api.bulk(dataset, companies[:40]) for dataset in DATASETS[1:])
+    yield api.lists(limit=1)
+    yield api.add_contacts(STATIC, {companies[0]: ["1"]})
+
+
+def test_each_dialect_makes_a_difference(api, companies):
+    """Which one, tests/check/test_dialects.py says: what a check learns of it, and that every value is right then."""
+    api.sandbox.set_options(requests_per_minute=6000)
+    plain_ones = [shown(answer) for answer in ways(api, companies)]
+    assert [shown(answer) for answer in ways(api, companies)] == plain_ones
+    for name in DIALECTS:
         speak(api, name)
-        assert read(api.bulk(dataset, companies[:20])) == expected
+        assert [shown(answer) for answer in ways(api, companies)] != plain_ones, name
 
 
 def test_renamed_requests_are_answered_in_their_own_words_only(api, companies):
@@ -72,61 +99,6 @@ def test_the_language_is_taken_from_the_header_of_the_dialect_alone(api):
     places = [api.call("GET", f"/v1/companies/BE/{KBC[2:]}/lookalikes", headers=one).json() for one in headers]
     dutch, also_dutch, french = [place["identifier"]["name"] for place in places]
     assert dutch == also_dutch != french
-
-
-def test_the_oldest_first_is_the_newest_first_backwards(api, companies):
-    whole = api.single("financials", companies[0], limit=500).json()["data"]
-    speak(api, "oldest-first")
-    for limit, offset in ((4, 0), (3, 2), (500, 0), (5, 100)):
-        page = api.single("financials", companies[0], limit=limit, offset=offset).json()
-        assert page["data"] == whole[::-1][offset : offset + limit]
-        assert page["pagination"] == {"limit": limit, "offset": offset, "total": len(whole)}
-
-
-def test_a_required_zero_is_required_of_single_and_bulk_requests(api):
-    speak(api, "zero-required")
-    assert api.single("lookalikes", KBC).status_code == 200
-    assert api.single("lookalikes", "BE403227515").status_code == 404
-    messages = [one["message"] for one in api.bulk("lookalikes", ["BE403227515", KBC]).json()]
-    assert messages == ["Company not found", None]
-
-
-def without_nulls(value):
-    if isinstance(value, dict):
-        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
-
-
-def test_nulls_are_left_out_and_nothing_else(api, companies):
-    expected = plain(api, "financials", [*companies[:20], UNKNOWN])
-    speak(api, "nulls-omitted")
-    found = read(api.bulk("financials", [*companies[:20], UNKNOWN]))
-    assert found == without_nulls(expected)
-    assert found != expected
-
-
-def test_fractions_and_scores_are_a_hundredfold_to_the_last_digit(api, companies):
-    lookalikes, owners = plain(api, "lookalikes", companies[:5]), plain(api, "relationships", companies[:40])
-    speak(api, "fractions-100", "scores-100")
-    for before, after in zip(lookalikes, read(api.bulk("lookalikes", companies[:5])), strict=True):
-        assert [one["score"] for one in after["data"]] == [one["score"] * 100 for one in before["data"]]
-    stakes = [
-        [party["percentage"] for party in element["data"]["parents"] if "percentage" in party]
-        for element in (*owners, *read(api.bulk("relationships", companies[:40])))
-    ]
-    assert stakes[40:] == [[stake * 100 for stake in of] for of in stakes[:40]]
-    assert any(stakes)
-
-
-def test_children_have_another_shape_and_parents_keep_theirs(api, companies):
-    before = plain(api, "relationships", companies[:100])
-    for name, key in (("company-id", "companyId"), ("flat", "companyNumber"), ("unknown", "entity")):
-        speak(api, f"children-{name}")
-        after = read(api.bulk("relationships", companies[:100]))
-        assert [one["data"]["parents"] for one in after] == [one["data"]["parents"] for one in before]
-        children = [child for one in after for child in one["data"]["children"]]
-        assert len(children) == sum(len(one["data"]["children"]) for one in before) > 0
-        assert all(key in child and "identifier" not in child for child in children)
 
 
 def test_errors_and_faults_are_spoken_in_the_dialect_too(api):

@@ -10,12 +10,14 @@ import io
 import os
 import secrets
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import polars as pl
@@ -30,8 +32,8 @@ from firmlake.delivery.destination import Destination, Folder, delete_versions, 
 from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.lakes import LAKES
 from firmlake.delivery.record import Record
-from firmlake.forget.proof import UNREADABLE, search
-from firmlake.forget.sources import Place, clean_sources
+from firmlake.forget.proof import UNREADABLE, Place, search
+from firmlake.forget.sources import clean_sources
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.tables.schemas import WAREHOUSE_TABLES, Table
 from firmlake.warehouse.exported import LastExport, drop_copy, known_archives, last_exports
@@ -52,6 +54,8 @@ _ARCHIVED = ("landing", "state")
 _EXPORTED = ("exports", *LAKES)
 _WRITTEN = (*_ARCHIVED, *_EXPORTED, "staged")
 _TEXTS = ("text", "json")
+
+R = TypeVar("R")
 
 
 class _Copy(NamedTuple):
@@ -97,15 +101,15 @@ class Copies:
 
     def find(self) -> list[Place]:
         """Find the places in all copies that name a forgotten subject; a copy that cannot be read is in `failed`."""
-        return self._each("Reading", self._find)
+        return list(chain.from_iterable(self._each("Reading", self._find)))
 
-    def clean(self, *, is_due: bool) -> list[Place]:
-        """Clean archives and replace other copies; return those that changed. One that fails is in `failed`.
+    def clean(self, *, is_due: bool) -> None:
+        """Clean archives and replace other copies. One that fails is in `failed`.
 
         Args:
             is_due: Replace all exports and loads; False only those that name a forgotten subject.
         """
-        return self._each("Cleaning", partial(self._clean, is_due=is_due))
+        self._each("Cleaning", partial(self._clean, is_due=is_due))
 
     def names(self) -> list[str]:
         """Return the names of the copies that the last call could read."""
@@ -134,30 +138,32 @@ class Copies:
     def _is_named(self, copy: _Copy) -> bool:
         return self._forgotten.clean(copy.name) != copy.name
 
-    def _each(self, verb: str, work: Callable[[_Copy], list[Place]]) -> list[Place]:
+    def _each(self, verb: str, work: Callable[[_Copy], R]) -> list[R]:
         self.failed, self._remarks = {}, []
-        places: list[Place] = []
+        results: list[R] = []
         for copy in self._all():
             self._tell(f"{verb} {copy.name}")
             try:
-                places += work(copy)
+                results.append(work(copy))
             except FirmlakeError as error:
                 why = f"{error.message}. {error.next_step}".removesuffix(". ")
                 self.failed[copy.name] = (
                     f"{why}. Then run `firmlake forget`; if the copy no longer exists, run {copy.gone}"
                 )
-        return places
+        return results
 
     def _find(self, copy: _Copy) -> list[Place]:
-        """Search all that a copy consists of."""
-        places = []
+        """Search all that a copy consists of, and return each file or table that names a forgotten subject."""
+        counts: Counter[str] = Counter()
         for address, content in self._read_load(copy) if copy.kind == "load" else _read_files(copy):
             try:
-                places += search(address, content, self._forgotten)[0]
+                places, _ = search(address, content, self._forgotten)
             except UNREADABLE:  # the error would quote the file
                 next_step = "Export again, and remove this file"
                 raise FirmlakeError(f"{address} was changed since its export", next_step) from None
-        return places
+            if places:
+                counts[address] += places[0].row_count
+        return [Place(address, copy.kind, count) for address, count in counts.items()]
 
     def _read_load(self, copy: _Copy) -> Iterator[tuple[str, bytes]]:
         """Yield the texts of each loaded table as Parquet, in parts, each with the name of the table."""
@@ -168,17 +174,15 @@ class Copies:
                     pl.DataFrame(rows, schema, orient="row").write_parquet(content := io.BytesIO())
                     yield f"{target.name} {table.name}", content.getvalue()
 
-    def _clean(self, copy: _Copy, *, is_due: bool) -> list[Place]:
+    def _clean(self, copy: _Copy, *, is_due: bool) -> None:
         if copy.kind == "archive":
-            is_changed = self._clean_archive(copy)
-        elif not is_due and not self._find(copy):
-            return []
-        else:  # what holds the newest generation is not made again, unless it names somebody all the same
-            deliver_again = self._export_again if copy.kind == "export" else self._load_again
-            is_changed = deliver_again(copy, is_named=not is_due)
-        return [Place(copy.address, copy.kind, 1)] if is_changed else []
+            self._clean_archive(copy)
+        elif is_due or self._find(copy):
+            # What holds the newest generation is not made again, unless it names somebody all the same.
+            make_again = self._export_again if copy.kind == "export" else self._load_again
+            make_again(copy, is_named=not is_due)
 
-    def _clean_archive(self, copy: _Copy) -> bool:
+    def _clean_archive(self, copy: _Copy) -> None:
         """Clean an archive like a data folder, and upload what changed, logs and plans last."""
         destination = open_destination(copy.address)
         with tempfile.TemporaryDirectory(prefix="firmlake-") as temporary:
@@ -199,15 +203,15 @@ class Copies:
         for name in gone:
             destination.remove(name)
         self._remove_rests(destination)
-        return bool(changed or gone)
 
-    def _export_again(self, copy: _Copy, *, is_named: bool) -> bool:
+    def _export_again(self, copy: _Copy, *, is_named: bool) -> None:
         """Export the newest generation whole, as the last export was, and remove all earlier ones beside it."""
         destination = open_destination(copy.address, self._folders.readers)
         earlier, earlier_tables = destination.sizes("exports"), _tables_with_versions(destination)
         previous = FileTarget(destination).held()
         if previous is None:
-            return self._remove_exports(copy, destination)
+            self._remove_exports(copy, destination)
+            return
         request = Request(
             target=copy.address,
             format=previous.format,
@@ -218,42 +222,38 @@ class Copies:
         )
         if is_named:  # an export of another size has another name, so it is made beside the one that is there
             request = msgspec.structs.replace(request, file_bytes=request.file_bytes - secrets.randbelow(1_000_000))
-        done = deliver(self._folders, request, now=self._now)
-        record = done.record
+        record = deliver(self._folders, request, now=self._now).record
         for format_, name in earlier_tables:
             is_kept = any(name in (table.delta_path, table.iceberg_table) for table in record.tables)
             lake = LAKES[format_](destination)
             (lake.drop_past if is_kept else lake.drop)(name)
-        others = [path for path in earlier if not path.startswith(f"{folder_of(record.delivery_id)}/")]
-        for path in others:  # last, because they name these tables
-            destination.remove(path)
+        for path in earlier:  # last, because they name these tables
+            if not path.startswith(f"{folder_of(record.delivery_id)}/"):
+                destination.remove(path)
         self._remove_rests(destination)
-        return done.is_new or bool(others)
 
-    def _remove_exports(self, copy: _Copy, destination: Destination) -> bool:
+    def _remove_exports(self, copy: _Copy, destination: Destination) -> None:
         """Remove exports of lists and of earlier days that name a forgotten subject, where no newest one is beside."""
         if not self._find(copy):
-            return False
+            return
         for format_, name in _tables_with_versions(destination):
             LAKES[format_](destination).drop(name)
         for path in destination.sizes("exports"):
             destination.remove(path)
         self._remove_rests(destination)
         drop_copy(self._folders, copy.address)
-        return True
 
-    def _load_again(self, copy: _Copy, *, is_named: bool) -> bool:
+    def _load_again(self, copy: _Copy, *, is_named: bool) -> None:
         """Load the newest generation, and let the database overwrite or free the space of deleted rows."""
         request = self._request_of(copy)
         with open_target(request) as target:
             loaded = tuple(table.name for table in _loaded_tables(target))
         if not loaded:
-            return False
+            return
         request = msgspec.structs.replace(request, tables=loaded, mode="whole" if is_named else "changes")
-        done = deliver(self._folders, request, now=self._now)
+        deliver(self._folders, request, now=self._now)
         with open_target(request) as target:
             self._remark(target.reclaim(loaded))
-        return done.is_new
 
     def _request_of(self, copy: _Copy) -> Request:
         assert copy.last, "it is a load"

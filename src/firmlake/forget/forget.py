@@ -6,9 +6,8 @@ the names again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,8 +15,8 @@ from firmlake.core.files import remove_parts
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.forget.copies import Copies
-from firmlake.forget.proof import list_ours, search_format, search_generation
-from firmlake.forget.sources import Place, check_sources, clean_sources
+from firmlake.forget.proof import Place, find_places
+from firmlake.forget.sources import check_sources, clean_sources
 from firmlake.landing.run import list_runs
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
@@ -26,14 +25,14 @@ from firmlake.rebuild.replay import begin_cleaning, check_derivable, derive_agai
 from firmlake.report.page import write_report
 from firmlake.tables.index import drop_index
 from firmlake.tables.stage import clear_stage
-from firmlake.warehouse.generations import find_held, list_generations, newest, newest_of_all
+from firmlake.warehouse.generations import newest, newest_of_all
 
 
 class Forgetting(NamedTuple):
     """The result of one call of `forget`.
 
     Attributes:
-        places: Where a forgotten subject was named. After an interrupted call, only what was left to clean.
+        places: Where a subject is named, the same in a dry run. After an interrupted call, only what was left.
         finished_count: Subjects of earlier, interrupted calls that are now forgotten.
         out_of_reach: Copies that firmlake cannot change or could not reach, one sentence each, with what to do.
         names: The different names in staged tables and generations from which a person was removed, or would be.
@@ -86,21 +85,17 @@ def forget(
     copies = Copies(folders, forgotten, settings, now, tell)
     if not register.tombstones:
         return Forgetting([], 0, 0, copies.out_of_reach())
-    if is_dry:
-        tell("Reading sources, staged tables and generations")
-        named = (search_format(path, path.read_bytes(), forgotten) for path in list_ours(folders))
-        places = [*chain.from_iterable(named), *copies.find()]
-        return Forgetting(places, len(subjects), 0, copies.out_of_reach(), tuple(forgotten.names.values()))
-    tell("Checking lists, plans, landed answers and generations")
-    current = [path for path in (newest(folders), find_held(folders)) if path]
-    places = [place for path in current for place in search_generation(path, forgotten)]
-    if agree and _has_other_names(forgotten, subjects):
-        agree(tuple(forgotten.names.values()))
+    tell("Searching lists, plans, landed answers, staged tables and generations")
     check_sources(folders)
+    found = find_places(folders, forgotten)
+    places, names = [*found, *copies.find()], tuple(forgotten.names.values())
+    if is_dry:
+        return Forgetting(places, len(subjects), 0, copies.out_of_reach(), names)
+    if agree and _has_other_names(forgotten, subjects):
+        agree(names)
     check_derivable(folders)
     write_register(folders, register)
-    places = _erase(folders, forgotten, copies, settings, now, tell, places, is_left=finished_count > 0)
-    names = tuple(forgotten.names.values())
+    _erase(folders, forgotten, copies, settings, now, tell, is_named=bool(found), is_left=finished_count > 0)
     return Forgetting(places, len(subjects), finished_count, copies.out_of_reach(), names, copies.failed)
 
 
@@ -111,13 +106,13 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
         The number of changed files; 0 if there are no tombstones.
     """
     forgotten = open_forgotten(settings, folders)
-    changed = clean_sources(folders, forgotten) if forgotten else []
+    changed = clean_sources(folders, forgotten) if forgotten else 0
     if changed:
         drop_index(folders)
         for run in list_runs(folders):
             if not run.is_pruned:
                 clear_stage(run)  # the replay stages it again
-    return len(changed)
+    return changed
 
 
 def _erase(
@@ -127,45 +122,33 @@ def _erase(
     settings: Settings,
     now: Callable[[], datetime],
     tell: Callable[[str], object],
-    places: list[Place],
     *,
+    is_named: bool,
     is_left: bool,
-) -> list[Place]:
-    """Clean the sources, derive the rest again, replace the copies; return all places, after those already found.
+) -> None:
+    """Clean the sources, derive the rest again, replace the copies.
 
-    All copies are replaced if a source or a generation changed, or if an earlier call did not end (`is_left`).
+    Generations and all copies are made again if the data folder names a subject (`is_named`), and copies also if an
+    earlier call did not end (`is_left`).
     """
     was_killed = begin_cleaning(folders)
     drop_index(folders)
     remove_parts(folders.data)
     tell("Cleaning lists, plans and landed answers")
-    places = [*clean_sources(folders, forgotten), *places]
-    is_due = bool(places) or was_killed
+    is_due = clean_sources(folders, forgotten) > 0 or is_named or was_killed
     if is_due and newest_of_all(folders) is not None:
         tell("Deriving staged tables and the newest generation again")
         derive_again(folders, now, settings.run)
-    else:
-        places += _remove_earlier(folders, forgotten)
-    places += copies.clean(is_due=is_due or is_left)
+    copies.clean(is_due=is_due or is_left)
     if (report := folders.data / "report.html").exists() and newest(folders) is not None:
         tell("Rendering report.html again")
         write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)
     if not copies.failed:
         write_register(folders, forgotten.register.done)
     end_cleaning(folders)
-    return places
 
 
 def _has_other_names(forgotten: Forgotten, subjects: Sequence[Subject]) -> bool:
     """Tell whether a name that would go has more words than that of a person to forget."""
     given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
     return bool(given and forgotten.names.keys() - given)
-
-
-def _remove_earlier(folders: Folders, forgotten: Forgotten) -> Iterator[Place]:
-    """Remove generations before the newest that name a subject, such as restored ones."""
-    published = newest(folders)
-    for path in list_generations(folders):
-        if published and path.name != published.name and (found := list(search_generation(path, forgotten))):
-            yield from found
-            path.unlink()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 import msgspec
@@ -16,18 +17,20 @@ import polars as pl
 
 from firmlake import __version__
 from firmlake.core.errors import DamagedError, FirmlakeError
-from firmlake.core.files import ZstdError, is_writable, write_json
+from firmlake.core.files import ZstdError, decompress_frames, is_writable, write_json
 from firmlake.core.folders import Folders
-from firmlake.forget.sources import PARQUET, Place, clean_answers, decode_line, list_addresses, may_name, unpack
+from firmlake.forget.sources import clean_answers, decode_line, list_addresses
 from firmlake.landing.segments import read_segment
 from firmlake.privacy.cleaning import clean_frame, clean_json, clean_record, count_changed
 from firmlake.privacy.forgotten import Forgotten
-from firmlake.warehouse.generations import connect_to
+from firmlake.warehouse.generations import connect_to, find_held, newest
 
 if TYPE_CHECKING:
     from firmlake.forget.copies import Copies
 
 UNREADABLE = (FirmlakeError, pl.exceptions.PolarsError, ZstdError, OSError, zipfile.BadZipFile)
+"""Errors of reading damaged bytes in their format."""
+PARQUET = b"PAR1"
 _OURS = (
     "landing/**/*", "lists/*", "logs/**/*", "plans/*", "staged/**/*", "state/**/*", "warehouse/*.duckdb", "*.log",
     "*.jsonl", "*.prom",
@@ -43,6 +46,19 @@ _TABLES = """
     WHERE schema_name = 'main' AND NOT internal AND data_type IN ('VARCHAR', 'JSON') GROUP BY ALL ORDER BY ALL
 """
 """The tables of a generation, each with its columns of text as a query selects them."""
+
+
+class Place(NamedTuple):
+    """A file or table that names a forgotten subject.
+
+    Attributes:
+        what: "answers", "rows", "lines", "values", a table, or the kind of a copy.
+        row_count: The number of records, rows or lines that name a forgotten subject; 1 if they were not counted.
+    """
+
+    path: Path | str
+    what: str
+    row_count: int
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +149,26 @@ def list_ours(folders: Folders) -> list[Path]:
     return [path for path in _list_files(folders, *_OURS) if path not in addresses]
 
 
+def find_places(folders: Folders, forgotten: Forgotten) -> list[Place]:
+    """Find the places that name a forgotten subject in what `firmlake forget` cleans or derives again.
+
+    Staged tables and earlier generations that cannot be read are passed over: they are derived again, or removed.
+
+    Raises:
+        DamagedError: The newest generation, or a source, cannot be read.
+    """
+    current = {path.name for path in (newest(folders), find_held(folders)) if path}
+    places: list[Place] = []
+    for path in list_ours(folders):
+        is_generation, is_staged = path.suffix == ".duckdb", folders.data / "staged" in path.parents
+        try:
+            places += search_format(path, b"" if is_generation else path.read_bytes(), forgotten)
+        except UNREADABLE:
+            if not (is_staged or (is_generation and path.name not in current)):
+                raise
+    return places
+
+
 def search(path: Path | str, content: bytes, forgotten: Forgotten) -> tuple[list[Place], int]:
     """Search a file, or an object of a copy, in its own format and then in every byte.
 
@@ -162,8 +198,6 @@ def search_format(path: Path | str, content: bytes, forgotten: Forgotten) -> Ite
     kind, count = "lines", 0
     if name.suffix == ".zst" and "landing" in name.parts:
         kind, (_, count) = "answers", clean_answers(read_segment(Path(path), content), forgotten)
-    elif b"\0" in content and "inputs" in name.parts:
-        kind, count = "list", int(may_name(content, forgotten))
     elif content.startswith(PARQUET) or (name.suffix == ".csv" and "exports" in name.parts):
         is_parquet = content.startswith(PARQUET)
         frame = pl.read_parquet(io.BytesIO(content)) if is_parquet else pl.read_csv(content, infer_schema=False)
@@ -177,6 +211,22 @@ def search_format(path: Path | str, content: bytes, forgotten: Forgotten) -> Ite
         count = sum(forgotten.clean(line, has_contacts=is_list) != line for line in lines)
     if count:
         yield Place(path, kind, count)
+
+
+def unpack(content: bytes) -> Iterator[bytes]:
+    """Yield everything that the bytes of a file say.
+
+    Raises:
+        OSError, zipfile.BadZipFile, ZstdError, pl.exceptions.PolarsError: The bytes are damaged.
+    """
+    for start, unpack_packed in _PACKED.items():
+        if content.startswith(start):
+            yield from unpack_packed(content)
+            return
+    yield content
+    lines = [] if b"\0" in content else [decode_line(line) for line in content.splitlines(keepends=True)]
+    if any(encoding != "utf-8" for _, encoding in lines):
+        yield "".join(text for text, _ in lines).encode("utf-8", "replace")
 
 
 def search_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
@@ -220,3 +270,27 @@ def _count_spelled(content: bytes, forgotten: Forgotten) -> int:
         if (start, end) not in spans and forgotten.clean(text) != text:
             spans.add((start, end))
     return len(spans)
+
+
+def _unzip(content: bytes) -> Iterator[bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        for name in packed.namelist():
+            yield name.encode()
+            yield from unpack(packed.read(name))
+
+
+def _read_parquet(content: bytes) -> Iterator[bytes]:
+    yield content[-8 - int.from_bytes(content[-8:-4], "little") :]  # the metadata
+    for column in pl.read_parquet(io.BytesIO(content)).iter_columns():
+        if column.dtype == pl.String or column.dtype.is_integer():
+            yield "\n".join(column.drop_nulls().unique().cast(pl.String)).encode()
+
+
+_PACKED: dict[bytes, Callable[[bytes], Iterator[bytes]]] = {
+    PARQUET: _read_parquet,
+    b"PK\x03\x04": _unzip,
+    b"\x1f\x8b": lambda content: unpack(gzip.decompress(content)),
+    **dict.fromkeys((b"\x28\xb5\x2f\xfd", b"\x57\x2a\x4d\x18"), lambda content: iter([decompress_frames(content)])),
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), lambda content: iter([content.decode("utf-16", "replace").encode()])),
+}
+"""How files are unpacked that begin with these bytes: Parquet, zip, gzip, zstd and UTF-16."""

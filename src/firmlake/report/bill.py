@@ -96,7 +96,7 @@ def read_bill(
         budget=None if run.max_credits_per_month < 0 else run.max_credits_per_month,
         month_free_refreshes=of_month,
         free_refreshes=in_all,
-        days=read_dues(connection, run, now, companies, left, unbought),
+        days=_read_dues(connection, run, now, companies, left, unbought),
     )
 
 
@@ -134,7 +134,7 @@ def count_unbought(
     """Count the companies that unfinished runs still have to buy: one credit each.
 
     Args:
-        connection: The newest generation, or None before the first. Companies that it holds do not count: `read_dues`
+        connection: The newest generation, or None before the first. Companies that it holds do not count: `read_bill`
             forecasts them.
         index: The index over the log; see `firmlake.tables.index`.
         open_runs: These runs.
@@ -156,15 +156,15 @@ def count_unbought(
     return int(count)
 
 
-def read_dues(
+def _read_dues(
     connection: duckdb.DuckDBPyConnection | None,
     run: RunSettings,
     now: datetime,
-    companies: pl.DataFrame | None = None,
-    left: pl.DataFrame | None = None,
-    unbought: int = 0,
+    companies: pl.DataFrame | None,
+    left: pl.DataFrame | None,
+    unbought: int,
 ) -> list[Day]:
-    """Read what falls due in the next four weeks, as `Bill.days`; the arguments are those of `read_bill`."""
+    """Read what falls due in the next four weeks, as `Bill.days`."""
     zone = ZoneInfo(run.time_zone)
     moment, today = now.replace(tzinfo=None), now.astimezone(zone).date()
     if connection is None:

@@ -21,7 +21,6 @@ from firmlake.core.errors import (
     EXIT_HELD,
     EXIT_SOME_FAILED,
     EXIT_STOPPED,
-    EXIT_USAGE,
     EXITS_OF_SIGNALS,
     DamagedError,
     FirmlakeError,
@@ -254,9 +253,7 @@ def read_status(
         priced = with_refresh_off(run, why_not) if run and not outdated else None
         bill = _read_bill(connection, folders, priced, now, runs, going_on, damaged) if priced else None
     open_contacts, damaged_contacts = _open_contacts(folders)
-    failures = [
-        each for each in failed_work(folders.state) if not (_is_over(each, told, loaded) or _names_no_list(each, runs))
-    ]
+    failures = [each for each in failed_work(folders.state) if not _is_over(each, told, loaded)]
     status = Status(
         data=folders.data,
         running=holder(folders),
@@ -461,13 +458,6 @@ def _is_over(failure: LastFailure, told: dict[str, Any], loaded: list[str]) -> b
     later, last = by_list.get(failure.list_name.casefold()), told.get("last_run")
     finished_at = (later and later["finished_at"]) if failure.list_name else (last and last.finished_at)
     return failure.run_id in loaded or bool(finished_at and finished_at > failure.at)
-
-
-def _names_no_list(failure: LastFailure, runs: list[Run]) -> bool:
-    """Return whether a wrong call named a list that has never run, or was removed: earlier versions recorded it."""
-    name = failure.list_name.casefold()
-    is_call = name and failure.exit_code == EXIT_USAGE and not failure.run_id
-    return bool(is_call) and all(held_name(run).casefold() != name for run in runs)
 
 
 def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Run], held: Set[str]) -> list[ListStatus]:

@@ -239,7 +239,6 @@ def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Doub
     """List what a person should look at in a run; empty if the answers are as assumed."""
     return [
         *_other_scales(connection, run_id),
-        *_decimals(connection, run_id),
         *_unread(connection, run_id),
         *_unknown(connection, run_id),
         *_left_out(connection, run_id),
@@ -344,18 +343,6 @@ def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterato
         )
 
 
-def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
-    """Tell of whole numbers that the service states with decimals."""
-    for dataset, path, count in connection.execute(_SQL["fractions"], [run_id]).fetchall():
-        column, _ = _field(dataset, path)
-        setting = f'contract.types = {{"{dataset}.{column}" = "decimal"}}'
-        yield Doubt(
-            f"Decimals: {dataset}.{column} is no whole number in {count_of(count, 'record')}, where it was discarded",
-            f"To keep it, set {setting}, then `firmlake replay`",
-            is_loss=True,
-        )
-
-
 def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
     """Tell of other fields with values that did not fit: how many, an example as received, and what helps."""
     by_step: dict[str, list[str]] = {}
@@ -369,8 +356,8 @@ def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doub
         yield Doubt(text, step, is_loss=True)
 
 
-_TOLD_APART = ("not_whole", "beyond_one", "unknown_scale")
-"""Reasons of discarded values that other doubts tell of."""
+_TOLD_APART = ("beyond_one", "unknown_scale")
+"""Reasons of discarded values that the doubt about scales tells of."""
 
 
 def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:

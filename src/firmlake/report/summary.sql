@@ -23,10 +23,6 @@ FROM dead_letters WHERE run_id = ? GROUP BY dataset, reason ORDER BY company_cou
 SELECT dataset, kind, path, record_count FROM drift
 WHERE run_id = ? AND kind IN ('other_scale', 'withheld_value') ORDER BY ALL
 
--- name: fractions
-SELECT dataset, path, count(*) FROM rejects
-WHERE run_id = ? AND effect = 'value' AND reason_code = 'not_whole' GROUP BY ALL ORDER BY ALL
-
 -- name: unread
 -- The values of each field that were discarded, apart from those for some reasons; the most frequent fields first.
 SELECT dataset, regexp_replace(path, '^.*\[\]\.', '') AS field,
