@@ -209,6 +209,17 @@ def test_every_command_is_told_apart_by_whether_it_may_make_a_data_folder():
     assert names == _WORK.keys() | _MAKE_OR_NEED_NONE
 
 
+NEED = ("archive", "company", "contacts apply", "contacts plan", "contacts redrive", "list remove", "list rename",
+        "match", "query")  # fmt: skip
+"""Commands that do nothing without an argument."""
+
+
+def test_an_argument_that_is_missing_is_named_before_anything_is_done(here):
+    for name in NEED:
+        lacking = here.call(*name.split())
+        assert (lacking.code, "Error: Missing " in lacking.err) == (2, True), name
+
+
 _WRITE = ("archive", "explore", "forget", "list remove", "list rename", "prune", "redrive", "replay")
 
 

@@ -78,16 +78,16 @@ def _parameter(parameter: inspect.Parameter, hint: Any, spelled: str, text: str)
     metavar = " ".join(word for word in spelled.split() if not word.startswith("--")) or None
     is_required, name = parameter.default is parameter.empty, parameter.name
     default = None if is_required else parameter.default
+    given = {"required": True} if is_required else {"default": default}  # click takes a default of None for a value
     if parameter.kind is parameter.VAR_POSITIONAL:
         return click.Argument([name], type=kind, nargs=-1, required=bool(metavar), metavar=metavar)
     if parameter.kind is not parameter.KEYWORD_ONLY:
-        return click.Argument([name], type=kind, required=is_required, default=default, metavar=metavar)
+        return click.Argument([name], type=kind, metavar=metavar, **given)
     own = "--" + (name.removesuffix("s") if is_multiple else name).replace("_", "-")
     flags = [word for word in spelled.split() if word.startswith("--")] or [own]
     return click.Option(
-        [*flags, name], type=kind, multiple=is_multiple, is_flag=kind is click.BOOL, required=is_required,
-        default=default, metavar=metavar, help=text,
-        show_default=isinstance(default, str | int | float) and bool(default) and "Default:" not in text,
+        [*flags, name], type=kind, multiple=is_multiple, is_flag=kind is click.BOOL, metavar=metavar, help=text,
+        **given, show_default=isinstance(default, str | int | float) and bool(default) and "Default:" not in text,
     )  # fmt: skip
 
 
