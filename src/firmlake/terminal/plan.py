@@ -12,7 +12,7 @@ from firmlake.enrich.plan import Planned, tell_before
 from firmlake.enrich.targets import Estimate
 from firmlake.intake.lines import CompanyList
 from firmlake.report.bill import Bill
-from firmlake.terminal.rows import Part, Table
+from firmlake.terminal.rows import Part, first_rows
 from firmlake.terminal.status import describe_bill
 
 _REFUSED_MAX = 10
@@ -43,10 +43,9 @@ def plan_parts(
         before = planned.companies.path.name if number == 1 else f"step {number - 1}"
         limit = "no limit of credits" if left is None else f"up to {left:,} credits of the budget"
         yield f"Step {number}, {run.expand}: not known before {before} is fetched; {limit}"
-    rows = planned.companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
-    yield Table(("line", "given", "refused because"), rows)
-    if planned.companies.refused.height > _REFUSED_MAX:
-        yield f"... and {planned.companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand"
+    refused = planned.companies.refused.select("line", "given", "reason")
+    rows = refused.head(_REFUSED_MAX).rows()
+    yield first_rows(_REFUSED_MAX, ("line", "given", "because"), rows, "refused lines", refused.height)
 
 
 def describe_list(companies: CompanyList) -> Iterator[str]:
