@@ -137,6 +137,7 @@ def test_a_query_is_a_list_whose_lines_are_kept_to_resume(run_flow, lake):
     assert lake.query("SELECT count(*) FROM lists.query") == [(5,)]
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_a_run_that_is_retried_is_that_of_its_last_try(prefect):
     """Somebody who presses Retry on the page of a failed run lets a worker carry out the same flow run again."""
     from prefect import flow
@@ -278,6 +279,7 @@ def test_contacts_are_planned_shown_and_added(add, few_lists):
     assert puts(few_lists) == 2
 
 
+@pytest.mark.slow
 def test_a_smart_list_fails_before_any_write(add, few_lists):
     refused = add(SMART)
     assert (refused.state, refused.result.exit_code) == ("Failed", 2)
