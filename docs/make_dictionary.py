@@ -16,7 +16,6 @@ import duckdb
 from firmlake.core.errors import COMPANY_REASONS, ERROR_REASONS, RECORD_REASONS
 from firmlake.tables.schemas import PRIVACY, TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type, history_of
 from firmlake.warehouse.schema import create_tables
-from firmlake.warehouse.versions import MACROS
 from firmlake.warehouse.views import Definition, create_views, definitions, describe_columns
 
 DICTIONARY = Path(__file__).with_name("data_dictionary.md")
@@ -87,7 +86,8 @@ class _Relation(NamedTuple):
 
 def make_dictionary() -> str:
     """Write the dictionary: a diagram, then tables, views, macros, functions and checks with their columns."""
-    made = sorted(definitions(), key=lambda definition: definition.name)
+    past = {f"{name}_as_of" for name in TABLES}
+    made = sorted((one for one in definitions() if one.name not in past), key=lambda definition: definition.name)
     with duckdb.connect() as connection:
         create_tables(connection)
         create_views(connection)
@@ -104,7 +104,6 @@ def make_dictionary() -> str:
     parts += ["## Tables", *_describe_all(sections["Tables"], page), "### History", *_describe_history()]
     for title, text in _KINDS.values():
         parts += [f"## {title}", text, *_describe_all(sections[title], page)]
-    parts += [part for one in MACROS if one.kind == "MACRO" for part in _call(one.name, one.parameter, one.meaning)]
     checks = [f"- `{one.name}` ({one.parameters}): {one.meaning}" for one in made if one.kind == "check"]
     parts += [
         "## The past",
@@ -255,15 +254,11 @@ def _describe_history() -> Iterator[str]:
 
 
 def _describe_past() -> Iterator[str]:
-    yield "Macros that return what was known at a time. moment is as in `generation_at`."
     yield (
-        "`X_as_of(moment)` returns the rows of a table X with a history that the warehouse held at a moment, and "
-        "`runs_as_of(moment)` the runs. Columns whose earlier values are not kept are left out:"
+        "`X_as_of(moment)` has the rows of X held at a moment (see `generation_at`), `runs_as_of(moment)` the runs. "
+        "Columns whose earlier values are not kept are left out:"
     )
     yield "\n".join(f"- `{table.name}`: {', '.join(table.volatile)}" for table in TABLES.values() if table.volatile)
-    for one in MACROS:
-        if one.kind == "MACRO TABLE" and not one.name.endswith("_as_of"):
-            yield f"`{one.name}({one.parameter})`: {one.meaning}"
 
 
 def _call(name: str, parameters: str, meaning: str) -> tuple[str, ...]:

@@ -75,23 +75,15 @@ def first_publish_starts_from_it(
     request: pytest.FixtureRequest, empty_warehouse: Callable[[str], Path]
 ) -> Iterator[None]:
     """Give the first generation of every data folder what a later one copies from the one before it."""
-    publish = generations._publish
+    fill = generations._fill
 
-    def publish_a_copy(
-        folders: Folders,
-        change: Any,
-        memory_limit: str,
-        keep: int,
-        start: Path | None,
-        storage_version: str,
-        *number: Any,
-    ) -> Path:
-        start = start or empty_warehouse(storage_version)
-        return publish(folders, change, memory_limit, keep, start, storage_version, *number)
+    def fill_a_copy(folders: Folders, aside: Path, load: Any, start: Path | None, settings: dict[str, str]) -> object:
+        start = start or empty_warehouse(settings["storage_compatibility_version"])
+        return fill(folders, aside, load, start, settings)
 
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in _LOOK_AT_EMPTY_WAREHOUSES:
-            patch.setattr(generations, "_publish", publish_a_copy)
+            patch.setattr(generations, "_fill", fill_a_copy)
             for module in (schema, views):
                 patch.setattr(module, "_comments", lambda *_: ())
         yield

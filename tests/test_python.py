@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,3 +98,8 @@ def test_the_function_stays_a_function_after_its_package_is_imported():
 
     assert callable(firmlake.enrich)
     assert sys.modules["firmlake.enrich"].__doc__
+
+
+def test_to_import_firmlake_takes_nothing_with_it():
+    code = "import sys, firmlake; assert not {'duckdb', 'polars', 'msgspec', 'prefect', 'pandas'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

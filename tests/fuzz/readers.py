@@ -1,7 +1,4 @@
-"""Everything that reads files or answers, by name, and whole files to begin with.
-
-Without pytest, so that `guided.py` can use it too.
-"""
+"""Everything that reads files or answers, by name, and whole files to begin with."""
 
 from __future__ import annotations
 
@@ -107,10 +104,6 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "settings": lambda path: load_settings(path, environment={}),
 }
 """By name. A file of a "sealed" reader gets the checksum that its content should have, so that this is read too."""
-GUIDED = ("list.csv", "list.ndjson", "list.txt", "answer", "sealed manifest", "sealed plan", "redact", "segment",
-          "settings")  # fmt: skip
-"""Readers with branches in Python, where guidance by coverage finds more than chance does."""
-
 _LISTS = [
     LIST.encode(), LIST.encode("utf-16"), b'a;b\n"', b"\xef\xbb\xbf" + LIST.replace(",", "\t").encode(),
     b'{"country": "BE", "company_number": "0403227515"}\n{"a": [1, {"b": null}]}\n',

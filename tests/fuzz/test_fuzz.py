@@ -1,28 +1,18 @@
 """Whatever reads files or answers gives a result or a documented error, whatever it is fed, in bounded time and memory.
 
-`pytest -m fuzz` makes new examples for some minutes, with Atheris also by coverage; the default run tries what was once
-found.
+`pytest -m fuzz` makes new examples for some minutes; the default run tries what was once found.
 """
 
 from __future__ import annotations
-
-import os
-import shutil
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .bounds import MEMORY_BYTES, OutOfTimeError, limited
-from .readers import CORPUS, GUIDED, READERS, feed, kept, seeds
+from .readers import CORPUS, READERS, feed, kept, seeds
 
 EXAMPLES = 400
-GUIDED_SECONDS = int(os.environ.get("FIRMLAKE_FUZZ_SECONDS", "20"))
-TESTS = Path(__file__).parents[1]
 
 FOUND: list[tuple[str, bytes]] = [
     ("answer", b'[{"identifier": {"country": "BE", "companyNumber": "\\ud800"}}]'),
@@ -97,26 +87,3 @@ def test_a_damaged_file_is_read_or_named(reader, tmp_path):
         feed(reader, content, tmp_path)
 
     run()
-
-
-@pytest.mark.fuzz
-@pytest.mark.timeout(10 * GUIDED_SECONDS + 300)
-@pytest.mark.skipif(find_spec("atheris") is None, reason="pip install atheris")
-@pytest.mark.parametrize("reader", GUIDED)
-def test_inputs_that_reach_new_code_are_read_or_named(reader, tmp_path):
-    """Atheris changes the inputs that reached a branch first; what fails goes to `corpus/<reader>/`."""
-    begin, work = tmp_path / "begin", tmp_path / "work"
-    for folder in (begin, work):
-        folder.mkdir()
-    for number, content in enumerate(seeds(reader, tmp_path)):
-        (begin / f"seed{number}").write_bytes(content)
-    for path in kept(reader):
-        shutil.copy(path, begin)
-    command = [sys.executable, "-m", "fuzz.guided", reader, str(work), str(GUIDED_SECONDS), str(begin)]
-    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, errors="replace", check=False)
-    failed = [path for path in work.iterdir() if path.name.startswith(("crash-", "timeout-", "oom-"))]
-    for path in failed:
-        (CORPUS / reader).mkdir(exist_ok=True)
-        shutil.copy(path, CORPUS / reader / path.name[:20])
-    assert (done.returncode, failed) == (0, []), done.stderr[-4000:]
-    assert "DONE" in done.stderr, "it ran to its end"

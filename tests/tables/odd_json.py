@@ -64,61 +64,6 @@ def batches(draw: Any, max_size: int = 5) -> tuple[tuple[str, str], list[Raw]]:
     return kind, raws(texts)
 
 
-@st.composite
-def dialects(draw: Any, max_size: int = 6) -> tuple[tuple[str, str], list[Raw]]:
-    """A group and records of it that all have the same unknown keys, and mostly usual values."""
-    kind = draw(st.sampled_from(list(GROUPS)))
-    inner = [key for key, value in GROUPS[kind].items() if isinstance(value, dict)]
-    keys = st.sampled_from(
-        ["x-source", "line1", "line2", "meta", "revenue2", "1", "", "a b", "a.b", "k:v", "\u00e9", "z{"]
-    )
-    unknown = draw(
-        st.lists(
-            st.tuples(st.sampled_from(["", *inner]), keys, st.integers(0, 4)),
-            max_size=4,
-            unique_by=lambda place: place[:2],
-        )
-    )
-    usual = st.sampled_from(
-        [
-            "null",
-            "true",
-            "1",
-            "-2.50",
-            "1e5",
-            '"registry"',
-            '"R2-D2: a, b"',
-            "[]",
-            '["a","b"]',
-            '{"version":3,"tags":[]}',
-            '{"a":{"b":[1,{"c":2}]},"d":"x,y"}',
-            "{}",
-        ]
-    )
-    # Of a key that stands twice within an unknown value only the slowest way makes an array; the others keep it.
-    values = draw(st.sampled_from([usual, usual | LITERALS.filter(lambda text: '"a":2' not in text)]))
-    omits_nulls, is_spaced = draw(st.booleans()), draw(st.booleans())
-    texts = []
-    for _ in range(draw(st.integers(1, max_size))):
-        tree = json.loads(json.dumps(GROUPS[kind]), parse_float=_Literal, parse_int=_Literal)
-        for holder in (tree, *(tree[key] for key in inner)):
-            for key in [*holder]:
-                if draw(st.integers(0, 9)) == 0 and not isinstance(holder[key], dict):
-                    holder[key] = None
-                if holder[key] is None and omits_nulls:
-                    del holder[key]
-        for of, key, place in unknown:
-            holder = tree[of] if of else tree
-            if draw(st.integers(0, 9)) and isinstance(holder, dict):
-                items = [*holder.items()]
-                items.insert(place, (key, _Literal(draw(values))))
-                holder.clear()
-                holder.update(items)
-        text = _text(tree).replace('":', '": ').replace(',"', ', "') if is_spaced else _text(tree)
-        texts.append(text.encode(errors="surrogateescape"))
-    return kind, raws(texts)
-
-
 def raws(texts: list[bytes]) -> list[Raw]:
     """Take records out of an array as `firmlake.api.answers` does; what it would refuse is left out."""
     taken = []

@@ -56,10 +56,7 @@ def _put(record, key, value):
 
 def exactly(kind, raws, *contract):
     """Read value by value alone."""
-    with (
-        patch.object(records, "may_be_regular", return_value=False),
-        patch.object(records, "_read_usual", return_value=None),
-    ):
+    with patch.object(records, "may_be_regular", return_value=False):
         return read_records(*kind, raws, *contract)
 
 
@@ -138,17 +135,14 @@ def test_a_value_given_twice_is_none(old, blank):
     assert read.frame.height == 1
 
 
-@pytest.mark.parametrize(("mark", "numbers"), [(".", ["591.24", "591240"]), (",", ["591240", "591.24"])])
-def test_a_setting_tells_decimals_from_thousands(mark, numbers):
-    records = [raw(period(), revenue=text) for text in ('"591.240"', '"591,240"')]
+@pytest.mark.parametrize(("mark", "number"), [(".", "591.240"), (",", "591.240"), (".", "5.5"), (",", "5.5")])
+def test_a_setting_tells_decimals_from_thousands(mark, number):
+    """A text with the other mark is no number."""
+    texts = [number.replace(".", each) for each in (mark, *{".", ","} - {mark})]
+    records = [raw(period(), revenue=f'"{text}"') for text in texts]
     read = read_records(*PERIOD, records, ContractSettings(decimal_mark=mark))
-    assert (read.frame["revenue"].to_list(), read.rejects) == ([Decimal(number) for number in numbers], [])
-
-
-@pytest.mark.parametrize(("mark", "text"), [(".", "5,5"), (",", "5.5")])
-def test_another_mark_than_the_one_of_the_setting_is_none(mark, text):
-    read = read_records(*PERIOD, [raw(period(), revenue=f'"{text}"')], ContractSettings(decimal_mark=mark))
-    assert [reject.path for reject in read.rejects] == ["profitability.revenue"]
+    assert read.frame["revenue"].to_list() == [Decimal(number), None]
+    assert [(reject.record, reject.path) for reject in read.rejects] == [(1, "profitability.revenue")]
 
 
 # --- single values ---------------------------------------------------------------------------------------------------
@@ -172,9 +166,7 @@ KEPT = [
     *(
         (REVENUE, json.dumps(text), Decimal(number), "text_for_number")
         for text, number in {
-            "8109058,52": "8109058.52", "-0,5": "-0.5", "591,240.50": "591240.50", "591.240,50": "591240.50",
-            "1.591.240": "1591240", "1 234,5": "1234.5", "1\u202f234\u202f567": "1234567", "1'234.50": "1234.50",
-            "1000.500": "1000.500", "1.234E+6": "1.234E+6",
+            "8109058,52": "8109058.52", "-0,5": "-0.5", "1000.500": "1000.500", "1.234E+6": "1.234E+6",
         }.items()
     ),
     # Where thousands are hardly ever reached, a point stands before decimals; of shares a comma too.
@@ -233,7 +225,10 @@ DISCARDED = [
         [f'"{text}"' for text in (" 1", "1 ", "+1", "01", "1.", ".5", "1,", "1 00", "0x1", "NaN", "one", "1\\n")],
     ),
     (REVENUE, "it may be decimals or thousands", [f'"{text}"' for text in ("591.240", "591,240", "1.000", "-1.000")]),
-    (REVENUE, "", [f'"{text}"' for text in ("1.234.56", "1,23,456", "1.234 567", "01,5", "1,5E3")]),
+    (
+        REVENUE, NUMBER,
+        [f'"{text}"' for text in ("591,240.50", "591.240,50", "1.591.240", "1 234,5", "1'234.50", "01,5", "1,5E3")],
+    ),
     *((field, "", ['"1,234"']) for field in (RATIO, SCORE)),
     (REVENUE, "", ["8109058.5199", "8109058.5201", "8109058.525", "0.001", "10000000000000000", "-10000000000000000",
                    "99999999999999999", "1e16", "1e1000000", "-1e1000000", "1e99999999999999999999",
@@ -314,14 +309,6 @@ def test_an_amount_is_exact_to_the_cent_or_discarded(literals):
             assert amounts[number] is None
             assert (number, "profitability.revenue") in [(reject.record, reject.path) for reject in read.rejects]
     assert len(amounts) == len(literals)
-
-
-@examples(100)
-@given(st.decimals(-(10**15), 10**15, places=2), st.sampled_from(["", " ", ".", "'", "\u00a0"]))
-def test_amounts_as_people_write_them_are_exact_whatever_stands_between_thousands(amount, apart):
-    text = f"{amount:,f}".replace(".", "@").replace(",", apart).replace("@", ",")
-    row, reasons, _ = one(PERIOD, period(), revenue=json.dumps(text))
-    assert (row["revenue"], reasons) == (amount, {})
 
 
 @examples(100)

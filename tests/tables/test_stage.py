@@ -9,7 +9,7 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, sha256_of, write_json
-from firmlake.tables import stage as stage_module
+from firmlake.tables import flatten
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import (
@@ -116,7 +116,7 @@ def test_the_manifest_tells_each_file_and_each_segment(run, folders):
 
 def test_what_is_staged_and_whole_is_not_made_again(run, monkeypatch):
     first = stage_shard(run, 1)
-    monkeypatch.setattr(stage_module, "flatten_shard", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(flatten, "flatten_shard", lambda *_: pytest.fail("made again"))
     assert stage_shard(run, 1) == first
 
 

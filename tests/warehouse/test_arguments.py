@@ -14,7 +14,6 @@ import pytest
 from firmlake.core.errors import UsageError
 from firmlake.intake.identifiers import read_company
 from firmlake.tables.schemas import TABLES
-from firmlake.warehouse.versions import MACROS
 from firmlake.warehouse.views import definitions
 
 from .figures import Figures
@@ -51,7 +50,7 @@ CALLS = {
 }
 """A call of each macro; of those of the past that differ by their table alone, of one."""
 
-SQL = {one.name: one.sql for one in definitions() if one.kind == "macro"} | {one.name: one.query for one in MACROS}
+SQL = {one.name: one.sql for one in definitions() if one.kind == "macro" or one.name == "generation_at"}
 PARAMETERS = {one.name: one.parameters for one in definitions() if one.kind == "macro"}
 ABOUT_A_COMPANY = [name for name, parameters in PARAMETERS.items() if "of_country, of_number" in parameters]
 WITH_A_THRESHOLD = [name for name, parameters in PARAMETERS.items() if "threshold" in parameters and name in CALLS]

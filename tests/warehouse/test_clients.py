@@ -7,10 +7,8 @@ import subprocess
 import sys
 import venv
 
-import duckdb
 import pytest
 
-from firmlake.warehouse.versions import MACROS
 from firmlake.warehouse.views import definitions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -63,9 +61,8 @@ exposure, name a list that is not there."""
 
 def examples():
     made = [one for one in definitions() if one.kind in ("view", "table", "macro") and one.name != "exposure"]
-    dated = [f"fl.{macro.name}(DATE '2030-01-01')" for macro in MACROS if macro.kind == "MACRO TABLE"]
     asked = [f"fl.{one.example}" if one.kind == "macro" else one.example for one in made]
-    return asked + [f"fl.{each}" for each in _MORE] + dated
+    return asked + [f"fl.{each}" for each in _MORE]
 
 
 def ask_all(python, warehouse):
@@ -89,39 +86,3 @@ def test_clients_of_other_versions_get_the_rows_that_we_get(warehouse, ours, tmp
     subprocess.run([python, "-m", "pip", "install", "-q", f"duckdb=={version}"], check=True)
     theirs = ask_all(python, warehouse)
     assert [example for example, rows in ours.items() if theirs[example] != rows] == []
-
-
-_PROFILE = """
-house:
-  target: dev
-  outputs:
-    dev:
-      type: duckdb
-      path: {folder}/dev.duckdb
-      attach:
-        - {{path: {warehouse}, alias: fl, read_only: true}}
-      settings:
-        search_path: dev.main,fl.main
-"""
-_MODEL = """
-{{ config(materialized='table') }}
-SELECT o.country, o.company_number, overdue_days, head_id
-FROM fl.overdue(DATE '2030-01-01') o LEFT JOIN fl.groups(0.5) g ON g.id = o.country || o.company_number
-"""
-
-
-def test_a_model_of_dbt_uses_the_macros_as_the_runbook_says(warehouse, tmp_path):
-    venv.create(tmp_path / "client", with_pip=True)
-    programs = tmp_path / "client" / "bin"
-    install = [programs / "python", "-m", "pip", "install", "-q", "--only-binary", ":all:", "dbt-core", "dbt-duckdb"]
-    subprocess.run(install, check=True, capture_output=True)
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "late.sql").write_text(_MODEL)
-    (tmp_path / "dbt_project.yml").write_text("{name: house, version: '1.0', profile: house, model-paths: [models]}")
-    (tmp_path / "profiles.yml").write_text(_PROFILE.format(folder=tmp_path, warehouse=warehouse))
-    made = subprocess.run([programs / "dbt", "run"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stdout
-    with duckdb.connect(warehouse, read_only=True) as connection:
-        expected = connection.execute("SELECT count(*) FROM overdue(DATE '2030-01-01')").fetchall()
-    with duckdb.connect(tmp_path / "dev.duckdb", read_only=True) as connection:
-        assert connection.execute("SELECT count(DISTINCT company_number) FROM late").fetchall() == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import sys
 import weakref
@@ -16,7 +15,6 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.warehouse.generations import (
     LINK,
     ask,
-    expect_large_load,
     generation_number,
     newest,
     open_warehouse,
@@ -126,65 +124,6 @@ with duckdb.connect(sys.argv[1], read_only=True) as connection:
         sys.stdin.readline()
 """
 
-STEPS = ["copyfile", "connect", "CHECKPOINT", "fsync", "chmod", "rename", "symlink_to", "replace", "unlink"]
-_IN_SHORT = {"rename"}
-
-
-@pytest.mark.parametrize(
-    "step", [pytest.param(step, marks=[] if step in _IN_SHORT else pytest.mark.reliability) for step in STEPS]
-)
-def test_killed_at_any_step_the_link_names_a_whole_file(folders, step):
-    add(folders, 1)
-    killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, str(folders.data), step], capture_output=True, timeout=60, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    seen = values(folders)
-    assert seen == ([1, 2] if STEPS.index(step) > STEPS.index("replace") else [1])
-    add(folders, 3, keep=2)
-    assert values(folders) == [*seen, 3]
-    assert len(names(folders)) == 3, "the link, two generations and no strays"
-
-
-# Dies in the middle of a publish: just before the step, as seen from outside.
-_KILLED = """
-import os, shutil, signal, sys
-from pathlib import Path
-import duckdb
-from firmlake.core.folders import Folders
-from firmlake.warehouse.generations import newest
-from firmlake.warehouse.generations import publish
-
-def deadly(function):
-    def die(*arguments, **options):
-        if function is not getattr(duckdb, "connect") or "part" in str(arguments[0]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return die
-
-folders, step = Folders(Path(sys.argv[1])), sys.argv[2]
-start = newest(folders)
-
-def load(connection, number):
-    connection.execute("INSERT INTO t VALUES (2, ?)", [number])
-    if step == "CHECKPOINT":
-        connection.execute("COMMIT")  # what is left to do is the checkpoint: everything is in the log beside the file
-        os.kill(os.getpid(), signal.SIGKILL)
-    holder = {"fsync": os, "chmod": Path, "rename": Path, "symlink_to": Path, "replace": Path, "unlink": Path}.get(step)
-    if holder:
-        setattr(holder, step, deadly(getattr(holder, step)))
-
-if step == "copyfile":
-    copy = shutil.copyfile
-    def die(source, target):
-        Path(target).write_bytes(Path(source).read_bytes()[:5000])
-        os.kill(os.getpid(), signal.SIGKILL)
-    shutil.copyfile = die
-if step == "connect":
-    duckdb.connect = deadly(duckdb.connect)
-publish(folders, load, memory_limit="100MB", keep=1, start=start)
-"""
-
 
 def leave_what_does_not_fit_into_memory(warehouse):
     """DuckDB keeps it in a folder beside the file."""
@@ -256,37 +195,6 @@ def test_a_damaged_generation_is_named_and_neither_built_upon_nor_passed_over_fo
     assert names(folders) == [LINK, "gen_000001.duckdb", *[path.name] * (harm != "gone")]
 
 
-def test_a_disk_that_fills_while_loading_publishes_nothing(folders):
-    """A real limit of the kernel on the size of a file, in a process of its own."""
-    add(folders, 1)
-    done = subprocess.run(
-        [sys.executable, "-c", _FULL, str(folders.data)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert "Nothing was published" in done.stdout, done.stderr
-    assert values(folders) == [1]
-    assert names(folders) == [LINK, "gen_000001.duckdb"]
-
-
-_FULL = """
-import resource, sys
-from pathlib import Path
-from firmlake.core.errors import FirmlakeError
-from firmlake.core.folders import Folders
-from firmlake.warehouse.generations import newest
-from firmlake.warehouse.generations import publish
-
-def load(connection, number):
-    connection.execute("CREATE TABLE big AS SELECT random() AS r, number::VARCHAR AS n FROM range(1000000) t(number)")
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-folders = Folders(Path(sys.argv[1]))
-try:
-    publish(folders, load, memory_limit="100MB", keep=5, start=newest(folders))
-except FirmlakeError as error:
-    print(error)
-"""
-
-
 def test_a_file_that_starts_empty_has_the_storage_version_asked_for_and_its_copies_keep_it(folders):
     publish(
         folders,
@@ -323,20 +231,6 @@ def test_a_load_that_needs_more_memory_says_which_setting_to_raise(folders):
     with pytest.raises(FirmlakeError) as error:
         publish(folders, load, memory_limit="20MB", keep=5)
     assert "raise run.duckdb_memory above 20MB" in error.value.next_step
-
-
-def test_a_load_that_runs_out_of_memory_with_two_threads_is_repeated_with_one(folders):
-    used = []
-
-    def load(connection, number):
-        expect_large_load(connection)
-        used.extend(connection.execute("SELECT current_setting('threads'), count(*) FROM duckdb_tables()").fetchone())
-        connection.execute("CREATE TABLE t AS SELECT 1 AS value")
-        if used[-2] > 1:
-            raise duckdb.OutOfMemoryException("failed to pin block\n\nPossible solutions:\n* more memory")
-
-    publish(folders, load, memory_limit="100MB", keep=5)
-    assert used == [2, 0, 1, 0]
 
 
 def test_a_query_that_needs_more_memory_says_which_setting_to_raise(folders):

@@ -2,7 +2,7 @@
 
 Companies answer, are not found, fail, wait or are not asked; they are renamed, and their accounts come, are corrected,
 refiled, restated and removed. Rows occur several times, move and come back, and a part of an answer may be unreadable:
-then the rows that the unreadable ones may stand for stay.
+then the rows that the unreadable ones may stand for stay. Which events follow from answers is in questions/weeks.txt.
 """
 
 from __future__ import annotations
@@ -51,19 +51,17 @@ FATES = ("not asked", WAITING, FAILED, None, "empty", "partial", "partial", *["w
 OWNERS = [*COMPANIES, *map("Person {}".format, range(9))]
 FUNCTIONS = ("SHAREHOLDER", "BENEFICIAL_OWNER")
 AMOUNTS = ("totalAssets", "equity", "debt", "capital", "longTermDebt", "shortTermDebt", "retainedEarnings")
-WATCHED = 2
 MADE_AT_LOAD = [one.name for one in definitions() if one.kind == "table"]
 
 
 class Filing(NamedTuple):
-    """Accounts as they were filed; `place` counts those of the same dates from the one received first."""
+    """Accounts as they were filed."""
 
     start: date
     end: date
     received: date
     amounts: tuple[float, ...]
     codes: tuple[str, ...] = ("200",)
-    place: int = 0
 
 
 class Owner(NamedTuple):
@@ -205,45 +203,30 @@ COLUMNS = {
 
 
 class Row(NamedTuple):
-    """A row that a company has or had: its values as `COLUMNS` has them, what it states, and the run that opened it."""
+    """A row that a company has or had: its values as `COLUMNS` has them, and the run that opened it."""
 
     values: tuple[Any, ...]
-    stated: Any
     opened: str
 
 
 class Model:
-    """What the warehouse holds after each week: rows in order, states and closed rows, by dataset; and the events."""
+    """What the warehouse holds after each week: rows in order, states and closed rows, by dataset."""
 
     def __init__(self):
         self.rows = {dataset: defaultdict(list) for dataset in DATASETS}
         self.states = {dataset: {} for dataset in DATASETS}
         self.closed = {dataset: [] for dataset in DATASETS}
-        self.names, self.is_found, self.last, self.filed = {}, defaultdict(bool), {}, defaultdict(dict)
 
     def load(self, company, answer, run_id, at):
-        """Take an answer about a company, and yield kind and last day of the period of each event."""
         for dataset, states in self.states.items():
             if answer in (WAITING, FAILED):  # the count and time of the last real answer stay
                 states[company] = (answer, *states.get(company, (None,) * 4)[1:3], run_id)
                 continue
-            rows = [] if answer is None else list(_rows_of(dataset, answer, run_id))
+            rows = [] if answer is None else [Row(values, run_id) for values in _values_of(dataset, answer)]
             is_partial = answer is not None and answer["is_partial"] and dataset == "financials"
             status = "not_found" if answer is None else "reported" if rows or is_partial else "empty"
             states[company] = (status, len(rows), at, run_id)
             self._replace(dataset, company, rows, run_id, is_partial)
-        if answer in (WAITING, FAILED):
-            return
-        was_found, self.is_found[company] = self.is_found[company], answer is not None
-        if was_found != self.is_found[company]:
-            yield "company_gone" if was_found else "company_appeared", None
-        if answer is not None:
-            now = {part: [row.stated for row in self.rows[dataset][company]] for dataset, part in _PARTS.items()}
-            now["name"] = answer["name"]
-            if company in self.last:
-                yield from _differences(self.last[company], now, self.filed[company])
-            self.last[company] = now
-            self.filed[company] |= {one[:3]: one for one in now["filings"]}
 
     def _replace(self, dataset, company, rows, run_id, is_partial):
         left, now = list(self.rows[dataset][company]), []
@@ -251,7 +234,7 @@ class Model:
             same = next((old for old in left if old.values == row.values), None)
             if same:
                 left.remove(same)
-            now.append(row._replace(opened=same.opened) if same else row)
+            now.append(same or row)
         for old in left:
             if is_partial and old.values[:3] not in {row.values[:3] for row in rows}:
                 now.append(old)
@@ -270,82 +253,28 @@ class Model:
         return rows, states
 
 
-def _rows_of(dataset, answer, run_id):
+def _values_of(dataset, answer):
     if dataset == "financials":
         for one in answer["filings"]:
             place = sum(other[:2] == one[:2] and other.received < one.received for other in answer["filings"])
-            values = (one.start, one.end, place, one.received, *one.amounts[:2])
-            yield Row(values, one._replace(place=place), run_id)
+            yield (one.start, one.end, place, one.received, *one.amounts[:2])
     elif dataset == "relationships":
         for one in answer["owners"]:
-            name = one.party.company_number if isinstance(one.party, Company) else one.party
-            yield Row((name, one.stake, one.function), one, run_id)
+            yield (one.party.company_number if isinstance(one.party, Company) else one.party, one.stake, one.function)
     else:
         for rank, one in enumerate(answer["alike"], 1):
-            yield Row((rank, one.company_number), one, run_id)
-
-
-def _differences(old, new, filed):
-    if old["name"] != new["name"]:
-        yield "company_renamed", None
-    for dates in {one[:2] for one in (*old["filings"], *new["filings"])}:
-        of_dates = ([one for one in state["filings"] if one[:2] == dates] for state in (old, new))
-        yield from _differences_of_filings(*of_dates, filed)
-    stakes_before, stakes = (_stakes(state["owners"]) for state in (old, new))
-    for owner in stakes_before.keys() | stakes.keys():
-        was, now = stakes_before.get(owner), stakes.get(owner)
-        if was is None or now is None:
-            yield "parent_in" if was is None else "parent_out", None
-            continue
-        if was.keys() != now.keys():
-            yield "function_changed", None
-        for function in was.keys() | now.keys():
-            if was.get(function) != now.get(function):
-                yield "stake_changed", None
-    watched_before, watched = ({*state["alike"][:WATCHED]} for state in (old, new))
-    for kind, companies in (("lookalike_in", watched - watched_before), ("lookalike_out", watched_before - watched)):
-        yield from ((kind, None) for _ in companies)
-
-
-def _stakes(owners):
-    """By owner and function the sum of its different stakes; None where none is stated."""
-    stakes = defaultdict(lambda: defaultdict(set))
-    for one in owners:
-        stakes[one.party][one.function] |= {one.stake} - {None}
-    return {
-        owner: {function: sum(several) if several else None for function, several in of_owner.items()}
-        for owner, of_owner in stakes.items()
-    }
-
-
-def _differences_of_filings(old, new, filed):
-    pairs = [(was, now) for now in new for was in old if was.received == now.received]
-    rest_old = sorted((one for one in old if all(one is not kept for kept, _ in pairs)), key=lambda one: one.place)
-    rest_new = sorted((one for one in new if all(one is not now for _, now in pairs)), key=lambda one: one.place)
-    pairs += zip(rest_old, rest_new, strict=False)
-    for was in rest_old[len(rest_new) :]:
-        yield "period_removed", was.end
-    for was, now in pairs:
-        if {code.lstrip("0") for code in was.codes} != {code.lstrip("0") for code in now.codes}:
-            yield "committees_changed", now.end
-    for now in rest_new[len(rest_old) :]:
-        yield "period_returned" if now[:3] in filed else "new_accounts", now.end
-        if now[:3] in filed:
-            pairs.append((filed[now[:3]], now))
-    for was, now in pairs:
-        if (was.received, was.amounts) != (now.received, now.amounts):
-            yield "period_restated", now.end
+            yield (rank, one.company_number)
 
 
 # --- the weeks --------------------------------------------------------------------------------------------------------
 
 
 class Weeks:
-    """The data folder and the model after all weeks; and for each week its generation, answers, rows and events."""
+    """The data folder and the model after all weeks; and for each week its generation, answers and rows."""
 
     def __init__(self, seed, folders):
         world, self.folders, self.model = World(seed), folders, Model()
-        self.paths, self.answers, self.held, self.events = [], [], [], []
+        self.paths, self.answers, self.held = [], [], []
         for week in range(WEEKS):
             self.load(week, world.week(week == CALM))
             if week in (CALM - 1, CALM):
@@ -357,11 +286,9 @@ class Weeks:
         for company, answer in answers.items():
             keep_readable(self.model, company, answer)
         elements = {one: {name: element_of(one, name, answer) for name in DATASETS} for one, answer in answers.items()}
-        run_of(self.folders, 7 * week, elements, DATASETS, keep=99, lookalikes_watched=WATCHED)
-        told, at = Counter(), (NOON + 7 * week * DAY).replace(tzinfo=None)
+        run_of(self.folders, 7 * week, elements, DATASETS, keep=99)
         for company, answer in answers.items():
-            told.update((company[1], *event) for event in self.model.load(company, answer, run_name(7 * week), at))
-        self.events.append(told)
+            self.model.load(company, answer, run_name(7 * week), (NOON + 7 * week * DAY).replace(tzinfo=None))
         self.paths.append(newest(self.folders))
         self.answers.append(answers)
         self.held.append({dataset: self.model.held(dataset) for dataset in DATASETS})
@@ -380,9 +307,9 @@ def keep_readable(model, company, answer):
     """Have a company answer in whole where the end of a period was corrected, or where it was gone before."""
     if not isinstance(answer, dict):
         return
-    held = {one.start: one.end for one in model.last.get(company, {"filings": []})["filings"]}
+    held = {row.values[0]: row.values[1] for row in model.rows["financials"][company]}
     is_corrected = any(held.get(one.start, one.end) != one.end for one in answer["filings"])
-    answer["is_partial"] &= model.is_found[company] and not is_corrected
+    answer["is_partial"] &= bool(held) and not is_corrected
 
 
 def derived_partly_and_anew(folders):
@@ -436,15 +363,6 @@ def test_every_table_as_of_a_week_or_of_a_time_in_it_is_the_table_of_its_generat
                     then = connection.execute(rows.format("")).fetchall()
                     for moment in (f"'{run_name(7 * week)}'", f"TIMESTAMP '{ended + 6 * DAY}'"):
                         assert last.execute(rows.format(f"_as_of({moment})")).fetchall() == then
-
-
-def test_events_are_those_that_the_answers_differ_by(weeks):
-    told = Counter()
-    for week, expected in enumerate(weeks.events):
-        sql = f"SELECT company_number, kind, end_date FROM changes WHERE run_id = '{run_name(7 * week)}'"
-        assert Counter(query(weeks.folders, sql)) == expected
-        told.update(kind for _, kind, _ in expected.elements())
-    assert len(told) == 14, "or hardly anything happened"
 
 
 def test_no_day_knows_a_period_twice_or_what_was_received_later(weeks):

@@ -16,7 +16,7 @@ from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse import views
 from firmlake.warehouse.changes import KINDS
 from firmlake.warehouse.schema import create_tables
-from firmlake.warehouse.versions import MACROS, VALIDITY, versions_of
+from firmlake.warehouse.versions import VALIDITY, versions_of
 from firmlake.warehouse.views import (
     SEVERITIES,
     create_view,
@@ -96,7 +96,8 @@ def test_a_name_is_given_once_and_a_file_is_named_after_what_it_makes():
     names = [definition.name for definition in definitions()]
     assert len(set(names)) == len(names)
     folder = Path(sys.modules[definitions.__module__].__file__ or "").with_name("views")
-    assert {path.stem for path in folder.rglob("*.sql")} == set(names) - {"findings", "checks"}
+    past = {f"{name}_as_of" for name in TABLES if TABLES[name].volatile is not None}
+    assert {path.stem for path in folder.rglob("*.sql")} == set(names) - past
     assert not set(names) & set(TABLES)
 
 
@@ -123,9 +124,8 @@ def test_every_column_is_described_once_in_its_file_or_alike_in_all_that_it_read
 
 def test_the_database_carries_every_meaning(world):
     comments = comments_of(world)
-    meanings = {one.name: one.meaning for one in (*definitions(), *MACROS) if getattr(one, "kind", "") != "check"}
+    meanings = {one.name: one.meaning for one in definitions() if one.kind != "check"}
     assert {name: comments[name] for name in meanings} == meanings
-    assert {f"{name}_as_of" for name in WAREHOUSE_TABLES if f"{name}_history" in WAREHOUSE_TABLES} <= comments.keys()
     undescribed = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal AND comment IS NULL"
     assert world.execute(undescribed).fetchall() == []
 
@@ -248,32 +248,6 @@ def test_what_widens_a_column_has_the_views_made_again(made):
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 MANY = 300_000
-_ROWS = """
-    INSERT INTO financials_versions BY NAME
-    SELECT 'BE' AS country, printf('%010d', i // 4) AS company_number,
-           make_date(2020 + (i % 4)::INT, 1, 1) AS start_date, make_date(2020 + (i % 4)::INT, 12, 31) AS end_date,
-           0 AS dup_no, 0 AS position, make_date(2021 + (i % 4)::INT, 6, 1 + (i % 28)::INT) AS date_received,
-           1000 + i AS revenue, 2000 + i AS total_assets,
-           TIMESTAMP '2026-01-01' AS fetched_at, 'r' AS run_id, 1 AS valid_from
-    FROM range({periods}) made(i);
-    INSERT INTO companies_versions BY NAME
-    SELECT DISTINCT country, company_number, 'A' AS name, fetched_at, run_id, valid_from FROM financials_versions;
-"""
-
-
-@pytest.mark.slow
-def test_a_load_spills_what_does_not_fit_into_memory(tmp_path):
-    """Aggregates such as median do not spill: found by them, the two newest periods of a company took ten times as
-    much, and nobody could publish 250,000 companies with the default of `run.duckdb_memory`."""
-    settings = {"memory_limit": "110MB", "threads": 1, "preserve_insertion_order": False}
-    with duckdb.connect(tmp_path / "w.duckdb", config=settings) as connection:
-        create_tables(connection)
-        connection.execute(_ROWS.format(periods=4 * MANY))
-        connection.execute("CHECKPOINT")
-        create_views(connection)
-        made = connection.execute("SELECT count(*), count(usual_days_to_file) FROM portfolio").fetchone()
-    assert made == (MANY, MANY)
-
 
 _OWNERS = """
     CREATE TABLE ownership AS

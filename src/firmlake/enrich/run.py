@@ -53,7 +53,7 @@ from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.gates import Unchanged, find_same_run, why_held
-from firmlake.warehouse.generations import check_room, kept_open, newest_link, newest_of_all, open_warehouse
+from firmlake.warehouse.generations import kept_open, newest_link, newest_of_all, open_warehouse
 from firmlake.warehouse.lists import held_name
 from firmlake.warehouse.rules import read_gates, read_rules
 
@@ -193,7 +193,6 @@ def _fetch_and_publish(
     give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count:
-        check_room(run.folders)
         limited = change_settings(settings, {"run.max_credits": credit_count})
         stopped, staged = yield from fetch_shards(limited, run, expected, name, now, looks_closer=looks_closer)
         yield Fetched(stopped.message if stopped else "")

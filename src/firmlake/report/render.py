@@ -151,7 +151,8 @@ def draw_section(connection: duckdb.DuckDBPyConnection, tables: SectionTables, s
         return Part(section.chapter, section.title, TOO_LARGE, "empty")
     if not rows:
         return Part(section.chapter, section.title, "None.", "drawn" if section.chart in CHARTS else "empty")
-    part = Part(section.chapter, section.title, _explain(section.about, len(rows), rows[0].get("total") or 0))
+    about, remark = _explain(section.about, len(rows), rows[0].get("total") or 0), rows[0].get("remark") or ""
+    part = Part(section.chapter, section.title, about, remark=remark)
     if frame is not None:
         return part._replace(kind="drawn", svg=draw(section.chart, frame, section.title))
     if section.chart == "tiles":
@@ -163,7 +164,7 @@ def draw_section(connection: duckdb.DuckDBPyConnection, tables: SectionTables, s
         )
     if section.chart == "groups":
         return part._replace(groups=draw_groups(rows))
-    return part._replace(remark=rows[0].get("remark") or "", columns=_columns(rows), rows=rows)
+    return part._replace(columns=_columns(rows), rows=rows)
 
 
 def draw_rows(chapter: str, title: str, about: str, rows: Sequence[dict[str, Any]], total: int = 0) -> Part:

@@ -1,12 +1,13 @@
 """Read single values: what the JSON of a value means, exactly.
 
-A number in a text counts if there is exactly one way to read it. `regular.py` reads plain values the same, but faster.
+A number in a text counts if there is exactly one way to read it, without marks between thousands. `records.py` reads
+plain values the same, but many at once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from math import isinf
@@ -93,9 +94,10 @@ _NULL = Cell()
 
 
 def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
-    """Return the number that a JSON string holds, as JSON spells it; None if there is no or more than one.
+    """Return the number that a JSON string holds, as JSON spells it; None if there is none, or if it may be another.
 
-    A value is judged by itself, so that it is read alike in every answer and every order.
+    A value is judged by itself, so that it is read alike in every answer and every order. Marks between thousands are
+    not read, so three decimals may be thousands, except where numbers hardly ever reach a thousand.
 
     Args:
         cell: The JSON of a value of any type.
@@ -103,17 +105,17 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
         marks: The marks that may separate decimals.
 
     Example:
-        >>> number_in(b'"8.109.058,52"', "money"), number_in(b'"591.240"', "money")
-        (b'8109058.52', None)
+        >>> number_in(b'"8109058,52"', "money"), number_in(b'"591.240"', "money"), number_in(b'"591.240"', "ratio")
+        (b'8109058.52', None, b'591.240')
     """
-    if usual := _CLEAR[marks].fullmatch(cell):
-        return usual[1].replace(b",", b".")
-    found = _readings_in(cell, marks)
-    if len(found) > 1 and (kind == "fraction" or (kind in _SMALL and b"." in cell)):
-        found = {number for number in found if "." in number}
-    if not found and "." in marks and (match := _JSON.fullmatch(cell)):
-        return match[1]
-    return found.pop().encode() if len(found) == 1 else None
+    found = _IN_TEXT.fullmatch(cell)
+    mark = (found["mark"] or b"").decode() if found else ""
+    if not found or mark not in marks or (found["exponent"] and (mark == "," or "." not in marks)):
+        return None
+    is_small = kind == "fraction" or (kind in _SMALL and mark == ".")
+    if len(marks) > 1 and not is_small and _MAY_BE_THOUSANDS.fullmatch(cell):
+        return None
+    return cell[1:-1].replace(b",", b".")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -137,8 +139,9 @@ _TEXTS, _TIMES = ("text", "codes"), ("date", "timestamp", "boolean")
 def _moved(text: bytes, places: int) -> Decimal:
     """Read a JSON number and move its point to the left, exactly."""
     if text[:1] not in b"-0123456789":
-        is_ambiguous = len(_readings_in(text, MARKS)) > 1  # `contract.decimal_mark` decides between them
-        raise _MisfitError("ambiguous_number") if is_ambiguous else _MisfitError("not_a_number", kind=_name(text))
+        if _MAY_BE_THOUSANDS.fullmatch(text):  # `contract.decimal_mark` decides
+            raise _MisfitError("ambiguous_number")
+        raise _MisfitError("not_a_number", kind=_name(text))
     try:
         number = Decimal(text.decode())
         return _EXACT.scaleb(number, -places) if places else number
@@ -257,38 +260,8 @@ def _name(text: bytes) -> str:
 
 # --- numbers in texts ------------------------------------------------------------------------------------------------
 
-_JSON = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
-_CLEAR = {
-    marks: re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:[%b](?:[0-9]{1,2}|[0-9]{4,}))?)"' % marks.encode())
-    for marks in (MARKS, *MARKS)
-}
-"""Numbers with one reading, by the marks: without thousands, and not with three decimals, which may be thousands."""
+_IN_TEXT = re.compile(rb'"-?(?:0|[1-9][0-9]*)(?:(?P<mark>[.,])[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?"')
+_MAY_BE_THOUSANDS = re.compile(rb'"-?[1-9][0-9]{0,2}[.,][0-9]{3}"')
 _SMALL = ("ratio", "fraction", "score")
 """Kinds whose numbers have many decimals and hardly ever reach a thousand: 1.234 is read as JSON spells it. A fraction
 never does, so that 1,234 has decimals too."""
-_APART = " '\u2019\u00a0\u2009\u202f"
-"""Separators of thousands other than marks: blanks and quotes of several widths."""
-
-
-def _readings_in(cell: bytes, marks: Iterable[str]) -> set[str]:
-    """Return every number that a text can be read as: with a mark before decimals, and thousands apart or not."""
-    try:
-        text = _DECODE(cell)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return set()
-    matches = (_FORMS[mark].fullmatch(text) for mark in marks)
-    return {_spell(*match.group("sign", "whole", "decimals")) for match in matches if match}
-
-
-def _form(mark: str) -> re.Pattern[str]:
-    apart = "|".join(f"(?:{re.escape(each)}[0-9]{{3}})+" for each in MARKS.replace(mark, "") + _APART)
-    whole = rf"0|[1-9][0-9]*|[1-9][0-9]{{0,2}}(?:{apart})"
-    return re.compile(rf"(?P<sign>-?)(?P<whole>{whole})(?:{re.escape(mark)}(?P<decimals>[0-9]+))?")
-
-
-def _spell(sign: str, whole: str, decimals: str | None) -> str:
-    digits = re.sub("[^0-9]", "", whole)
-    return f"{sign}{digits}.{decimals}" if decimals else f"{sign}{digits}"
-
-
-_FORMS = {mark: _form(mark) for mark in MARKS}

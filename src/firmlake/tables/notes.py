@@ -103,10 +103,10 @@ class Notes:
         self.reject(number, path, value, reason, EFFECTS[mode])
         self.keep(number, {path or _WHOLE: value})
 
-    def observe(self, kind: str, path: str, example: Raw | bytes | None, number: int, count: int = 1) -> None:
+    def observe(self, kind: str, path: str, example: Raw | bytes | None, number: int) -> None:
         """Count a difference from the contract, with its first example."""
         self._seen.setdefault((kind, path), (number, None if example is None else _shown(example)))
-        self._counts[kind, path] += count
+        self._counts[kind, path] += 1
 
     def count(self, kind: str) -> int:
         """Return how many differences of a kind were observed."""

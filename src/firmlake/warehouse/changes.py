@@ -20,7 +20,7 @@ import duckdb
 from firmlake.core.sql import read_queries
 from firmlake.landing.run import RunPlan
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
-from firmlake.warehouse.versions import count_rows, run_of
+from firmlake.warehouse.versions import run_of
 
 _SQL = read_queries(__file__)
 
@@ -31,12 +31,13 @@ class Kind(NamedTuple):
     Attributes:
         meaning: What happened.
         query: Finds the events, as columns of the table `company_changes`.
-        compares_rows: Whether the query compares rows before and after. Without such rows it finds nothing.
+        compares: The dataset whose rows before and after the query compares, or companies. If none of these changed, it
+            finds nothing. Empty: it compares none.
     """
 
     meaning: str
     query: str
-    compares_rows: bool = True
+    compares: str
 
 
 _PERIOD = "country, company_number, start_date, end_date, dup_no"
@@ -136,51 +137,67 @@ KINDS = {
     "company_appeared": Kind(
         "the service has the company, for the first time or again; other events tell what changed since before",
         "SELECT country, company_number FROM presence WHERE is_found AND NOT was_found",
-        compares_rows=False,
+        "",
     ),
     "company_gone": Kind(
         "the service no longer finds the company",
         "SELECT country, company_number FROM presence WHERE was_found AND NOT is_found",
-        compares_rows=False,
+        "",
     ),
-    "company_renamed": Kind("another name, in the same language", _named("name")),
-    "company_moved": Kind("another place, in the same language", _named("place")),
+    "company_renamed": Kind("another name, in the same language", _named("name"), "companies"),
+    "company_moved": Kind("another place, in the same language", _named("place"), "companies"),
     "new_accounts": Kind(
         "a new period, or a new filing of a known period",
         f"SELECT {_PERIOD} FROM after_financials ANTI JOIN filings USING ({_PERIOD})",
+        "financials",
     ),
     "period_returned": Kind(
         "a filing that the service had removed is there again",
         f"SELECT {_PERIOD} FROM filings WHERE old_no IS NULL",
+        "financials",
     ),
     "period_restated": Kind(
-        "other figures in the same filing, or in the filing that replaced it; see fields", _RESTATED
+        "other figures in the same filing, or in the filing that replaced it; see fields",
+        _RESTATED,
+        "financials",
     ),
     "period_removed": Kind(
         "a filing that is no longer there",
         f"SELECT {_PERIOD} FROM before_financials "
         f"ANTI JOIN (SELECT {_DATES}, old_no AS dup_no FROM filings) USING ({_PERIOD})",
+        "financials",
     ),
-    "committees_changed": Kind("other joint committees of the same filing; leading zeros do not count", _COMMITTEES),
+    "committees_changed": Kind(
+        "other joint committees of the same filing; leading zeros do not count", _COMMITTEES, "financials"
+    ),
     "health_up": Kind(
         "the health indicator rose: that of the newest period that has one, against the same period before or, for new "
         "accounts, against the newest ones before",
         _health(">"),
+        "financials",
     ),
-    "health_down": Kind("the health indicator fell, compared as in health_up", _health("<")),
-    "parent_in": Kind("a new parent, with its stake", _party("parent", "after", "before", "new_value")),
-    "parent_out": Kind("a parent that is no longer there", _party("parent", "before", "after", "old_value")),
-    "child_in": Kind("a new child, with its stake", _party("child", "after", "before", "new_value")),
-    "child_out": Kind("a child that is no longer there", _party("child", "before", "after", "old_value")),
-    "function_changed": Kind("the same parent or child in another function", _FUNCTIONS),
-    "stake_changed": Kind("another stake of the same parent or child in a function", _STAKES),
+    "health_down": Kind("the health indicator fell, compared as in health_up", _health("<"), "financials"),
+    "parent_in": Kind(
+        "a new parent, with its stake", _party("parent", "after", "before", "new_value"), "relationships"
+    ),
+    "parent_out": Kind(
+        "a parent that is no longer there", _party("parent", "before", "after", "old_value"), "relationships"
+    ),
+    "child_in": Kind("a new child, with its stake", _party("child", "after", "before", "new_value"), "relationships"),
+    "child_out": Kind(
+        "a child that is no longer there", _party("child", "before", "after", "old_value"), "relationships"
+    ),
+    "function_changed": Kind("the same parent or child in another function", _FUNCTIONS, "relationships"),
+    "stake_changed": Kind("another stake of the same parent or child in a function", _STAKES, "relationships"),
     "lookalike_in": Kind(
         "a company that is now among the first lookalikes, with its ranks",
         _lookalike("after", "before", "new_value", "old_value"),
+        "lookalikes",
     ),
     "lookalike_out": Kind(
         "a company that is no longer among the first lookalikes, with its ranks",
         _lookalike("before", "after", "old_value", "new_value"),
+        "lookalikes",
     ),
 }
 """Every kind of event, in the order in which the events of a company are listed."""
@@ -199,118 +216,27 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number:
     """
     connection.execute(_SQL["states"].format(number=number))
     connection.execute(_SQL["watched"].format(number=number))
-    has_rows = count_rows(connection, _SQL["rows_before"].format(number=number)) > 0
-    if has_rows:
-        _pair_rows(connection, plan, number)
+    changed = {name for (name,) in connection.execute(_SQL["rows_before"].format(number=number)).fetchall()}
+    for compared in changed:
+        _pair_rows(connection, compared, plan, number)
     connection.execute(_SQL["none_yet"])
-    for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result is in memory
-        if has_rows or not kind.compares_rows:
+    for place, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result is in memory
+        if kind.compares in {"", *changed}:
             connection.execute(
-                f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
+                f"INSERT INTO events BY NAME SELECT {place} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
             )
     written = connection.execute(_SQL["record"], [plan.run_id]).fetchone()
     connection.execute("DROP TABLE events")
     return int(written[0]) if written else 0
 
 
-def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number: int) -> None:
-    """Make the relations that compare rows before and after; see `KINDS`."""
-    for dataset, tables in COMPANY_TABLES.items():
-        for table in tables:
-            connection.execute(_SQL["after"].format(table=table, dataset=dataset))
-            connection.execute(_SQL["before"].format(table=table, dataset=dataset, number=number))
-    for view in _VIEWS:
-        for when in ("before", "after"):
-            connection.execute(view.format(when=when, watched=plan.lookalikes_watched))
-    connection.execute(_FILINGS.format(number=number))
-    connection.execute(_SQL["names"].format(language=plan.language, number=number, run=run_of("valid_from")))
-
-
-_VIEWS = (
-    # The periods that have a health indicator, in the order of recency in the view `accounts`.
-    """
-    CREATE OR REPLACE TEMP TABLE {when}_health AS
-    SELECT country, company_number, start_date, end_date, health_indicator,
-           row_number() OVER (
-               PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
-           ) AS recency
-    FROM (FROM {when}_financials
-          QUALIFY row_number() OVER (
-              PARTITION BY country, company_number, start_date, end_date
-              ORDER BY date_received DESC NULLS LAST, dup_no DESC) = 1)
-    WHERE health_indicator IS NOT NULL
-    """,
-    """
-    CREATE OR REPLACE TEMP TABLE {when}_codes AS
-    SELECT country, company_number, start_date, end_date, dup_no,
-           array_to_string(list_sort(list(DISTINCT coalesce(nullif(ltrim(code, '0'), ''), '0'))), ', ') AS codes
-    FROM {when}_financial_joint_committees GROUP BY ALL
-    """,
-    # A party is identified by its number, or else by its name; all parties without both count as one. The view
-    # `ownership` explains how several entries of a party are counted.
-    """
-    CREATE OR REPLACE TEMP TABLE {when}_holdings AS
-    SELECT country, company_number, direction, related_country, related_company_number, "function",
-           coalesce(related_country || related_company_number, 'named ' || related_name, '') AS party,
-           min(coalesce(related_identifier_name, related_name)) AS related_name,
-           CASE WHEN party = '' THEN sum(stake_fraction) ELSE sum(DISTINCT stake_fraction) END AS stake
-    FROM {when}_relationships
-    GROUP BY country, company_number, direction, related_country, related_company_number, party, "function"
-    """,
-    """
-    CREATE OR REPLACE TEMP TABLE {when}_parties AS
-    SELECT country, company_number, direction, party, related_country, related_company_number,
-           min(related_name) AS related_name, string_agg("function", ', ' ORDER BY "function") AS "function",
-           coalesce(max(stake) FILTER ("function" = 'SHAREHOLDER'), max(stake)) AS stake
-    FROM {when}_holdings
-    GROUP BY country, company_number, direction, party, related_country, related_company_number
-    """,
-    """
-    CREATE OR REPLACE TEMP TABLE {when}_ranks AS
-    SELECT country, company_number, lookalike_country AS related_country,
-           lookalike_company_number AS related_company_number, min(rank) AS rank, min(rank) <= {watched} AS is_watched
-    FROM {when}_lookalikes GROUP BY ALL
-    """,
-)
-
-# A filing is paired with the filing of the same period that was received on the same day. The others are paired in
-# order, because the service may change the date of a filing. A filing without a counterpart may have one in history.
-_FILINGS = f"""
-    CREATE OR REPLACE TEMP TABLE same_day AS
-    SELECT {_DATES}, a.dup_no, b.dup_no AS old_no
-    FROM (SELECT *, row_number() OVER day AS nth FROM after_financials
-          WINDOW day AS (PARTITION BY {_DATES}, date_received ORDER BY dup_no)) a
-    JOIN (SELECT *, row_number() OVER day AS nth FROM before_financials
-          WINDOW day AS (PARTITION BY {_DATES}, date_received ORDER BY dup_no)) b
-    USING ({_DATES}, nth)
-    WHERE a.date_received IS NOT DISTINCT FROM b.date_received;
-    CREATE OR REPLACE TEMP TABLE paired AS
-    FROM same_day
-    UNION ALL
-    SELECT {_DATES}, a.dup_no, b.dup_no
-    FROM (SELECT *, row_number() OVER (PARTITION BY {_DATES} ORDER BY dup_no) AS nth
-          FROM after_financials ANTI JOIN same_day USING ({_DATES}, dup_no)) a
-    JOIN (SELECT *, row_number() OVER (PARTITION BY {_DATES} ORDER BY dup_no) AS nth
-          FROM before_financials
-          ANTI JOIN (SELECT {_DATES}, old_no AS dup_no FROM same_day)
-              USING ({_DATES}, dup_no)) b
-    USING ({_DATES}, nth);
-    CREATE OR REPLACE TEMP TABLE unpaired AS
-    SELECT {_DATES}, date_received, dup_no
-    FROM after_financials ANTI JOIN paired USING ({_DATES}, dup_no);
-    CREATE OR REPLACE TEMP TABLE filings AS
-    SELECT b.* REPLACE (p.dup_no AS dup_no), p.old_no
-    FROM before_financials b JOIN paired p
-        ON (p.country, p.company_number, p.start_date, p.end_date, p.old_no)
-         = (b.country, b.company_number, b.start_date, b.end_date, b.dup_no)
-    UNION ALL BY NAME
-    SELECT h.* REPLACE (u.dup_no AS dup_no), NULL AS old_no
-    FROM financials_versions h
-    JOIN unpaired u ON (u.country, u.company_number, u.start_date, u.end_date)
-        = (h.country, h.company_number, h.start_date, h.end_date)
-        AND u.date_received IS NOT DISTINCT FROM h.date_received
-    WHERE h.valid_to < {{number}}
-    QUALIFY row_number() OVER (
-        PARTITION BY h.country, h.company_number, h.start_date, h.end_date, u.dup_no
-        ORDER BY h.valid_to DESC, h.dup_no) = 1
-"""
+def _pair_rows(connection: duckdb.DuckDBPyConnection, compared: str, plan: RunPlan, number: int) -> None:
+    """Make the relations that compare the rows of a dataset, or of companies, before and after; see `KINDS`."""
+    for table in COMPANY_TABLES.get(compared, ()):
+        connection.execute(_SQL["after"].format(table=table, dataset=compared))
+        connection.execute(_SQL["before"].format(table=table, dataset=compared, number=number))
+    names = {"language": plan.language, "number": number, "run": run_of("valid_from")}
+    for when in ("before", "after"):
+        query = _SQL.get(f"rows_of_{compared}", "SELECT 1")
+        connection.execute(query.format(when=when, watched=plan.lookalikes_watched))
+    connection.execute(_SQL.get(f"pairs_of_{compared}", "SELECT 1").format(**names))

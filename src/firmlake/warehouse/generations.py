@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from traceback import clear_frames
@@ -25,7 +25,6 @@ import duckdb
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_line, from_system
 from firmlake.core.files import is_writable, make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
-from firmlake.core.log import log
 from firmlake.core.sql import lock
 from firmlake.core.text import one_line
 from firmlake.landing.run import read_runs
@@ -42,9 +41,6 @@ HELD = "held_*.duckdb"
 _DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could not read enough bytes")
 
 _MESSAGE_MAX = 500
-
-_THREADS = 2
-"""Threads of a large load."""
 
 _TIDIED_EVERY = 8
 """Compact rows only in every eighth generation; otherwise each load would rewrite half of a table to remove a few
@@ -265,24 +261,6 @@ def explain_rejected(sql: str, error: duckdb.Error) -> UsageError:
     return UsageError(f"DuckDB says: {one_line(text, _MESSAGE_MAX)}", next_step)
 
 
-def check_room(folders: Folders) -> None:
-    """Check that the disk has room for a copy of the newest generation, before credits are spent on the next one.
-
-    Raises:
-        FirmlakeError: The disk is too full. Make room.
-    """
-    last = newest_of_all(folders)
-    if last is None:
-        return
-    free, needed = shutil.disk_usage(folders.warehouse).free, last.stat().st_size
-    if free < needed:
-        raise FirmlakeError(
-            f"{folders.warehouse}: {free / 1e6:,.0f} MB are free, but the next generation needs {needed / 1e6:,.0f} MB",
-            "No request was sent, because its answer could not be published. Make room (`firmlake prune --dry-run`), "
-            "then run again",
-        )
-
-
 def publish(
     folders: Folders,
     load: Callable[[duckdb.DuckDBPyConnection, int], object],
@@ -302,8 +280,7 @@ def publish(
         load: Changes the new generation inside a transaction; called with a connection and the number. It returns
             True or False for whether the generation is held back; anything else leaves that as it is for `start`.
         memory_limit: Memory limit of DuckDB, such as "512MB".
-        keep: The number of generations to keep, including the new one. Generations from which an export of changes
-            starts are kept as well.
+        keep: The number of generations to keep, including the new one, besides those from which exports start.
         start: The generation to copy and change; None starts with an empty file.
         storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one. A
             copy keeps the version of `start`.
@@ -317,7 +294,31 @@ def publish(
         FirmlakeError: The disk is full, or the load failed. The link is unchanged; the message says what to do.
     """
     try:
-        return _publish(folders, load, memory_limit, keep, start, storage_version, number)
+        make_folder(folders.warehouse, folders.readers)
+        for folder in (folders.data, folders.warehouse):
+            open_to(folder, folders.readers)
+        for rest in folders.warehouse.glob(".*.part*"):
+            _remove(rest)
+        own = number or next_number(folders)
+        held, is_tidied = list(folders.warehouse.glob(HELD)), own % _TIDIED_EVERY == 0 or (start is None and own > 1)
+        path = folders.generation(own)
+        aside = folders.warehouse / f".{path.name}.part"
+        try:
+            settings = {"memory_limit": memory_limit, "storage_compatibility_version": storage_version}
+            settings |= {} if is_tidied else {"max_vacuum_tasks": "0"}
+            verdict = _fill(folders, aside, lambda connection: load(connection, own), start, settings)
+            is_held = verdict if isinstance(verdict, bool) else start in held
+            path = folders.held(own) if is_held else path
+            aside.rename(path)
+        finally:
+            for rest in folders.warehouse.glob(f"{aside.name}*"):
+                _remove(rest)
+        if is_held:
+            sync_folder(folders.warehouse)
+        else:
+            _swap_link(folders.warehouse, path)
+        _remove_old(folders, own, keep)
+        return path
     except OSError as error:
         raise from_system(error, folders.warehouse, "Nothing was published. ") from error
 
@@ -360,9 +361,7 @@ def free_memory(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = Fa
 
 
 def expect_large_load(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let a large load use as many threads as it may, and free memory between its tables."""
-    [(count,)] = connection.execute("SELECT coalesce(getvariable('thread_count'), 1)").fetchall()
-    connection.execute(f"SET threads = {count}")
+    """Let `free_memory` free it between the tables of a load."""
     connection.execute("SET VARIABLE is_large = true")
 
 
@@ -417,129 +416,58 @@ def _explain_closed(path: Path, error: duckdb.IOException) -> FirmlakeError:
     return FirmlakeError(f"{path} cannot be opened: {why}", "Close what has it open for writing, then run again")
 
 
-def _publish(
-    folders: Folders,
-    load: Callable[[duckdb.DuckDBPyConnection, int], object],
-    memory_limit: str,
-    keep: int,
-    start: Path | None,
-    storage_version: str,
-    number: int | None,
-) -> Path:
-    make_folder(folders.warehouse, folders.readers)
-    for folder in (folders.data, folders.warehouse):
-        open_to(folder, folders.readers)
-    for rest in folders.warehouse.glob(".*.part*"):
-        _remove(rest)
-    number, held = number or next_number(folders), list(folders.warehouse.glob(HELD))
-    path, is_held = folders.generation(number), start is not None and start in held
-    is_tidied = number % _TIDIED_EVERY == 0 or (start is None and number > 1)
-
-    def change(connection: duckdb.DuckDBPyConnection) -> None:
-        nonlocal is_held
-        verdict = load(connection, number)
-        if isinstance(verdict, bool):
-            is_held = verdict
-
-    with _aside(folders, path) as aside:
-        _fill(folders, aside, change, memory_limit, start, storage_version, is_tidied=is_tidied)
-        if is_held:
-            path = folders.held(number)
-        aside.rename(path)
-    if is_held:
-        sync_folder(folders.warehouse)
-    else:
-        _swap_link(folders.warehouse, path)
-    for old in held:
+def _remove_old(folders: Folders, number: int, keep: int) -> None:
+    """Remove what was held back before this generation, and all but the last generations."""
+    for old in folders.warehouse.glob(HELD):
         if generation_number(old) < number:
             old.unlink()
     exported, published = exported_generations(folders), newest(folders)
     for old in list_generations(folders)[:-keep]:
         if generation_number(old) not in exported and old.name != (published and published.name):
             old.unlink()
-    return path
-
-
-@contextmanager
-def _aside(folders: Folders, path: Path) -> Iterator[Path]:
-    """Yield the path of the temporary file in which a generation is made, and remove what is left of it at the end."""
-    aside = folders.warehouse / f".{path.name}.part"
-    try:
-        yield aside
-    finally:
-        for rest in folders.warehouse.glob(f"{aside.name}*"):
-            _remove(rest)
 
 
 def _fill(
     folders: Folders,
     aside: Path,
-    change: Callable[[duckdb.DuckDBPyConnection], None],
-    memory_limit: str,
+    load: Callable[[duckdb.DuckDBPyConnection], object],
     start: Path | None,
-    storage_version: str,
-    *,
-    is_tidied: bool,
-) -> None:
-    """Make the file of a generation, read-only and durable.
-
-    What runs out of memory with two threads is repeated with one: now and then, DuckDB finds no block to evict because
-    the other thread uses them all.
-    """
-
-    def write(thread_count: int) -> None:
+    settings: Mapping[str, str],
+) -> object:
+    """Make the file of a generation, read-only and durable; return what `load` returns."""
+    own: dict[str, str | bool | int | float | list[str]] = {
+        **settings,
+        "threads": 1,  # a second one makes large loads a third faster, but now and then finds no memory to free
+        "preserve_insertion_order": False,
+        "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
+        "wal_autocheckpoint": "0B",  # a commit writes the tables themselves, not a log that is thrown away
+    }
+    try:
         if start:
             aside.touch(mode=0o600)
             shutil.copyfile(start, aside)
-        _write(aside, change, memory_limit, storage_version, is_tidied, thread_count)
-
-    try:
-        try:
-            write(_THREADS)
-        except duckdb.OutOfMemoryException as error:
-            log("load_repeated", path=str(aside), error=first_line(error))
-            for rest in aside.parent.glob(f"{aside.name}*"):
-                _remove(rest)
-            write(1)
-        _sync(aside)
-        aside.chmod(0o400)
-        open_to(aside, folders.readers)
+        with duckdb.connect(aside, config=own) as connection:
+            aside.chmod(0o600)  # set here, because DuckDB does not accept an empty file made beforehand
+            connection.execute("BEGIN")
+            verdict = load(connection)
+            connection.execute("COMMIT")
+            connection.execute("CHECKPOINT")
     except duckdb.Error as error:
         is_short = isinstance(error, duckdb.OutOfMemoryException)
         message = f"{aside}: {first_line(error)}"
-        next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
+        next_step = (
+            f"raise run.duckdb_memory above {settings['memory_limit']}, then run again" if is_short else "run again"
+        )
         if _FULL.search(str(error)):  # DuckDB's own message speaks of a commit that is durable
             message = f"{aside}: the disk is full, so the next generation could not be written"
             next_step = "make room on the disk (`firmlake prune --dry-run` lists what can go), then run again"
         failed = FirmlakeError(message, f"Nothing was published; {next_step} to continue")
         raise explain_damage(start, error) or failed from error
-
-
-def _write(
-    path: Path,
-    change: Callable[[duckdb.DuckDBPyConnection], None],
-    memory_limit: str,
-    storage_version: str,
-    is_tidied: bool,
-    thread_count: int,
-) -> None:
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": memory_limit,
-        "threads": 1,  # see `expect_large_load`
-        "preserve_insertion_order": False,
-        "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
-        "wal_autocheckpoint": "0B",  # a commit writes the tables themselves, not a log that is thrown away
-        "storage_compatibility_version": storage_version,
-    }
-    if not is_tidied:
-        settings["max_vacuum_tasks"] = 0
-    with duckdb.connect(path, config=settings) as connection:
-        path.chmod(0o600)  # set here, because DuckDB does not accept an empty file made beforehand
-        connection.execute(f"SET VARIABLE thread_count = {thread_count}")
-        connection.execute("BEGIN")
-        change(connection)
-        connection.execute("COMMIT")
-        connection.execute("CHECKPOINT")
+    with aside.open("rb") as file:
+        os.fsync(file.fileno())
+    aside.chmod(0o400)
+    open_to(aside, folders.readers)
+    return verdict
 
 
 def _remove(rest: Path) -> None:
@@ -548,11 +476,6 @@ def _remove(rest: Path) -> None:
         shutil.rmtree(rest)
     else:
         rest.unlink()
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _swap_link(folder: Path, path: Path) -> None:

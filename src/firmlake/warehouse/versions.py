@@ -1,4 +1,4 @@
-"""Versions of rows: replace rows, keep every replaced row, and query the past. No other code replaces rows.
+"""Versions of rows: replace rows, and keep every replaced row. No other code replaces rows.
 
 A table that keeps history is stored as `<table>_versions`. Loads are numbered from 1 in the order of the table `loads`.
 A version is valid from the load in `valid_from` until just before the load in `valid_to`; null means that it is
@@ -18,11 +18,11 @@ The time of a run is that of its last answer, in the order of loading, so that a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 
-from firmlake.core.sql import quote_text, read_queries
+from firmlake.core.sql import read_queries
 from firmlake.tables.schemas import TABLES, Column, Table
 from firmlake.warehouse.generations import checkpoint, free_memory
 
@@ -65,20 +65,6 @@ def queries_of(table: Table) -> Iterator[str]:
 def next_number(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the number of the load that is being made: its row in `loads` is not written yet."""
     return count_rows(connection, "SELECT count(*) + 1 FROM loads")
-
-
-class Macro(NamedTuple):
-    """One macro.
-
-    Attributes:
-        kind: "MACRO TABLE" returns rows, "MACRO" one value.
-    """
-
-    kind: str
-    name: str
-    parameter: str
-    query: str
-    meaning: str
 
 
 def supersede(
@@ -184,14 +170,6 @@ def count_rows(connection: duckdb.DuckDBPyConnection, statement: str, *values: s
     return int(rows[0][0]) if rows else 0
 
 
-def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create or replace every macro, with its comment."""
-    for macro in MACROS:
-        body = f"TABLE {macro.query}" if macro.kind == "MACRO TABLE" else macro.query
-        connection.execute(f"CREATE OR REPLACE MACRO {macro.name}({macro.parameter}) AS {body}")
-        connection.execute(f"COMMENT ON {macro.kind} {macro.name} IS {quote_text(macro.meaning)}")
-
-
 def as_of_columns(table: Table) -> tuple[str, ...]:
     """List the columns of a table whose earlier values are kept, and which can be queried as of a time."""
     return tuple(column.name for column in table.columns if column.name not in (table.volatile or ()))
@@ -243,73 +221,3 @@ def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str,
         connection.execute(
             _SQL["make_room"].format(versions=versions_of(table.name), staged=staged, scope=", ".join(scope), same=same)
         )
-
-
-_GENERATION_AT = f"""
-    (SELECT coalesce(
-        (SELECT max(generation) FROM loads WHERE run_id = asked.text),
-        CASE WHEN asked.time IS NOT NULL THEN coalesce(
-            (SELECT max(generation) FROM ({_SQL["known"]})
-             WHERE known_at <= asked.time OR asked.time >= make_timestamp(epoch_us(now()))), 0) END,
-        error(asked.text || ' is neither a run of this warehouse nor a time. Use a run_id of the table runs, or a '
-            || 'time such as 2026-01-31'))
-    FROM (SELECT text,
-                 CASE WHEN regexp_full_match(text, '[-0-9]+([ T][0-9:.]+)?')
-                     THEN try_cast(text AS TIMESTAMP)
-                     ELSE make_timestamp(epoch_us(
-                         try_cast(regexp_replace(upper(text), ' ([+-])', '\\1') AS TIMESTAMPTZ))) END AS time
-          FROM (SELECT moment::VARCHAR AS text)) asked)
-"""
-
-
-_DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
-
-MOMENT = (
-    "moment is a run or a time. A time counts the runs whose last answers came by then; it is in UTC unless it has an "
-    "offset or a zone, a day is its first moment, and now or later counts every run. An unknown run is an error."
-)
-
-
-def _as_of(table: Table) -> Macro:
-    left_out = f" Without {', '.join(table.volatile)}, because earlier values are not kept." if table.volatile else ""
-    query = _SQL["as_of"].format(table=table.name, run=run_of("valid_from"), columns=", ".join(as_of_columns(table)))
-    meaning = f"The rows of {table.name} that the warehouse held at a moment; {MOMENT}{left_out}"
-    return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
-
-
-def _macros() -> Iterator[Macro]:
-    yield Macro(
-        "MACRO",
-        "generation_at",
-        "moment",
-        _GENERATION_AT,
-        f"The number of the generation that was the newest at a moment; {MOMENT}",
-    )
-    yield Macro(
-        "MACRO TABLE",
-        "runs_as_of",
-        "moment",
-        _SQL["runs_as_of"],
-        f"The runs that the warehouse held at a moment; {MOMENT}",
-    )
-    for table in TABLES.values():
-        if table.volatile is not None:
-            yield _as_of(table)
-    columns = ", ".join(f"f.{name}" for name in as_of_columns(TABLES["financials"]))
-    yield Macro(
-        "MACRO TABLE",
-        "financials_known_on",
-        "day",
-        _SQL["known_on"].format(columns=columns, known=_SQL["known"], period=_DATES, run=run_of("valid_from")),
-        "One row per financial period whose accounts were received on or before a day, for back-tests. It has the "
-        "filing received last by then, as the warehouse held it on that day, or as firmlake first saw it if the first "
-        "answer came later. Accounts received later and periods without date_received are left out. If a later run "
-        "corrected the dates of a period, the period is there once: of two periods that overlap by more than half of "
-        "the shorter one and were never in the same answer, only one is there. Companies that the service did not find "
-        "on that day are left out. What cannot be known: which companies it knew before the first run; and if a later "
-        "answer corrected the day of receipt, the corrected day counts on earlier days too. Without position, because "
-        "earlier values are not kept.",
-    )
-
-
-MACROS = tuple(_macros())

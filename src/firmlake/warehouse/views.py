@@ -35,9 +35,9 @@ from typing import NamedTuple
 import duckdb
 
 from firmlake.core.sql import quote_name, quote_text
-from firmlake.tables.schemas import WAREHOUSE_TABLES, Table, duckdb_type
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, duckdb_type
 from firmlake.warehouse.lists import comment_list_views, create_list_views
-from firmlake.warehouse.versions import MACROS, create_macros
+from firmlake.warehouse.versions import as_of_columns, run_of
 
 SEVERITIES = ("error", "warning", "note")
 """The severities of findings, most serious first: the figures cannot be right, are unlikely, need a second look."""
@@ -56,6 +56,9 @@ MARK_MEANING = (
 )
 
 _FOLDER = Path(__file__).with_name("views")
+
+_EACH = "each check"
+"""Stands for all checks in the SQL of the two views over them."""
 
 _CREATE = {
     "function": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS {0.sql}",
@@ -100,7 +103,9 @@ class Definition(NamedTuple):
 def definitions() -> tuple[Definition, ...]:
     """Read all files, ordered so that each definition comes after those that it reads."""
     heads = [_read(path.read_text("utf-8")) for path in sorted(_FOLDER.rglob("*.sql"))]
-    heads += _gather_checks([head for head in heads if head.kind == "check"])
+    checks = [head for head in heads if head.kind == "check"]
+    heads = [_gather_checks(head, checks) if _EACH in head.sql else head for head in heads]
+    heads += [_as_of(table) for table in TABLES.values() if table.volatile is not None]
     known = {head.name for head in heads if head.kind != "check"} | set(WAREHOUSE_TABLES)
     found = {head.name: head._replace(reads=tuple(_named(head.sql, known - {head.name}))) for head in heads}
     order = TopologicalSorter({name: [other for other in head.reads if other in found] for name, head in found.items()})
@@ -123,7 +128,6 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
     """
     mark = _read_mark(connection)
     if not mark:
-        create_macros(connection)
         _drop_other_kinds(connection)
     kinds = {"table", "view", "macro", "function"} if not mark else set() if only_lists else {"table"}
     renewed = _renew(connection, mark) if mark and not only_lists else ()
@@ -246,41 +250,27 @@ def _read_columns(text: str) -> dict[str, str]:
     return {name: meaning.rstrip(".") + "." for name, meaning in columns.items()}
 
 
-def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
-    """Define two views over all checks: `findings` has their results, and `checks` explains them."""
-    yield Definition(
-        "view",
-        "findings",
-        "",
-        "findings",
-        "One row per problem that a check found in the data, with its evidence. Nothing is corrected.",
-        {
-            "check_name": "Check that found the problem; see the view checks.",
-            "country": "Country of the company: BE, NL or FR.",
-            "company_number": "Company number in normal form. Personal data if the company is a sole trader.",
-            "severity": "error: the figures cannot be right; warning: they are unlikely; note: worth a second look.",
-            "start_date": "First day of the period with the problem. Null: the problem is not about a period.",
-            "end_date": "Last day of the period with the problem. Null: the problem is not about a period.",
-            "evidence": "JSON object of the values that show the problem.",
-        },
-        " UNION ALL ".join(_as_findings(check) for check in found),
-        (),
-    )
-    rows = ", ".join(f"({quote_text(c.name)}, {quote_text(c.parameters)}, {quote_text(c.meaning)})" for c in found)
-    yield Definition(
-        "view",
-        "checks",
-        "",
-        "checks",
-        "One row per check, with its meaning; findings has what the checks found.",
-        {
-            "check_name": "Name of the check.",
-            "severity": "Severity of the problems that the check finds: error, warning or note.",
-            "meaning": "Problem that the check finds.",
-        },
-        f"FROM (VALUES {rows}) AS c(check_name, severity, meaning)",
-        (),
-    )
+def _gather_checks(head: Definition, checks: Sequence[Definition]) -> Definition:
+    """Write all checks into one of the two views over them."""
+    if head.name == "findings":
+        return head._replace(sql=head.sql.replace(_EACH, " UNION ALL ".join(map(_as_findings, checks))))
+    rows = (f"({quote_text(c.name)}, {quote_text(c.parameters)}, {quote_text(c.meaning)})" for c in checks)
+    return head._replace(sql=head.sql.replace(_EACH, ", ".join(rows)))
+
+
+def _as_of(table: Table) -> Definition:
+    """Define the macro that returns the rows of a table with history at a moment."""
+    left_out = f" Without {', '.join(table.volatile)}, because earlier values are not kept." if table.volatile else ""
+    sql = f"""
+        SELECT {", ".join(as_of_columns(table))}, {run_of("valid_from")} AS valid_from_run
+        FROM (SELECT count(*) AS newest FROM (SELECT generation_at(moment) AS last) JOIN loads ON generation <= last)
+        JOIN {table.name}_versions ON valid_from <= newest AND coalesce(valid_to > newest, true)
+    """  # noqa: S608 - our own names
+    name = f"{table.name}_as_of"
+    meaning = f"The rows of {table.name} that the warehouse held at a moment, as in generation_at.{left_out}"
+    shown = [column for column in WAREHOUSE_TABLES[table.name].columns if column.name not in (table.volatile or ())]
+    columns = {column.name: column.comment_in_view for column in shown}
+    return Definition("macro", name, "moment", f"{name}(TIMESTAMP '2026-01-31')", meaning, columns, sql, ())
 
 
 def _as_findings(check: Definition) -> str:
@@ -291,9 +281,9 @@ def _as_findings(check: Definition) -> str:
 
 
 def _named(sql: str, known: set[str]) -> Iterator[str]:
-    """List the known names that a query uses, in order; a macro of the past reads its table."""
+    """List the known names that a query uses, in order; the versions of a table count as the table."""
     code = re.sub(r"--.*|'[^']*'", "", sql)
-    words = dict.fromkeys(word if word in known else word.removesuffix("_as_of") for word in re.findall(r"\w+", code))
+    words = dict.fromkeys(word.removesuffix("_versions") for word in re.findall(r"\w+", code))
     return (word for word in words if word in known)
 
 
@@ -325,7 +315,7 @@ def _create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: D
     """
     parameters = dict(_PARAMETER.findall(macro.parameters))
     made = []
-    for name, columns, query in _read_steps(macro.sql):
+    for name, columns, query in _STEP.findall(macro.sql):
         asked = _WORD.sub(lambda word: parameters.get(word[0], word[0]), query) if name == "asked" else query
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {name} AS WITH RECURSIVE {name}{columns} AS ({asked}) FROM {name}"
@@ -412,17 +402,15 @@ def _renew_part(connection: duckdb.DuckDBPyConnection, about: str) -> None:
 
 def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
     """Drop the views that are tables in these definitions, and tables that are views: neither replaces the other."""
-    tables = {definition.name for definition in definitions() if definition.kind == "table"}
-    views = {definition.name for definition in definitions() if definition.kind == "view"}
+    kinds = {"table": "BASE TABLE", "view": "VIEW"}
+    wanted = {one.name: kinds[one.kind] for one in definitions() if one.kind in kinds}
     found = connection.execute(
         "SELECT table_name, table_type FROM information_schema.tables "
         "WHERE table_catalog = current_database() AND table_schema = 'main'"
     ).fetchall()
     for name, kind in found:
-        if kind == "VIEW" and name in tables:
-            connection.execute(f"DROP VIEW {name}")
-        elif kind == "BASE TABLE" and name in views:
-            connection.execute(f"DROP TABLE {name}")
+        if wanted.get(name, kind) != kind:
+            connection.execute(f"DROP {kind.removeprefix('BASE ')} {name}")
 
 
 def _read_mark(connection: duckdb.DuckDBPyConnection) -> _Mark | None:
@@ -445,21 +433,16 @@ def _write_mark(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _hash() -> str:
-    return sha256(repr((duckdb.__version__, WAREHOUSE_TABLES, MACROS, definitions())).encode()).hexdigest()
+    return sha256(repr((duckdb.__version__, WAREHOUSE_TABLES, definitions())).encode()).hexdigest()
 
 
 _PARAMETER = re.compile(r"(\w+) := ([^,]+)")
 
 _WORD = re.compile(r"\w+")
 
+# Name, columns with key, and text of each query of a WITH.
 _STEP = re.compile(
     r"^(?:WITH (?:RECURSIVE )?)?(\w+)((?:\([\w, ]+\))?(?: USING KEY \([\w, ]+\))?)"
     r" AS (?:MATERIALIZED )?\(\n(.*?)^\),?\n",
     re.DOTALL | re.MULTILINE,
 )
-
-
-def _read_steps(sql: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, columns with key, and text of each query of a WITH."""
-    for step in _STEP.finditer(sql):
-        yield step[1], step[2], step[3]

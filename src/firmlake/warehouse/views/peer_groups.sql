@@ -5,18 +5,27 @@
 --
 -- peer_company_count: Number of companies in the peer group, this one included
 -- is_widened: Whether a narrower group exists but has fewer than 10 companies
-SELECT
-    country, company_number,
-    first(committee) AS committee,
-    first(size_band) AS size_band,
-    min(level_no) FILTER (is_large) AS level_no,
-    arg_min(level, level_no) FILTER (is_large) AS level,
-    arg_min(peer_group, level_no) FILTER (is_large) AS peer_group,
-    arg_min(peer_company_count, level_no) FILTER (is_large) AS peer_company_count,
-    min(level_no) FILTER (is_large) > min(level_no) AS is_widened
-FROM (
-    SELECT l.*, g.peer_company_count, g.peer_company_count >= 10 OR l.level_no = 5 AS is_large
-    FROM peer_levels l
-    JOIN (SELECT peer_group, count(*) AS peer_company_count FROM peer_levels GROUP BY peer_group) g USING (peer_group)
+WITH kinds AS (
+    -- Thousands of companies of one kind are in the same groups, so groups are counted and chosen by kind.
+    SELECT country, committee, size_band, min(company_number) AS company_number, count(*) AS company_count
+    FROM portfolio GROUP BY country, committee, size_band
+),
+levels AS (
+    SELECT l.*, sum(k.company_count) OVER (PARTITION BY l.peer_group)::BIGINT AS peer_company_count
+    FROM kinds k JOIN peer_levels l USING (country, company_number)
+),
+chosen AS (
+    SELECT
+        country, committee, size_band,
+        min(level_no) AS narrowest_no,
+        arg_min(l, level_no) FILTER (peer_company_count >= 10 OR level_no = 5) AS found
+    FROM levels l GROUP BY country, committee, size_band
 )
-GROUP BY country, company_number
+SELECT
+    p.country, p.company_number, p.committee, p.size_band,
+    found.level_no, found.level, found.peer_group, found.peer_company_count,
+    found.level_no > narrowest_no AS is_widened
+FROM portfolio p
+JOIN chosen c ON
+    c.country = p.country AND c.committee IS NOT DISTINCT FROM p.committee
+    AND c.size_band IS NOT DISTINCT FROM p.size_band

@@ -9,9 +9,8 @@
 -- with the larger amounts; but of units with a third of the periods each, one in which total assets and revenue are
 -- below 1,000 for each employee is wrong. The periods in the others are listed, if with the presumed unit they come
 -- within a factor of four of their neighbours on average; of only two periods, if an amount reaches 1,000,000 or
--- employees decide. A company whose accounts are all in thousands is not found. A single amount that leaps is not a
--- unit error, see leaps. Nothing is corrected; the columns that end in presumed have the amounts in the unit of the
--- other periods.
+-- employees decide. A company whose accounts are all in thousands is not found. For a single
+-- amount see leaps. Nothing is corrected; columns ending in presumed have amounts in the unit of the other periods.
 --
 -- presumed_unit: Presumed unit of the amounts: 1000 for accounts filed in thousands, 0.001 if the amounts are a
 -- thousand times too large. Null: the factor is none of a unit, such as 100 or 40.3399 (Belgian francs for one euro)

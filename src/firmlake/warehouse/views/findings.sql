@@ -1,0 +1,11 @@
+-- view findings
+-- One row per problem that a check found in the data, with its evidence. Nothing is corrected.
+--
+-- check_name: Check that found the problem; see the view checks
+-- country: Country of the company: BE, NL or FR
+-- company_number: Company number in normal form. Personal data if the company is a sole trader
+-- severity: error: the figures cannot be right; warning: they are unlikely; note: worth a second look
+-- start_date: First day of the period with the problem. Null: the problem is not about a period
+-- end_date: Last day of the period with the problem. Null: the problem is not about a period
+-- evidence: JSON object of the values that show the problem
+FROM (each check)
