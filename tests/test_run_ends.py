@@ -475,26 +475,3 @@ def test_a_damaged_run_is_left_out_named_and_exit_1(ran):
         result = ran.call(*arguments, "--json")
         assert (result.code, str(path) in result.content["damaged"][0][1]) == (1, True)
         assert f"Skipped run {path.parent.parent.name.removeprefix('run=')}" in result.err
-
-
-# --- names of lists --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_version_is_not(lake):
-    """Also where each week has a folder of its own, and where a list grows or shrinks a lot."""
-
-    def plan(path, numbers):
-        Path(path).parent.mkdir(exist_ok=True)
-        return lake.call("plan", str(lake.write(numbers, Path(path))), "--json").content["other_list"]
-
-    assert plan("a/customers.csv", NUMBERS[:6]) is None
-    assert lake.call("run", "a/customers.csv").code == 0
-    other = plan("b/Customers.csv", NUMBERS[4:20])
-    assert (other["name"], other["company_count"], other["shared_count"]) == ("customers", 6, 2)
-    warning = "Warning: the list customers had 6 companies"
-    assert warning in lake.call("plan", "b/Customers.csv").out
-    assert warning not in lake.call("plan", "b/Customers.csv", "--set", "run.list_name=suppliers").out
-    for version in (NUMBERS[3:9], NUMBERS, NUMBERS[5:6]):
-        assert plan("2026-11-23/customers.csv", version) is None
-    assert warning in lake.call("run", "b/Customers.csv", "--sample", "1").err, "the file counts, not its sample"

@@ -20,7 +20,6 @@ import threading
 from firmlake.cli import main
 from firmlake.enrich import shards
 
-shards._GRACE_SECONDS = 0.1
 shards.stage_shard = lambda *arguments: threading.Event().wait()  # as a disk that no longer answers
 main()
 """

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import accumulate
-from math import ceil
 from typing import NamedTuple
 
 import msgspec
@@ -54,7 +51,7 @@ class Held(NamedTuple):
             is_bought (a credit was spent on the company), is_not_found.
         paid: Companies whose paid window lasts longer than a run: company (its key), free_until (UTC; the end of the
             window without its margin).
-        totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
+        totals: The number of financial periods of up to 200 companies; empty while a run has stopped midway.
         hits: Of all companies ever asked for, how many the service knew, and how many it did not; (0, 0) if `state`
             tells that for some of those that are planned.
         spent: Credits spent in the current calendar month.
@@ -111,7 +108,7 @@ def read_held(
         return Held(
             state,
             paid.select("company", free_until=free_until),
-            _quantiles(index.execute(_SQL["counts"], financials).fetchall()),
+            [count for (count,) in index.execute(_SQL["totals"], financials)],
             (0, 0) if state.select(is_told.any()).item() else index.execute(_SQL["hits"]).fetchone(),
             spent_this_month(index, run, now),
             unfinished,
@@ -212,13 +209,6 @@ def _limits(run: RunSettings, now: datetime) -> dict[str, int]:
         "closing_until": micros(now - window + lead),
         "lead": int((window - lead) / timedelta(microseconds=1)),
     }
-
-
-def _quantiles(counts: Sequence[tuple[int, int]]) -> list[int]:
-    """Return 199 quantiles of numbers of records, each given with how often it occurs, in order."""
-    total = sum(count for _, count in counts)
-    ends = list(accumulate(count for _, count in counts))
-    return [counts[bisect_left(ends, max(1, ceil(total * place / 200)))][0] for place in range(1, 200)] if total else []
 
 
 def _find_unfinished(settings: Settings, companies: CompanyList, runs: Sequence[Run], now: datetime) -> Run | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.api.service import check_service
-from firmlake.core.company import KEY_SQL, Company, company_key, names_of
+from firmlake.core.company import Company, names_of
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings, Settings
@@ -31,7 +31,6 @@ from firmlake.intake.lines import (
     CompanyList,
     choose_from,
     known_companies,
-    list_name_of,
     read_company_list,
     refuse_companies,
 )
@@ -119,51 +118,6 @@ def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> Co
     return replace(companies, found=clean_frame(companies.found, forgotten))
 
 
-class OtherList(NamedTuple):
-    """The held version of a list that has little in common with the file about to replace it.
-
-    Attributes:
-        name: The name of the list.
-        run_id: The run that read the held version.
-        company_count: The companies of the held version.
-        shared_count: The companies that the file has too.
-    """
-
-    name: str
-    run_id: str
-    company_count: int
-    shared_count: int
-
-
-def find_other_list(settings: Settings, companies: CompanyList) -> OtherList | None:
-    """Find the list that a file would replace although the file seems to be a different list.
-
-    Returns:
-        The list; None if no list has that name, or if both share at least half the companies of the smaller one.
-    """
-    folders, name = Folders.of(settings), settings.run.list_name or list_name_of(companies.path)
-    if newest_of_all(folders) is None:
-        return None
-    with open_warehouse(folders, with_held=True, memory_limit=settings.run.duckdb_memory) as connection:
-        connection.register("given", companies.companies.select(company_key().alias("company")).to_arrow())
-        rows = connection.execute(_HELD, [name]).fetchall()
-    found = OtherList(*rows[0]) if rows else None
-    if found is None or 2 * found.shared_count >= min(found.company_count, companies.companies.height):
-        return None
-    return found
-
-
-_HELD = f"""
-    SELECT list_name, run_id, company_count, (
-        SELECT count(*) FROM given SEMI JOIN (
-            SELECT {KEY_SQL} AS company FROM list_members m
-            WHERE m.list_name = l.list_name AND company_number IS NOT NULL
-        ) USING (company)
-    )
-    FROM company_lists l WHERE lower(list_name) = lower(?)
-"""  # noqa: S608 - constants of this module only
-
-
 _KEY = ("country", "company_number")
 _NOBODY = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
 
@@ -200,7 +154,6 @@ class Planned(NamedTuple):
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
         kept: The targets that the unfinished run keeps; None without one.
-        other_list: The list that this one would replace although the two seem different; None if there is none.
         hit_rate: How many of the companies asked so far the service knew.
         prices: What the whole list would cost, whatever the sample and the budget, then its cheaper cuts; empty unless
             `plan` was asked for them.
@@ -216,7 +169,6 @@ class Planned(NamedTuple):
     budget: Budget = Budget(-1, "", 0, -1)
     refresh_off: str = ""
     kept: pl.DataFrame | None = None
-    other_list: OtherList | None = None
     hit_rate: HitRate = hit_rate_of(0, 0)
     prices: tuple[Price, ...] = ()
 
@@ -244,7 +196,6 @@ def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bo
         read_company_list(company_list, settings.intake), open_forgotten(settings.privacy, folders)
     )
     held = read_held(settings, folders, companies, now)
-    other_list = find_other_list(settings, companies)
     if settings.run.sample:
         sample, whole, targets = take_sample(settings, companies, held)
         planned = _plan(settings, sample, held)._replace(whole=whole)
@@ -254,7 +205,7 @@ def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bo
     if is_priced:
         hit_rate, prices = price_cuts(settings, companies.companies, targets, held)
         planned = planned._replace(hit_rate=hit_rate, prices=tuple(prices))
-    return planned._replace(other_list=other_list)
+    return planned
 
 
 def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:

@@ -45,12 +45,11 @@ def fetch_shards(
 
     Raises:
         InterruptedRunError: The process got a signal to stop. Run again to resume.
-        Stopped: The work stalled. Run again to resume.
         RequestRefusedError: With `looks_closer`, a request was refused.
     """
     stopped: Stopped | None = None
     staged: dict[int, Manifest] = {}
-    watch = Watch(settings.run.stuck_after_minutes, run.folders.state, list_name=run.plan.company_list)
+    watch = Watch(settings.run.stuck_after_minutes, run.folders.state, run.plan.company_list)
     counter: Counter = (yield Fetching(expected, settings.api)) or Counter()
 
     def count(answer: Answer) -> None:
@@ -70,9 +69,9 @@ def fetch_shards(
         for shard in range(1, run.plan.shard_count + 1):
             try:
                 staged[shard] = yield from _fetch_and_stage(fetcher, run, shard, name, stop, watch)
+            except InterruptedRunError:
+                raise
             except Stopped as error:
-                if watch.error or isinstance(error, InterruptedRunError):
-                    raise
                 stopped = stopped or error
             except BaseException:  # a signal too: nothing more may be sent
                 stop.set()
@@ -83,7 +82,7 @@ def fetch_shards(
 def _fetch_and_stage(
     fetcher: Fetcher, run: Run, shard: int, name: Callable[[str], str], stop: threading.Event, watch: Watch
 ) -> Steps[Manifest]:
-    work = partial(work_watched, partial(fetcher.fetch_shard, shard), stop, watch)
+    work = partial(_work_aside, partial(fetcher.fetch_shard, shard), stop)
     fetched = yield Step(name(f"fetch shard {shard}"), work, Progress.describe)
     manifest: Manifest = yield Step(name(f"stage shard {shard}"), partial(stage_shard, run, shard, fetched))
     watch.note()
@@ -111,84 +110,58 @@ def _fetching(
         fetcher.close()
 
 
-def work_watched(work: Callable[[], T], stop: threading.Event, watch: Watch) -> T:
-    """Work in another thread, so that this one can handle signals and notice that nothing happens any more.
+def _work_aside(work: Callable[[], T], stop: threading.Event) -> T:
+    """Work in another thread, in the caller's context, which tells Prefect the flow run; this one can handle signals.
 
     When this function returns or raises, the work has ended.
 
     Args:
-        work: Called in the caller's context, which tells Prefect the flow run.
+        work: What to do.
         stop: Set to make the work end early.
-        watch: Ends work that has stalled.
-
-    Raises:
-        Stopped: The work stalled. Run again to resume.
-        Exception: What the work raised.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="shard") as pool:
         future = pool.submit(copy_context().run, work)
         try:
             # With a timeout: the SIGINT handler that Polars installs does not wake a thread from an endless wait.
             while not wait([future], _SIGNALS_EVERY_SECONDS).done:
-                watch.check(stop)
-        except BaseException:  # a signal too: the work must have ended when this raises
+                pass
+        except BaseException:  # a signal: the work must have ended when this raises
             stop.set()
             raise
-        try:
-            return future.result()
-        except InterruptedRunError:
-            if watch.error:
-                raise watch.error from None
-            raise
-
-
-_GRACE_SECONDS = 60.0
-"""Time left for the requests in flight. Then the process is ended, because a hanging thread would keep it alive."""
+        return future.result()
 
 
 class Watch:
-    """Notices that a run has stalled.
+    """Ends the process if a run stalls: each request and wait has a limit, so something hangs that we cannot stop.
+
+    What was fetched is kept, as after a kill at any instant, and the next run resumes.
 
     Args:
         minutes: The longest time without a sign of life; 0 watches nothing.
-        state: The folder where the failure is recorded if the process has to be ended.
-        clock: Returns monotonic seconds.
+        state: The folder where the failure is recorded.
         list_name: The company list of the run; empty if it has none.
     """
 
-    def __init__(
-        self, minutes: float, state: Path, clock: Callable[[], float] = time.monotonic, list_name: str = ""
-    ) -> None:
-        self._minutes, self._state, self._list_name, self._clock = minutes, state, list_name, clock
-        self._last = clock()
-        self.error: Stopped | None = None
+    def __init__(self, minutes: float, state: Path, list_name: str) -> None:
+        self._minutes, self._state, self._list_name = minutes, state, list_name
+        self._last, self._is_over = time.monotonic(), threading.Event()
+        if minutes:
+            threading.Thread(target=self._look, name="watch", daemon=True).start()
 
     def note(self) -> None:
         """Note a sign of life: an answer, a staged shard, or the start or end of a wait."""
-        self._last = self._clock()
-
-    def check(self, stop: threading.Event) -> None:
-        """If the run has stalled, ask its threads to stop. If they do not, the process ends a minute later."""
-        if self.error or not self._minutes or self._clock() - self._last < 60 * self._minutes:
-            return
-        self.error = Stopped(
-            f"The run stalled: nothing arrived for {self._minutes:g} minutes (run.stuck_after_minutes)",
-            RUN_AGAIN,
-        )
-        stop.set()
-        timer = threading.Timer(_GRACE_SECONDS, self._end_process)
-        timer.daemon = True
-        timer.start()
-        self._timer = timer
+        self._last = time.monotonic()
 
     def close(self) -> None:
-        """Cancel the end of the process, because the threads have stopped."""
-        if self.error:
-            self._timer.cancel()
+        """Stop watching."""
+        self._is_over.set()
 
-    def _end_process(self) -> None:
-        assert self.error
-        record_failure(self._state, "a run that stalled", self.error, self._list_name)
-        sys.stderr.write(f"firmlake: {self.error}\n")
-        sys.stderr.flush()
-        os._exit(self.error.exit_code)
+    def _look(self) -> None:
+        while not self._is_over.wait(min(1.0, 15 * self._minutes)):
+            if time.monotonic() - self._last > 60 * self._minutes:
+                said = f"The run stalled: nothing arrived for {self._minutes:g} minutes (run.stuck_after_minutes)"
+                error = Stopped(said, RUN_AGAIN)
+                record_failure(self._state, "a run that stalled", error, self._list_name)
+                sys.stderr.write(f"firmlake: {error}\n")
+                sys.stderr.flush()
+                os._exit(error.exit_code)

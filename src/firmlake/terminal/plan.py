@@ -86,12 +86,6 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         yield (f"Of these, {count_of(count, 'company')} in the last days of their paid window, refreshed for free")
     if planned.refresh_off:
         yield planned.refresh_off
-    if other := planned.other_list:
-        yield (
-            f"Warning: the list {shown(other.name)} had {count_of(other.company_count, 'company')} "
-            f"(run {other.run_id}), but this file has only {other.shared_count:,} of them. A run makes it the new "
-            "version of that list. If it is a different list, name it with --list-name NAME (run.list_name)"
-        )
     if line := planned.budget.tell(content["credits"]):
         yield line
     if content["waiting_count"]:
@@ -139,7 +133,6 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "whole": planned.whole and _cost(planned.whole),
         "hit_rate": planned.hit_rate._asdict(),
         "prices": [price._asdict() for price in planned.prices],
-        "other_list": planned.other_list and planned.other_list._asdict(),
         "guesses": companies.guesses,
         "refused": companies.refused.head(1000).to_dicts(),
     }
