@@ -18,7 +18,6 @@ from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.report.status import read_status, render_metrics
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import ask, open_warehouse
-from lake import Lake
 from support import DAY, NOON, edit_warehouse, publish_landed, query, slow
 
 KEPT = {int(path.name.partition(".")[0]): path for path in (Path(__file__).parent / "fixtures").glob("*.tar.xz")}
@@ -78,14 +77,6 @@ def test_kept_state_opens_and_goes_on(kept, version):
     assert all(check.agrees for check in verify(folders, lambda: now))
 
 
-@pytest.mark.slow
-def test_replay_gives_what_was_published(kept):
-    folders = kept(SCHEMA_VERSION)
-    held = _hashes(folders)
-    replay(folders, lambda: list_runs(folders)[0].plan.started_at, settings=RunSettings(keep_generations=9))
-    assert _hashes(folders) == held
-
-
 @pytest.mark.parametrize(
     ("version", "words"),
     [
@@ -109,34 +100,6 @@ def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, v
     assert ask(folders, "SELECT count(*) FROM companies")[1] == [(10,)]
     replay(folders, lambda: list_runs(folders)[0].plan.started_at, settings=RunSettings(keep_generations=9))
     assert _hashes(folders) == held
-
-
-COMMANDS = (
-    "demo", "run list.csv", "plan list.csv", "redrive", "report", "changes", "export out", "archive copy",
-    "prune", "verify", "list show", "list export published --out lines.csv", "company BE 0403227515", "service-lists",
-    "contacts apply contacts.json",
-)  # fmt: skip
-"""All that need the warehouse; `query` asks a generation of any version, and `replay` makes it anew."""
-
-
-@pytest.mark.slow
-def test_every_command_says_that_replay_makes_an_earlier_warehouse_anew(unpacked, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lake = Lake(tmp_path, paths__data="data/sandbox", api__base_url="sandbox")  # the folder is the demo's
-    shutil.copytree(unpacked(2), "data/sandbox", symlinks=True)
-    lake.write([("BE", "0403227515")])
-    Path("contacts.csv").write_text("country,company_number,contact_id\nBE,0403227515,7\n")
-    assert lake.call("contacts", "plan", "contacts.csv", "--list", "1002", "--out", "contacts.json").code == 0
-    for command in COMMANDS:
-        told = lake.call(*command.split())
-        assert told.code == 1, command
-        assert "tables have another shape" in told.err, command
-        assert "Rebuild it with `firmlake replay`" in told.err, command
-    told = lake.call("status")
-    assert (told.code, "Next: Rebuild it with `firmlake replay" in told.out) == (0, True)
-    assert "Damaged" not in told.out, "there is nothing to restore: replay reads the plans of such runs"
-    for command in (["query", "SELECT count(*) FROM companies"], ["replay"], ["status"]):
-        assert lake.call(*command).code == 0
 
 
 def _hashes(folders: Folders):

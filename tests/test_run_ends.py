@@ -117,33 +117,6 @@ def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(lake, wr
     )
 
 
-@pytest.mark.slow
-def test_what_changed_from_one_week_to_the_next_is_told(lake, sandbox):
-    """By the service's own weeks: the feed has what the tables differ in."""
-    lake.write(150)
-    for week in (0, 1):
-        sandbox.set_options(week=week)
-        assert lake.run("--set", "run.refresh_after_days=0").code == 0
-    (first,), (second,) = lake.query("SELECT run_id FROM loads ORDER BY generation")
-    events = lake.call("changes", "--json").content
-    assert {event["run_id"] for event in events} == {second}
-    told = {(event["company_number"],) for event in events if event["kind"] == "new_accounts"}
-    query = f"""
-        SELECT DISTINCT company_number FROM financials ANTI JOIN financials_as_of('{first}')
-        USING (country, company_number, start_date, end_date, dup_no)
-        SEMI JOIN financials_as_of('{first}') USING (country, company_number)
-    """
-    assert told == set(lake.query(query)) != set()
-    assert lake.call("changes", "--since", first, "--json").content == events
-    appeared = lake.call("changes", "--since", "2000-01-01", "--kind", "company_appeared", "--json").content
-    assert first in {event["run_id"] for event in appeared}
-    assert lake.call("changes", "--out", "feed.csv", "--json").content["events"] == len(events)
-    assert Path("feed.csv").read_text().count(second) == len(events)
-    assert lake.call("changes", "--format", "csv").out.count(second) == len(events)
-    assert f"{len(events)} events" in lake.call("changes").out
-    assert lake.call("verify").code == 0
-
-
 # --- 1, 3, 4, 5, 6 and 7 ---------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -69,34 +68,6 @@ try:
     exec(sys.argv[2])
 except FirmlakeError as error:
     print(error)
-"""
-
-
-@pytest.mark.parametrize("moment", ["write", "fsync", "replace"])
-def test_killed_at_any_moment_the_file_is_the_old_one_and_the_next_write_cleans_up(tmp_path, moment):
-    path = tmp_path / "file.json"
-    write_json(path, Value("old"))
-    killed = subprocess.run([sys.executable, "-c", _KILLED, str(path), moment], timeout=60, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert read_json(path, Value) == Value("old")
-    write_json(path, Value("new"))
-    assert read_json(path, Value) == Value("new")
-    assert names(tmp_path) == ["file.json"]
-
-
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-from firmlake.core.files import write_file
-die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-path, moment = Path(sys.argv[1]), sys.argv[2]
-def write(aside):
-    aside.write_bytes(b"half")
-    if moment == "write":
-        die()
-if moment != "write":
-    setattr({"fsync": os, "replace": Path}[moment], moment, die)
-write_file(path, write)
 """
 
 

@@ -42,17 +42,6 @@ def other(folders):
         process.kill()
 
 
-def test_a_name_that_is_not_utf_8_is_shown_all_the_same(folders):
-    folders.state.mkdir(parents=True)
-    (folders.state / "lock").write_bytes(b"\xff\xfe")
-    assert holder(folders) == ""
-    with lock(folders, "second"):
-        (folders.state / "lock").write_bytes(b"\xff\xfe")
-        assert holder(folders) == "\ufffd\ufffd"
-        with pytest.raises(LockHeldError, match="in use by"), lock(folders, "third"):
-            pass
-
-
 def test_a_second_process_is_kept_out_and_told_who_is_in(folders, other):
     with pytest.raises(LockHeldError) as caught, lock(folders, "second"):
         pass

@@ -34,6 +34,7 @@ from support import (
     make_run,
     named,
     not_found,
+    period,
     publish_landed,
 )
 

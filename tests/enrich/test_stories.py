@@ -5,11 +5,6 @@ Each cause is told alike by whoever is asked, and its advice works when it is fo
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import threading
 from collections import Counter
 from itertools import product
 from typing import Any, NamedTuple
@@ -241,29 +236,6 @@ def test_a_token_that_lost_everything_midway_is_to_blame_and_the_run_goes_on_wit
     assert (code, len(desk.service.charged), len(set(desk.service.charged))) == (0, 200, 200), said
 
 
-@pytest.mark.parametrize("last", [*slow(2, 4), 9])
-def test_a_killed_run_resumes_without_paying_twice(desk, last):
-    desk.service.forbidden = {"FR"}
-    command = [sys.executable, "-m", "firmlake", "run", str(desk.list)]
-    received = []
-
-    def kill():
-        received.append(1)
-        if len(received) == last:
-            run.kill()
-            run.wait(60)
-
-    desk.service.on_request = kill
-    with subprocess.Popen(command, env={**os.environ, **desk.environment}, stderr=subprocess.DEVNULL) as run:
-        assert run.wait(60) == -9
-    before = desk.service.requests.copy()
-    code, _, said = desk.run()
-    assert code == 3, said
-    assert held(desk) == {*ALLOWED, ("FR", *BARRED)}
-    assert len(desk.service.charged) == len(set(desk.service.charged)) == 2 * OF_COUNTRY
-    assert max((desk.service.requests - before).values()) <= 6
-
-
 ALL = {(dataset, "reported") for dataset in DATASETS}
 
 
@@ -396,43 +368,6 @@ def test_whoever_asks_hears_the_same_cause_and_the_advice_works(desk, cause):
     ended, _, said = desk.call("redrive") if way_out == REDRIVE else desk.run(*way_out, *refresh)
     assert ended == 0, said
     assert not publishes_what_landed or desk.service.requests.total() == before
-    all_is_well(desk)
-
-
-@pytest.mark.slow
-def test_cause_an_interrupt(desk):
-    command = [sys.executable, "-m", "firmlake", "run", str(desk.list)]
-    environment = {**os.environ, **desk.environment}
-    begun, signalled = threading.Event(), threading.Event()
-
-    def hold():
-        begun.set()
-        signalled.wait(5)
-
-    desk.service.on_request = hold
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        assert begun.wait(60)
-        run.send_signal(signal.SIGINT)
-        signalled.set()
-        _, said = run.communicate(timeout=60)
-    assert run.returncode == 130, said
-    assert "run again to continue" in said
-    status = desk.status()
-    assert [name for _, name, _ in status["unfinished"]] == ["list.csv"]
-    assert "Run list.csv again: run " in status["next_step"]
-    assert desk.run()[0] == 0
-    all_is_well(desk)
-
-
-@pytest.mark.slow
-def test_cause_the_store_of_the_throttle_is_away(desk, monkeypatch):
-    monkeypatch.setattr("firmlake.api.throttle.throttle.STORE_WAITS_SECONDS", (0.0,))
-    away = ["--set", "api.requests_per_minute=200", "--set", "api.throttle_store=postgresql://127.0.0.1:1/nobody"]
-    code, _, said = desk.run(*away)
-    assert (code, desk.service.requests.total()) == (4, 0), said
-    assert "PostgreSQL at 127.0.0.1" in said
-    assert desk.status()["next_step"].rstrip(".") in said
-    assert desk.run()[0] == 0
     all_is_well(desk)
 
 
