@@ -385,7 +385,10 @@ def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_suc
     assert ran.call("load", "duckdb:there.duckdb").code == 1
     found = status(ran)
     assert (found["failure"], len(found["undelivered"])) == (None, 1)
-    assert "Repeat the delivery" in found["next_step"]
+    (record,) = (ran.data / "state/failures").iterdir()
+    assert f"Repeat the delivery; if it is not wanted any more, remove {record}" in found["next_step"]
+    ran.call("status", "--metrics", "load.prom")
+    assert "firmlake_failed_deliveries 1" in Path("load.prom").read_text()
     Path("there.duckdb").unlink()
     target = f"duckdb:{Path('there.duckdb').absolute()}"
     assert "\nruns: 1 row\n" in ran.call("load", target).err

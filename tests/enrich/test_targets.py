@@ -191,20 +191,14 @@ def test_a_few_companies_are_no_picture_of_the_others():
     assert sum(ASSUMED_TOTALS) / len(ASSUMED_TOTALS) == pytest.approx(8, abs=0.5)
 
 
-def test_minutes_are_requests_by_the_allowance():
-    targets = targets_of(COMPANIES)
-    said = estimate(ApiSettings(requests_per_minute=50), targets, [])
-    assert said.minutes == sum(said.request_counts.values()) / 50
-    assert estimate(ApiSettings(requests_per_minute=0), targets, []).minutes == 0
-
-
-def test_what_a_budget_of_requests_leaves_to_the_next_run_is_said():
-    targets = targets_of(COMPANIES)
-    whole = estimate(ApiSettings(), targets, [])
-    said = estimate(ApiSettings(requests_per_minute=50), targets, [], max_requests=3)
-    assert said.left_out_count == sum(whole.request_counts.values()) - 3 > 0
-    assert said.minutes == 3 / 50
-    assert estimate(ApiSettings(), targets, [], max_requests=10**6).left_out_count == whole.left_out_count == 0
+@pytest.mark.parametrize(
+    ("per_minute", "budget", "sent", "minutes"), [(50, -1, 39, 0.78), (0, 10**6, 39, 0), (50, 3, 3, 0.06)]
+)
+def test_minutes_are_requests_by_the_allowance_and_a_budget_leaves_the_rest_to_the_next_run(
+    per_minute, budget, sent, minutes
+):
+    said = estimate(ApiSettings(requests_per_minute=per_minute), targets_of(COMPANIES[:1000]), [], max_requests=budget)
+    assert (said.minutes, said.left_out_count) == (minutes, sum(said.request_counts.values()) - sent)
 
 
 # --- targets ---------------------------------------------------------------------------------------------------------

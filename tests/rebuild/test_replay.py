@@ -36,7 +36,6 @@ from support import (
     query,
     slow,
     stage,
-    storage_version,
 )  # fmt: skip
 
 from .conftest import FIRST, SECOND
@@ -84,16 +83,6 @@ def test_replay_needs_neither_staged_files_nor_a_warehouse(two_runs):
     replay(two_runs)
     assert content(two_runs) == before
     assert [row[0] for row in query(two_runs, "SELECT run_id FROM loads ORDER BY generation")] == [FIRST, SECOND]
-
-
-@pytest.mark.slow
-def test_replay_mends_a_damaged_generation(two_runs):
-    before, path = content(two_runs), newest(two_runs)
-    path.chmod(0o644)
-    path.write_bytes(b"x" * 5000)
-    replay(two_runs)
-    assert content(two_runs) == before
-    assert storage_version(two_runs) == "v1.4.0+"
 
 
 def test_replay_loads_a_run_that_was_killed_before_its_publish(two_runs):

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from firmlake.core.errors import DamagedError
-from firmlake.core.files import sync_folder
 from firmlake.core.folders import Folders
 from firmlake.landing.run import Run, open_run, read_runs, remove_unused_lists
 from firmlake.tables.stage import check_landed, check_staged, read_manifest
@@ -29,16 +28,13 @@ from firmlake.warehouse.exported import export_record, exported_generations, las
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 
-_GOING = ".going-"
-"""Prefix of a folder that is being removed, so that no other process mistakes it for a run."""
-
 
 class Removable(NamedTuple):
     """Something that can be removed.
 
     Attributes:
         kind: "generation", "staged", "landed", "list" for a kept copy of a list that was not a file, or "rest" for the
-            remains of a killed command.
+            remains of a killed verification.
         byte_count: Its size on disk.
         ended_at: When its run ended, UTC; None if it belongs to no run.
     """
@@ -99,7 +95,7 @@ def find_removable(
         What can be removed; and, by name, the runs in the warehouse that are kept whole because they are damaged.
     """
     found = list(_generations(folders, keep_generations))
-    found += [_measured("rest", path) for path in _rests(folders)]
+    found += [_measured("rest", path) for path in folders.data.glob(".verify-*")]
     if newest(folders) is None:
         return found, {}
     with open_warehouse(folders) as connection:
@@ -127,19 +123,13 @@ def prune(folders: Folders, removable: Iterable[Removable], now: datetime) -> No
         if each.kind == "landed":
             open_run(folders, each.path.name.removeprefix("run=")).mark_pruned(now)
             for shard in each.path.glob("shard=*"):
-                _remove_folder(shard)
+                shutil.rmtree(shard)
         elif each.path.is_dir():
-            _remove_folder(each.path)
+            (each.path / "manifest.json").unlink(missing_ok=True)  # first: without it, the rest is no staged run
+            shutil.rmtree(each.path)
         else:
             each.path.unlink()
     remove_unused_lists(folders)
-
-
-def _remove_folder(path: Path) -> None:
-    if not path.name.startswith((_GOING, ".verify-")):
-        path = path.rename(path.with_name(_GOING + path.name))
-        sync_folder(path.parent)
-    shutil.rmtree(path)
 
 
 def _generations(folders: Folders, keep: int) -> Iterator[Removable]:
@@ -174,13 +164,6 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
     if manifest:
         (check_staged if kind == "landed" else check_landed)(run, manifest)
     yield _measured(kind, landed if kind == "landed" else staged, ended_at)
-
-
-def _rests(folders: Folders) -> Iterator[Path]:
-    """List the remains of killed prunes and verifications."""
-    yield from folders.data.glob(f"*/{_GOING}*")
-    yield from folders.landed.glob(f"run=*/{_GOING}*")
-    yield from folders.data.glob(".verify-*")
 
 
 def _is_over(age: timedelta, days: int | None) -> bool:
