@@ -192,7 +192,7 @@ def test_a_few_companies_are_no_picture_of_the_others():
 
 
 @pytest.mark.parametrize(
-    ("per_minute", "budget", "sent", "minutes"), [(50, -1, 39, 0.78), (0, 10**6, 39, 0), (50, 3, 3, 0.06)]
+    ("per_minute", "budget", "sent", "minutes"), [(50, -1, 40, 0.8), (0, 10**6, 40, 0), (50, 3, 3, 0.06)]
 )
 def test_minutes_are_requests_by_the_allowance_and_a_budget_leaves_the_rest_to_the_next_run(
     per_minute, budget, sent, minutes
