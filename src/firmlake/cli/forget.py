@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from firmlake.core.company import Company
     from firmlake.core.folders import Folders
     from firmlake.core.settings import Settings
+    from firmlake.forget.forget import Forgetting
     from firmlake.privacy.tombstones import Subject
 
 
@@ -72,9 +73,16 @@ def forget(
             drop_copy(folders, copy)
             call.say(f"{copy}: not cleaned and no longer tracked, because of --gone")
         done = forgetting.forget(settings, subjects, utc_now, call.say, is_dry=dry_run, agree=agree)
-    content = {
-        "forgotten": not dry_run,
-        "given_up": gone,
+    content = {"forgotten": not dry_run, "given_up": gone, **_content(done)}
+    call.answer(content, forgetting_parts(done, is_dry=dry_run))
+    if done.is_complete:
+        return EXIT_DONE
+    call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Follow each next step, then run `firmlake forget`")
+    return EXIT_FAILED
+
+
+def _content(done: Forgetting) -> dict[str, Any]:
+    return {
         "subject_count": done.subject_count,
         "finished_count": done.finished_count,
         "different_names": done.names,
@@ -82,11 +90,6 @@ def forget(
         "out_of_reach": done.out_of_reach,
         "is_complete": done.is_complete,
     }
-    call.answer(content, forgetting_parts(done, is_dry=dry_run))
-    if done.is_complete:
-        return EXIT_DONE
-    call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Follow each next step, then run `firmlake forget`")
-    return EXIT_FAILED
 
 
 _SHOWN_MAX = 20
