@@ -31,7 +31,7 @@ class Service:
     def __init__(self, folder):
         self.folder, self.said, self.sessions, self.locations, self.comments = folder, [], [], {}, {}
         self.connection = duckdb.connect()
-        self.jobs, self.numbers, self.in_transaction = {}, count(1), False
+        self.jobs, self.numbers, self.in_transaction, self.accepts = {}, count(1), False, "a-token"
         self.endpoint = Endpoint(self.respond)
         self.url = f"http://127.0.0.1:{self.endpoint.port}"
 
@@ -47,7 +47,7 @@ class Service:
         path, _, _ = path.partition("?")
         if path == "/token":
             return {"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}
-        if sent.get("authorization") != "Bearer a-token":
+        if sent.get("authorization") != f"Bearer {self.accepts}":
             raise RefusedError(401, "Request is missing required authentication credential.")
         if found := re.search(r"/datasets/(\w+)$", path):
             if found[1] not in self.locations:
@@ -183,6 +183,7 @@ def bigquery(tmp_path, monkeypatch):
     monkeypatch.setattr(asks, lambda self: False)
     yield service
     service.endpoint.close()
+    assert service.sessions[1::2] == [""] * (len(service.sessions) // 2), "each session is ended"
     service.connection.close()
 
 
@@ -192,4 +193,6 @@ def in_bigquery(bigquery):
 
 
 def loaded_in(service, address="bigquery://p/firmlake?location=EU"):
-    return Loaded(address, lambda sql: service.connection.execute(sql).fetchall())
+    place = Loaded(address, lambda sql: service.connection.execute(sql).fetchall())
+    place.comments = lambda: set(service.comments["financials"])
+    return place

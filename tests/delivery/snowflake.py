@@ -19,10 +19,13 @@ LOGIN = {"token": "t", "masterToken": "m", "sessionId": 1, "parameters": [], "va
 
 
 class Service:
-    """Speaks Snowflake's protocol for one session; stages are a folder."""
+    """Speaks Snowflake's protocol for one session; stages are a folder.
+
+    There, a statement that makes or drops a table commits what was done before it; here it is refused.
+    """
 
     def __init__(self, folder):
-        self.folder, self.said = folder, []
+        self.folder, self.in_transaction = folder, False
         self.connection = duckdb.connect()
         self.connection.execute("CREATE SCHEMA firmlake; SET schema = 'firmlake'")  # the schema of the session
         self.accepts = "planted-secret"
@@ -41,7 +44,6 @@ class Service:
         if "query-request" not in path:
             return {"success": True, "code": None, "message": None, "data": {}}
         statement = request["sqlText"]
-        self.said.append(statement)
         try:
             with self.lock:
                 data = self.carry_out(statement, request)
@@ -60,6 +62,10 @@ class Service:
             return self.copy(statement)
         if re.match(r"(CREATE|DROP|REMOVE|ALTER|SHOW)\b.*?\b(STAGE|SESSION|FILE FORMAT)\b", statement):
             return rows([("status",)], [("done",)])
+        if self.in_transaction and verb in ("CREATE", "ALTER", "DROP"):
+            raise duckdb.TransactionException(f"it would end the transaction: {statement}")
+        if verb in ("BEGIN", "COMMIT", "ROLLBACK"):
+            self.in_transaction = verb == "BEGIN"
         statement = statement.replace("'FIRMLAKE'", "'firmlake'")  # names are kept in capitals there, and here are not
         translated = sqlglot.transpile(statement, "snowflake", "duckdb")[0]
         cursor = self.connection.execute(translated)

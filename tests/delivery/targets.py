@@ -35,6 +35,11 @@ DATABASES = {"duckdb": "file", "postgres": "on_server", "snowflake": "in_snowfla
 REAL = ("duckdb", "postgres")
 """Those that run here; the others are imitated."""
 
+_COMMENTS = "SELECT comment FROM duckdb_columns() WHERE table_name = 'financials'"
+_POSTGRES_COMMENTS = """
+SELECT col_description('firmlake.financials'::regclass, ordinal_position::int)
+FROM information_schema.columns WHERE table_name = 'financials' AND table_schema || '.' = 'firmlake.'"""
+
 FILES = ("folder", "bucket", "container", "delta", "iceberg")
 SLOW = {"bucket", "container", "delta", "iceberg", "postgres", "snowflake", "bigquery"}
 """What takes a server or a library of its own; a folder stands for files, and DuckDB for databases."""
@@ -81,6 +86,11 @@ class Loaded:
             theirs = [*columns, *(f"extract(epoch FROM {moment})::double precision" for moment in moments)]
             assert _texts(self.ask(f"SELECT {', '.join(theirs)} FROM firmlake.{name}")) == _texts(ours), name
 
+    def comments(self) -> set[str]:
+        """The comments on columns of financials."""
+        query = _POSTGRES_COMMENTS if self.address.startswith("postgres") else _COMMENTS
+        return {text for (text,) in self.ask(query)}
+
     def seen(self) -> list[tuple[Any, ...]]:
         return self.ask("SELECT company_number, start_date, revenue FROM firmlake.financials ORDER BY 1, 2")
 
@@ -119,6 +129,10 @@ class Exported:
             for name, state in self.states.items():
                 assert state == rows(cursor, name), name
 
+    def comments(self) -> set[str]:
+        """The comments on columns of financials in Iceberg."""
+        return {field.doc for field in self._iceberg("firmlake.financials").schema().fields}
+
     def seen(self) -> bytes | None:
         latest = self.destination.read("latest.json")
         return latest and latest.content
@@ -153,10 +167,12 @@ class Exported:
 
             path = f"{self.address}/{table.delta_path}"
             return DeltaTable(path, version=table.delta_version).to_pyarrow_dataset().to_table()
+        return self._iceberg(table.iceberg_table).scan(snapshot_id=table.iceberg_snapshot).to_arrow()
+
+    def _iceberg(self, name: str) -> Any:
         from pyiceberg.catalog import load_catalog
 
-        catalog = load_catalog("firmlake", type="sql", uri=f"sqlite:///{self.address}/iceberg/catalog.db")
-        return catalog.load_table(table.iceberg_table).scan(snapshot_id=table.iceberg_snapshot).to_arrow()
+        return load_catalog("firmlake", type="sql", uri=f"sqlite:///{self.address}/iceberg/catalog.db").load_table(name)
 
 
 def _applied(state: list[Any], delivered: list[Any], table: str) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -15,7 +14,6 @@ import pytest
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.delivery.deliver import Request, deliver
 from firmlake.delivery.drivers import open_database
-from firmlake.tables.schemas import WAREHOUSE_TABLES
 from support import ACME
 
 from .bigquery import RefusedError, loaded_in
@@ -129,40 +127,22 @@ def test_views_on_a_table_that_must_be_made_again_are_to_be_dropped(weeks, on_se
 # --- Snowflake and BigQuery, up to what their clients send -----------------------------------------------------------
 
 
-def loads_of(service) -> list[str]:
-    """The transactions that published a load."""
-    units = [unit.partition("\nCOMMIT")[0] for unit in "\n".join(service.said).split("\nBEGIN")]
-    return [unit for unit in units if "INSERT INTO firmlake._firmlake_loads" in unit]
-
-
 @pytest.mark.slow
-def test_weeks_are_loaded_into_snowflake_in_transactions_that_no_statement_ends_early(weeks, snowflake, in_snowflake):
-    """There, a statement that makes or drops a table commits what was done before it."""
-    for week in range(2):
-        in_snowflake.deliver(weeks(week))
-    assert len(loads_of(snowflake)) == 2
-    assert not re.search(r"^(CREATE|ALTER|DROP)", "\n".join(loads_of(snowflake)), re.MULTILINE)
-    snowflake.accepts = "another"
-    with pytest.raises(FirmlakeError, match="SNOWFLAKE_USER") as caught:
-        in_snowflake.deliver(weeks(2))
+@pytest.mark.parametrize(("fixture", "service"), [("in_snowflake", "snowflake"), ("in_bigquery", "bigquery")])
+def test_a_login_that_is_refused_is_told_without_the_secret(weeks, fixture, service, request, monkeypatch):
+    place = request.getfixturevalue(fixture)
+    monkeypatch.setattr(request.getfixturevalue(service), "accepts", "another")
+    with pytest.raises(FirmlakeError, match=r"SNOWFLAKE_USER|GOOGLE_APPLICATION_CREDENTIALS") as caught:
+        place.deliver(weeks(0))
     assert "planted-secret" not in str(caught.value)
 
 
 @pytest.mark.slow
-def test_weeks_are_loaded_into_bigquery_in_transactions_of_one_session(weeks, bigquery, in_bigquery):
-    for week in range(2):
-        folders = weeks(week)
-        in_bigquery.deliver(folders)
-    in_bigquery.deliver(folders, mode="whole")
-    assert bigquery.locations == {"firmlake": "EU"}
-    assert bigquery.sessions.count("") == 3  # each is ended
-    assert len(loads_of(bigquery)) == 3
-    table = WAREHOUSE_TABLES["financials"]
-    assert {column.comment for column in table.columns} < set(bigquery.comments["financials"])
-    assert any(said.startswith(table.meaning) for said in bigquery.comments["financials"])
+def test_bigquery_makes_its_dataset_where_the_address_says_and_takes_any_text(bigquery, in_bigquery):
     awkward = "it's \\ a \"path\"\nand 'more'"
     with in_bigquery.open() as opened:
         assert opened.run(f"SELECT {opened.dialect.literal(awkward)} AS a") == [(awkward,)]
+    assert bigquery.locations == {"firmlake": "EU"}
 
 
 @pytest.mark.slow
@@ -186,13 +166,7 @@ def test_an_error_within_the_transaction_of_bigquery_rolls_it_back(weeks, bigque
 
 
 @pytest.mark.slow
-def test_a_dataset_to_create_needs_a_location_and_a_login_that_is_refused_is_told(weeks, bigquery, monkeypatch):
-    folders = weeks(0)
-    with pytest.raises(UsageError, match="no location"):
-        loaded_in(bigquery, "bigquery://p/firmlake").deliver(folders)
-    with pytest.raises(UsageError, match="invalid"):
-        loaded_in(bigquery, "bigquery://p/fir-mlake").deliver(folders)
-    monkeypatch.setattr(bigquery, "answer", lambda *_: (_ for _ in ()).throw(RefusedError(403, "Access Denied")))
-    with pytest.raises(FirmlakeError, match="GOOGLE_APPLICATION_CREDENTIALS") as caught:
-        loaded_in(bigquery).deliver(folders)
-    assert "planted-secret" not in str(caught.value)
+def test_a_dataset_to_create_needs_a_location(weeks, bigquery):
+    for address, says in (("bigquery://p/firmlake", "no location"), ("bigquery://p/fir-mlake", "invalid")):
+        with pytest.raises(UsageError, match=says):
+            loaded_in(bigquery, address).deliver(weeks(0))

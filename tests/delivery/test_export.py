@@ -152,7 +152,6 @@ def test_two_exports_to_one_place_at_once_do_not_clear_each_others_files(lake, t
         ({"mode": "as_of", "as_of": RUNS[0], "tables": ("financials_history",)}, "superseded"),
         ({"mode": "as_of", "as_of": RUNS[0], "format": "delta"}, "keep their own history"),
         ({"company_list": "a", "format": "iceberg"}, "those of one list would replace them"),
-        ({"format": "orc"}, "no format orc"),
     ],
 )
 def test_what_there_is_not_is_refused(lake, tmp_path, wanted, words):

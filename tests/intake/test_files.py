@@ -5,19 +5,13 @@ import io
 import os
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import polars as pl
 import pytest
-import python_calamine
 
 from firmlake.core.errors import CompanyListError
-from firmlake.core.settings import IntakeSettings
-from firmlake.intake.columns import COMPANY_COLUMNS
 from firmlake.intake.lines import read_company_list
-from firmlake.intake.table import Reading
-from firmlake.intake.workbook import list_others, open_workbook
-from intake.workbooks import archive, make_workbook
+from intake.workbooks import archive, edit_parts, make_workbook
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
 XLSX = make_workbook({"Sheet1": [["country", "company number"], ["BE", "0403227515"]]})
@@ -77,15 +71,16 @@ def test_a_file_that_is_no_usable_list_is_refused_whole(refusal, content, messag
     assert message in refusal(content).message
 
 
-def test_a_password_that_only_the_reader_of_cells_meets_is_named(tmp_path, monkeypatch):
-    """XLS and OpenDocument files with a password have no mark that their first bytes show."""
-
-    def from_path(_):
-        raise python_calamine.CalamineError("calamine error: Xls error: Workbook is password protected")
-
-    monkeypatch.setattr(python_calamine, "CalamineWorkbook", SimpleNamespace(from_path=from_path))
+def test_a_password_of_open_document_is_named(tmp_path):
+    """Only the reader of its cells meets it."""
+    says = (
+        b'<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"><manifest:file-entry'
+        b' manifest:full-path="content.xml"><manifest:encryption-data/></manifest:file-entry></manifest:manifest>'
+    )
+    path, plain = tmp_path / "list.ods", Path(__file__).parent / "cases" / "opendocument" / "list"
+    path.write_bytes(edit_parts(plain.read_bytes(), lambda name, part: says if "manifest" in name else part))
     with pytest.raises(CompanyListError, match="is protected with a password"):
-        open_workbook(Reading(tmp_path / "list.xls", IntakeSettings(), COMPANY_COLUMNS), list_others)
+        read_company_list(path)
 
 
 def test_what_is_no_file_is_refused_and_a_pipe_never_waited_for(tmp_path):

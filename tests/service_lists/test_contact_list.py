@@ -1,8 +1,7 @@
-"""Lists of contacts in any format; each line is a contact, a repetition, or refused with its reason."""
+"""Lists of contacts: each line is a contact, a repetition, or refused with its reason."""
 
 from __future__ import annotations
 
-import polars as pl
 import pytest
 
 from firmlake.core.errors import CompanyListError
@@ -27,28 +26,19 @@ def read(tmp_path):
 @pytest.mark.parametrize(
     ("content", "options"),
     [
-        ("country,company_number,contact_id\nBE,0403.227.515,7\nNL,24202194,x-8\n", {}),
         ("Land;Ondernemingsnummer;KvK;Contactnummer\nBE;403227515;;7\nNL;;24202194;x-8\n", {}),
-        ("pays\tnuméro TVA\tIdentifiant du contact\nBE\tBE0403227515\t7\n\nNL\t24202194\tx-8\n", {}),
         (
-            '{"country":"BE","companyNumber":"0403227515","contactId":"7"}\n'
-            '{"country":"NL","companyNumber":"24202194","contactId":"x-8"}\n',
+            make_workbook(
+                {"Blad1": [["nummer", "Identifiant du contact"], ["BE0403227515", 7], ["NL24202194", "x-8"]]}
+            ),
             {},
         ),
-        (make_workbook({"Blad1": [["nummer", "contact id"], ["BE0403227515", 7], ["NL24202194", "x-8"]]}), {}),
         ("kbo;persoon\nBE0403227515;7\nNL24202194;x-8\n", {"contact_column": "persoon"}),
         ("BE0403227515;7\nNL24202194;x-8\n", {"contact_column": "2"}),
     ],
 )
-def test_columns_are_found_by_their_names_in_any_format_or_mapped_by_name_or_position(read, content, options):
+def test_columns_are_found_by_their_names_or_mapped_by_name_or_position(read, content, options):
     assert read(content, **options).contacts == BOTH
-
-
-def test_parquet_files_hold_contacts_too(tmp_path):
-    frame = pl.DataFrame({"company_number": ["BE0403227515", "NL24202194"], "contact_id": [7, 8]})
-    frame.write_parquet(tmp_path / "a")
-    found = read_contact_list(tmp_path / "a", IntakeSettings())
-    assert found.contacts == [Contact(*ACME, "7"), Contact(*BOLT, "8")]
 
 
 def test_a_cell_that_does_not_hold_what_was_typed_into_it_is_refused(read):

@@ -27,7 +27,7 @@ from firmlake.core.work import lock, recorded_delivery, utc_now
 from firmlake.delivery.database import Database
 from firmlake.delivery.destination import open_destination
 from firmlake.delivery.drivers import open_database
-from firmlake.delivery.files import FORMATS, TABLE_FORMATS, FileTarget
+from firmlake.delivery.files import TABLE_FORMATS, FileTarget
 from firmlake.delivery.record import DeliveredTable, Record, describe_rows
 from firmlake.delivery.selection import BASE, EXPORTED_TABLES, attach, check_mask, mask_columns, select
 from firmlake.privacy.tombstones import key_path, read_key
@@ -59,7 +59,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             after the run `as_of`, for files only.
         tables: The tables; a schema of a database also keeps those that earlier loads put into it.
         takes_over: Replace what another data folder delivered.
-        format: For files: one of `FORMATS`, or one of `TABLE_FORMATS`.
+        format: For files: parquet, csv, or one of `TABLE_FORMATS`.
         file_bytes: A Parquet file ends once it has this size.
         company_list: Restricts the tables to the companies of this list; empty for all companies. For files only.
         mask: "drop" or "hash" by pattern of columns; see `selection`. For files only.
@@ -209,7 +209,7 @@ def deliver(
         now: The clock, UTC.
 
     Raises:
-        UsageError: The request names an unknown target, table, run or format, or contradicts what the target holds.
+        UsageError: The request names an unknown target, table or run, or contradicts what the target holds.
         LockHeldError: Another delivery to the target is running. Wait until it ends.
         FirmlakeError: Nothing is published yet, the target holds a later generation or one of another data folder, it
             fails, or another export has replaced `latest.json`.
@@ -253,11 +253,8 @@ def open_target(request: Request, now: Callable[[], datetime] = utc_now) -> Abst
 
 
 def _check(request: Request) -> None:
-    """Check the format and the mask of an export."""
+    """Check that the parts of a request fit each other."""
     check_mask(request.mask)
-    known = (*FORMATS, *TABLE_FORMATS)
-    if request.format not in known:
-        raise UsageError(f"There is no format {request.format}", f"Choose one of {', '.join(known)}")
     if request.mode == "changes" and request.company_list:
         raise UsageError(
             "Changes cannot be exported for a single list", "Export the list whole, or the changes of all companies"

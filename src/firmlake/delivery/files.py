@@ -84,7 +84,6 @@ def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> It
     return map(pa.Table.from_batches, iter(gather, []))
 
 
-FORMATS = ("parquet", "csv")
 TABLE_FORMATS = {"delta": "Delta Lake", "iceberg": "Iceberg"}
 """Formats that are tables with versions instead of files."""
 

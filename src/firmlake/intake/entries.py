@@ -38,8 +38,8 @@ _DISAGREEING: Final = "two columns disagree: they name different companies or co
 _UNSAID: Final = "; its country cell is empty, so it has the country of its column's name or of intake.default_country"
 _VAT_PREFIX: Final = rf"^\W*({'|'.join(COUNTRIES)})[\W_]*[0-9]"
 _LONGEST_GIVEN: Final = 200
-_STATUSES: Final = ("status", "firmlake_status", "list_lines_status")
-"""What `--out` may have called its column of statuses, if it wrote this list."""
+_ADDED: Final = [f"{prefix}{name}" for prefix in ("", "firmlake_", "list_lines_") for name in ("status", "line")]
+"""What `--out` may have called its columns that a blank line has too, if it wrote this list."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,18 @@ def read_entries(
     table = open_table(reading)
     choice, guesses = choose_columns(reading, table, mapping or {})
     resolve = partial(resolve_lines, width=table.width, choice=choice, default_country=options.default_country or None)
-    rows = (batch.with_columns(defect=_defect(table, choice)) for batch in table.rows(None))
+    rows = (batch.with_columns(defect=_defect(table)) for batch in table.rows(None))
     return Entries(table, choice, map(resolve, rows), (*table.guesses, *guesses))
 
 
-def _defect(table: Table, choice: Choice) -> pl.Expr:
-    """Return the defect of a row: a line without a number stays blank if `--out` wrote so."""
-    statuses = [n for n, name in enumerate(table.names or ()) if name in _STATUSES]
-    numbers = [n for role in NUMBER_ROLES for n in choice.get(role, ())]
-    if not statuses:
+def _defect(table: Table) -> pl.Expr:
+    """Return the defect of a row: a blank line to which `--out` added its status and number is still blank."""
+    added = [n for n, name in enumerate(table.names or ()) if name in _ADDED]
+    others = [cell(n).fill_null("").str.strip_chars() == "" for n in range(table.width) if n not in added]
+    if not (added and others):
         return pl.col("defect")
-    is_empty = pl.all_horizontal(cell(n).fill_null("").str.strip_chars() == "" for n in numbers)
-    is_blank = is_empty & pl.any_horizontal(cell(n) == BLANK for n in statuses)
+    is_empty = pl.all_horizontal(others)
+    is_blank = is_empty & pl.any_horizontal(cell(n) == BLANK for n in added)
     return pl.when(is_blank).then(pl.lit(BLANK)).otherwise("defect")
 
 
