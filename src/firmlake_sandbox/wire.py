@@ -81,13 +81,16 @@ async def serve(app: App, listener: socket.socket) -> None:
 async def _serve_connection(app: App, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer the requests of a connection, one after the other, until either side ends it."""
     line = Line(reader, writer)
-    with suppress(GoneError, ConnectionError):
-        try:
-            while call := await line.read_call():
-                await app(call, line)
-        except h11.RemoteProtocolError as error:
+    try:
+        while call := await line.read_call():
+            await app(call, line)
+    except h11.RemoteProtocolError as error:
+        with suppress(h11.LocalProtocolError, ConnectionError):  # it may have broken off within an answer
             await line.send(error_answer(400, f"Not an HTTP request: {error}"))
-    writer.close()
+    except (GoneError, ConnectionError):
+        pass
+    finally:
+        writer.close()
 
 
 class Line:

@@ -242,20 +242,6 @@ def test_unknown_companies_and_contacts_fail_one_by_one(api, companies):
     assert show(api) == before, "where nothing could be added"
 
 
-def test_lists_come_go_and_move_as_a_fault_has_it(api):
-    api.sandbox.set_options(lists=4)
-
-    def ids(change, number=0):
-        api.sandbox.set_faults([{"kind": "change_lists", "change": change, "list": number, "times": 1}])
-        return [one["id"] for one in api.lists(limit=500).json()["data"]]
-
-    assert ids("appear") == [1001, 1002, 1003, 1004, 1005]
-    assert ids("vanish", 1003) == ids("vanish", 1003) == [1001, 1002, 1004, 1005]
-    assert ids("front", 1004) == ids("front", 9) == [1004, 1001, 1002, 1005]
-    assert ids("appear")[-1] == 1006
-    assert api.add_contacts(1003, {KBC: ["1"]}).status_code == 404
-
-
 # --- the description -------------------------------------------------------------------------------------------------
 
 
