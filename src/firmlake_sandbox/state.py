@@ -202,7 +202,7 @@ class ListBook:
 
     def page(self, kind: str, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
         """Return a page of the lists of one kind (OVERVIEW: both), in their order, and how many there are in all."""
-        ids = [number for number in self._ids if kind in ("OVERVIEW", self.type_of(number))]
+        ids = [number for number in self._ids if kind in ("OVERVIEW", self._kind(number))]
         return [self._describe(number) for number in ids[offset : offset + limit]], len(ids)
 
     def change(self, change: str, number: int) -> None:
@@ -217,8 +217,9 @@ class ListBook:
 
     def type_of(self, number: int) -> str | None:
         """Return STATIC or SMART, None for a list that does not exist: three of ten are smart."""
-        if number not in self._ids:
-            return None
+        return self._kind(number) if number in self._ids else None
+
+    def _kind(self, number: int) -> str:
         return "SMART" if draw(self._key, "list", number) % 10 < 3 else "STATIC"
 
     def add_contacts(self, number: int, node: int, contacts: list[str], now: float) -> int:
@@ -242,7 +243,7 @@ class ListBook:
     def _describe(self, number: int) -> dict[str, Any]:
         """Return a list as the overview shows it."""
         bits = draw(self._key, "list", number)
-        is_static = self.type_of(number) == "STATIC"
+        is_static = self._kind(number) == "STATIC"
         created = _YEAR_2023 + (bits >> 8) % _YEARS
         updated = created + (bits >> 16) % (_YEAR_2023 + _YEARS - created)
         return {
