@@ -74,7 +74,7 @@ PACKS = {
     "zipped": zipped,
     "gzip": lambda *cells: gzip.compress(";".join(cells).encode()),
     "utf-16": lambda *cells: ";".join(cells).encode("utf-16"),
-    "long": lambda *cells: b" " * ((1 << 22) - 9) + ";".join(cells).encode(),
+    "long": lambda *cells: bytes((1 << 22) - 9) + ";".join(cells).encode(),
 }
 """Files that are no texts, or are searched in parts: a proof looks into them."""
 LINES = {"ascii": "name;director\r\n", "cp1252": "Piñon;{}\r\n", "utf-8": "Grün;{}\r\n"}

@@ -37,7 +37,7 @@ def doubts_of(folders, answers, *unmentioned):
     publish_landed(run)
     with_views(folders)
     with open_warehouse(folders) as connection:
-        return [str(doubt) for doubt in find_doubts(connection, run.run_id)], make_report(connection, NOON).html
+        return [str(doubt) for doubt in find_doubts(connection, run.run_id)], make_report(connection, NOON)
 
 
 @pytest.mark.parametrize(("unknown", "known"), [*slow((2, 0), (3, 1))])
