@@ -328,17 +328,3 @@ def test_what_a_run_bought_that_drift_refuses_is_paid_for_and_published_later(sc
     assert schedule.plan(run__max_credits=0).estimate.credit_count == 0
     assert schedule.run(2).outcome.outcome == "done"
     assert schedule.charged() == COUNT
-
-
-@pytest.mark.slow
-def test_as_many_companies_are_bought_as_credits_are_left(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """A page of a hundred companies is refused as a whole when one credit is missing."""
-    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    schedule = Schedule(sandbox, tmp_path / "data", 150)
-    sandbox.set_options(credits=60)
-    ended = schedule.run(0)
-    assert ended.outcome.outcome == "stopped"
-    assert schedule.charged() == 60
-    assert ended.summary.expected_credit_count == 60

@@ -33,14 +33,6 @@ def test_the_token_is_in_no_command_line_of_any_process(sandbox, make_lake):
     assert not [line for line in lines if TOKEN.encode() in line]
 
 
-@pytest.mark.reliability
-def test_a_wrong_token_is_not_repeated_in_what_is_said(sandbox, make_lake):
-    lake = make_lake(COUNT)
-    with faults(sandbox, {"kind": "status", "status": 401, "message": f"Bad token {TOKEN}"}):
-        assert lake.run().code == 5
-    assert lake.run().code == 0
-
-
 @pytest.mark.parametrize("status", [401, pytest.param(404, marks=pytest.mark.reliability)])
 @pytest.mark.parametrize("spell", sized(list(SPELLINGS)[::9], SPELLINGS))
 def test_the_token_in_any_spelling_of_the_service_is_written_nowhere(spell, status, make_lake):
