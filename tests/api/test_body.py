@@ -78,17 +78,22 @@ def test_a_text_in_a_declared_charset_becomes_utf8(charset):
     assert in_utf8('["Liège"]'.encode(charset), charset).decode() == '["Liège"]'
 
 
+@pytest.mark.parametrize("charset", [None, "utf-8"])
+def test_a_text_of_one_byte_for_each_character_becomes_utf8_although_nobody_says_so(charset):
+    assert in_utf8('["Océan", "Liège"]'.encode("cp1252"), charset).decode() == '["Océan", "Liège"]'
+
+
 @pytest.mark.parametrize(
     ("content", "charset"),
     [
         ("Liège".encode(), "iso-8859-1"),
-        ("Liège".encode("latin-1"), None),
-        ("Liège".encode("latin-1"), "utf-8"),
+        ("Liège, Oc".encode() + b"\xe9an", None),
+        (b"\x81", None),
         (b"\xff", "utf-16"),
         (b"\xff", "punycode"),
         (b"\xff", "no charset"),
     ],
-    ids=["utf-8 all the same", "untold", "told to be utf-8", "not even that", "not in use", "unknown"],
+    ids=["utf-8 all the same", "damaged utf-8", "no character", "not even that", "not in use", "unknown"],
 )
 def test_any_other_text_stays_as_it_came(content, charset):
     assert in_utf8(content, charset) == content

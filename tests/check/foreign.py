@@ -43,7 +43,7 @@ class Choices:
     body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
     paging: tuple[str, str] = ("limit", "offset")
     language: str = "Accept-Language"  # the header that chooses it
-    needs_language: bool = False  # a request without that header is refused
+    needs_language: str = ""  # what is said of a request without that header, with its name for {}
     has_zero: bool = False  # Belgian numbers have ten digits, in requests and answers
     bulk_has_zero: bool = False  # bulk requests need the zero, which a path may have or not
     gets: bool = True
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.command == "POST" and not self.state.choices.posts:
             self._answer(405, b"")
         elif self.state.choices.needs_language and not self.headers.get(self.state.choices.language):
-            said = f"Required request header '{self.state.choices.language}' for method parameter type is not present"
+            said = self.state.choices.needs_language.format(self.state.choices.language)
             self._answer(400, {"timestamp": "2026-11-24T10:00:00.000+00:00", "status": 400, "message": said})
         elif steps == ["lists"]:
             self._answer(200, {"data": [], "pagination": {"limit": 10, "offset": 0, "total": 0}})

@@ -17,6 +17,7 @@ from support import slow
 from .foreign import Foreign, foreign, truth
 
 COUNT = 8
+REQUIRED = "Required request header '{}' for method parameter type is not present"
 ODD: dict[str, dict[str, Any]] = {
     "as the specification": {},
     "a validator's names": {"body": ("items", "country", "number"), "paging": ("take", "skip"), "has_zero": True},
@@ -36,7 +37,8 @@ ODD: dict[str, dict[str, Any]] = {
     "GET alone": {"form": "none"},
     "a stricter POST": {"bulk_has_zero": True},
     "no POST": {"posts": False, "has_zero": True, "paging": ("max", "start")},
-    "a header that is required": {"language": "X-Lang", "needs_language": True},
+    "a header that is required": {"language": "X-Lang", "needs_language": REQUIRED},
+    "a header that a validator requires": {"language": "X-Language", "needs_language": '"{}" is required'},
     "a gateway that gives up": {"records_max": 30, "body": ("companies", "country", "companyNumber")},
     "a GET without pages": {"get_pages": False, "body": ("companies", "country", "companyNumber")},
     "each company once": {"names_once": True, "bulk_max": 5, "refusal": "plain"},
@@ -206,7 +208,12 @@ def test_an_example_of_financials_alone_is_followed_for_the_other_datasets_and_k
     if wrong:
         text = f'POST /v1/companies/{wrong}\nX-Gateway-Tongue: {{language}}\n\n{{"these": [{{"x": "{{number}}"}}]}}'
         flags += ["--set", f"api.requests.{wrong}={text}"]
-    with foreign(form="wrapped", refusal="plain", language="X-Gateway-Tongue", needs_language=True) as service:
+    with foreign(
+        form="wrapped",
+        refusal="plain",
+        language="X-Gateway-Tongue",
+        needs_language="Required request header '{}' is not present",
+    ) as service:
         lake = new_lake(tmp_path, service)
         run = lake.run(*flags)
         asked = len(service.requests)

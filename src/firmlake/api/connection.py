@@ -277,22 +277,29 @@ class _Slices(httpx.SyncByteStream):
 def in_utf8(content: bytes, charset: str | None) -> bytes:
     r"""Convert a text to UTF-8 if its header declares another charset and the text is not UTF-8 already.
 
+    A text that should be UTF-8, and has no character of it beyond ASCII, is in Windows-1252. With one, it is damaged
+    and stays as it is.
+
     Example:
         >>> in_utf8(b"Li\xe8ge", "ISO-8859-1").decode()
         'Liège'
     """
+    if _is_utf8(content):
+        return content
     with contextlib.suppress(LookupError, UnicodeDecodeError):
-        if charset and (name := codecs.lookup(charset).name) in _CHARSETS and not _is_utf8(content):
+        name = codecs.lookup(charset or "utf-8").name
+        if name == "utf-8" and content.decode(errors="ignore").isascii():
+            name = "cp1252"
+        if name in _CHARSETS:
             return content.decode(name).encode()
     return content
 
 
 def _is_utf8(content: bytes) -> bool:
     try:
-        content.decode()
+        return content.isascii() or bool(content.decode())
     except UnicodeDecodeError:
         return False
-    return True
 
 
 _KEEP_ALIVE_SECONDS = 4.0

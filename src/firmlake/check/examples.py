@@ -164,7 +164,7 @@ def find_totals(*answers: Answer) -> Finding:
 def follow_refusal(talk: Talk, refusal: Answer) -> bool:
     """Take over a header for the language, or paging parameters, that a refusal names; return whether it names any."""
     found = _LANGUAGE_HEADER.search(read_message(refusal))
-    header = found and (found[1] or found[2])
+    header = found and found[found.lastindex or 0]
     if header and header.casefold() != language_header(talk.api).casefold():
         talk.api = msgspec.structs.replace(talk.api, requests=with_language_header(talk.api, header))
         return True
@@ -396,7 +396,7 @@ def _describe_unknown_form(answer: Answer) -> Finding:
 
 
 _LANGUAGE_HEADER = re.compile(
-    r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+(?:request )?header", re.IGNORECASE
+    r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+(?:request )?header|\b((?:x|accept)-lang[a-z-]*)", re.I
 )
 _TOKEN = re.compile(r"[\w.\[\]$]+")
 _UNKNOWN = re.compile(
