@@ -1,7 +1,6 @@
 """What a client does with each answer: use it, ask again, or end; in simulated time."""
 
 import contextlib
-import itertools
 import json
 import random
 import threading
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from firmlake.api import requests
 from firmlake.api.answers import read_answer
 from firmlake.api.authorization import read_token
-from firmlake.api.retry import CircuitBreaker
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, RequestSettings
@@ -382,47 +380,6 @@ def test_an_endpoint_that_fails_on_every_request_is_not_asked_by_who_is_not_pati
         with pytest.raises(errors.RequestFailedError) as caught:
             client.send(REQUEST, tries=1, is_patient=False)
     assert (caught.value.is_outage, len(landed), time.now) == (True, 8, 1000)
-
-
-@pytest.fixture
-def breaker(time):
-    return CircuitBreaker(time.clock, lambda: 1.0, failures_max=3, patience_seconds=120)
-
-
-def fail(breaker, times):
-    for _ in range(times):
-        breaker.failed("status 503")
-
-
-def test_a_breaker_lets_one_request_through_after_pauses_that_double_until_one_is_answered(breaker, time):
-    """Failures of requests under way lengthen no pause."""
-    fail(breaker, 2)
-    breaker.succeeded()
-    fail(breaker, 2)
-    assert not breaker.is_open, "only failures in a row count"
-    for failures, pauses in ((8, [1, 2, 4, 8, 16, 30, 30]), (3, [1])):
-        fail(breaker, failures)
-        assert breaker.is_open
-        entered = [time.now]
-        for _ in pauses:
-            breaker.enter(time.sleep)
-            entered.append(time.now)
-        assert [after - before for before, after in itertools.pairwise(entered)] == pauses
-        breaker.succeeded()
-        breaker.enter(time.sleep)
-        assert (breaker.is_open, time.now) == (False, entered[-1])
-
-
-def test_of_all_waiting_threads_one_goes_out_at_a_time(breaker, time):
-    fail(breaker, 3)
-    began, entered = time.now, []
-
-    def work():
-        breaker.enter(time.sleep)
-        entered.append(time.now - began)
-
-    time.run(*[work] * 4)
-    assert entered == [1, 3, 7, 15]
 
 
 # --- being interrupted -----------------------------------------------------------------------------------------------

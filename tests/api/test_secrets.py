@@ -11,7 +11,7 @@ import pytest
 
 from firmlake.api import requests
 from firmlake.api.answers import read_answer
-from firmlake.api.authorization import Token, read_token
+from firmlake.api.authorization import Token
 from firmlake.api.throttle.throttle import open_throttle
 from firmlake.core import errors
 from firmlake.core.company import Company
@@ -64,11 +64,11 @@ def test_a_service_that_repeats_the_token_gets_it_nowhere(make_client, landed, c
         assert b"[token]" in landed[0].body
 
 
-@pytest.mark.parametrize("status", [200, 401, 404, 500])
-@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
-def test_a_token_in_another_spelling_gets_nowhere(make_client, landed, spell, status):
-    """A service writes its JSON as it likes; a header is cut after 256 characters, and a message after 200."""
-    spelled = spell(CANARY)
+@pytest.mark.parametrize("status", [200, 401, 404])
+@pytest.mark.parametrize("spelling", ["json, all escaped", "percent twice", "base64 of the header"])
+def test_a_token_in_another_spelling_gets_nowhere(make_client, landed, spelling, status):
+    """A header is cut after 256 characters, and a message after 200; tests/core/test_text.py has every spelling."""
+    spelled = SPELLINGS[spelling](CANARY)
     body = b'{"message": "%s%s"}' % (b"x" * 190, spelled.encode().replace(b'"', b""))
     headers = {"X-Request-Id": spelled, "RateLimit": "x" * 245 + spelled, "Location": f"https://a.test/{spelled}"}
     shown = []
@@ -107,10 +107,3 @@ def test_nothing_we_write_holds_the_token(make_client, sandbox, tmp_path, caplog
     assert not any(CANARY in str(path) or CANARY.encode() in path.read_bytes() for path in files)
     assert "send_request_headers" in caplog.text, "the libraries do log"
     assert CANARY not in caplog.text
-
-
-def test_a_bad_token_is_not_shown_while_it_is_refused():
-    for environment in ({"FIRMLAKE_API_TOKEN": f"{CANARY} {CANARY}"}, {"FIRMLAKE_API_TOKEN": f"{CANARY}\x7f"}):
-        with pytest.raises(errors.SettingsError) as caught:
-            read_token(environment)
-        assert CANARY not in "".join(traceback.format_exception(caught.value))

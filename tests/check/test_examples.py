@@ -126,6 +126,12 @@ def spring(sent: Any) -> Said:
     return said if isinstance(said, bytes) else {"error": "Bad Request", "at": str(spring.count), "detail": first}  # type: ignore[attr-defined]
 
 
+def nest_js(sent: Any) -> Said:
+    """Say Bad Request beside the sentences, and less of a body with an object `request`."""
+    said = "body is not valid" if "request" in sent else validator("companies", "country", "companyNumber")(sent)
+    return said if isinstance(said, bytes) else {"message": said, "error": "Bad Request"}
+
+
 def silent(sent: Any) -> Said:
     said = validator("identifiers", "country", "companyNumber")(sent)
     return said if isinstance(said, bytes) else "Bad Request"
@@ -162,6 +168,7 @@ FLAT = '{"country": "{country}", "companyNumber": "{number}"}'
         (rails, '{"lookup": {"companies": [{"country": "{country}", "company_number": "{number}"}]}}', 12),
         (nest, f'{{"companies": [{{"companyId": {FLAT}}}]}}', 3),
         (spring, body_of("items", "country", "number"), 30),
+        (nest_js, body_of("companies", "country", "companyNumber"), 2),
         (silent, body_of("identifiers", "country", "companyNumber"), 20),
     ],
 )

@@ -71,13 +71,8 @@ SCENES = {
         KNOWN[:60], "", [KNOWN[3], KNOWN[5]], [KNOWN[3]], False, "failed"
     ),
     "alone, and named in a refusal": Scene(STRANGERS, "not-found-refused", [], [], False, "not_found"),
-    "alone, left out by a service that nobody knows": Scene(
-        STRANGERS, "not-found-omitted", [], [], False, ServiceError
-    ),
-    "alone, left out by a service that answered earlier": Scene(
-        STRANGERS, "not-found-omitted", [], [], True, "failed", 40
-    ),
-    "alone, left out by a fault": Scene(KNOWN[:3], "", KNOWN[:3], [], True, "failed", 40),
+    "few and alone": Scene(STRANGERS, "not-found-omitted", [], [], False, "failed", 20),
+    "few, and left out by a fault": Scene(KNOWN[:3], "", KNOWN[:3], [], True, "failed", 20),
     "all, though an earlier run knew one": Scene(KNOWN[:60], "", KNOWN[:60], KNOWN[:1], True, ServiceError),
     "where elements tell of unknown ones": Scene(MIXED, "", KNOWN[:9], [], False, "failed"),
     "together with known ones": Scene(KNOWN[:60], "not-found-omitted", KNOWN[10:30], KNOWN[:20], False, "failed"),
@@ -109,8 +104,8 @@ def test_companies_that_answers_leave_out_are_unknown_only_with_proof(sandbox, f
     fetch(run)
     assert {held(run)[company, "financials"][0] for company in one.lost or one.companies} == {one.status}
     assert requests(sandbox) <= one.most
-    if "answered earlier" in scene:
-        assert set(dict(flatten_shard(run, 1))["dead_letters"]["reason"]) == {"the answer is an empty array"}
+    if scene.startswith("few"):
+        assert set(dict(flatten_shard(run, 1))["dead_letters"]["reason_code"]) == {"empty_answer"}
 
 
 @pytest.mark.parametrize("message", ["Not Found", "No handler for POST /v1/companies/lookalikes", ""])
@@ -139,42 +134,6 @@ def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_g
         run = make_run(folders, KNOWN[:12], ["lookalikes"])
         fetch(run, base_url=service.base_url)
         assert statuses(run) == {"answered": 10, "failed": 2}
-
-
-def test_a_company_left_out_of_the_first_answers_is_asked_for_beside_one_that_answered_after_it(folders, fetch):
-    """Which of the two halves of a failed first request is answered makes no difference."""
-    with start_other_service() as service:
-        answer, unknown = service.answer, name_of(STRANGERS[0]).replace("BE0", "BE")
-
-        def leave_out(dataset, asked):
-            if service.requests[dataset] == 1:
-                return 200, []
-            return answer(dataset, [one for one in asked if one["countryCode"] + one["companyNumber"] != unknown])
-
-        service.answer = leave_out
-        run = make_run(folders, [STRANGERS[0], KNOWN[0]], ["lookalikes"])
-        fetch(run, base_url=service.base_url, tries=1)
-        assert statuses(run) == {"answered": 1, "not_found": 1}
-
-
-def test_a_left_out_company_beside_a_forbidden_one_waits_for_all_records_of_another(folders, fetch):
-    """After the 403 it is asked for alone, and the only known company has had its first page: it failed in each run."""
-    with start_other_service() as service:
-        service.forbidden = {"FR"}
-        answer = service.answer
-
-        def answer_page(dataset, asked):
-            status, elements = answer(dataset, asked)
-            if status != 200:
-                return status, elements
-            offset = 5 * (service.requests[dataset] > 5)
-            known = [found(KNOWN[0], dataset, *map(period, range(offset, offset + 5)), total=10, offset=offset)]
-            return 200, known * any(one["companyNumber"] in KNOWN[0].company_number for one in asked)
-
-        service.answer = answer_page
-        run = make_run(folders, [KNOWN[0], Company("FR", "552032534"), STRANGERS[0]], ["financials"])
-        fetch(run, base_url=service.base_url, tries=1, threads=1)  # the page follows from the number of the request
-        assert statuses(run) == {"answered": 1, "forbidden": 1, "not_found": 1}
 
 
 def test_whether_left_out_companies_are_unknown_is_decided_when_all_answers_are_there(folders, fetch):

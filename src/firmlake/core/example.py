@@ -21,6 +21,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
+
 from firmlake.core.errors import SettingsError
 from firmlake.core.text import shown
 
@@ -57,8 +59,11 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*([!-~][ -~]*)")  # RFC 9
 _PATH = re.compile(r"/[!-~]{0,2000}")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*")|\{(\w+)\}')
-_NUMBER, _ARRAY = "\0", "\1"
-"""What the texts begin with that stand for a placeholder outside quotation marks, and for the elements of an array."""
+_NUMBER = "\0"
+"""What the texts begin with that stand for a placeholder outside quotation marks."""
+_REPEATED = ("number", "contact")
+"""The placeholders whose arrays get an element for each company, and for each contact of a company."""
+_encode = msgspec.json.Encoder().encode
 
 
 class Example(NamedTuple):
@@ -140,17 +145,49 @@ def fill(
         values: Value by placeholder; what is None is left out.
         rows: For an array of companies, the values of each: country, number, and for contacts a list of ids `contact`.
     """
-    present = {name: str(value) for name, value in values.items() if value is not None}
-    template = _template(endpoint, text, frozenset(present))
-    shared = {name: json.dumps(value)[1:-1] for name, value in present.items()}
-    shared |= {f"{name}#": _bare(value) for name, value in present.items()}
-    elements = ",".join(template.row % {**shared, **_row(template, row)} for row in rows)
+    example = read_example(endpoint, text)
+    given: dict[str, Any] = {name: str(value) for name, value in values.items() if value is not None}
+    body = _filled(example.body, {**given, "number": [*rows]}) if example.body is not None else None
     return Filled(
-        template.path % present,
-        tuple((name, value % present) for name, value in template.query),
-        tuple((name, value % present) for name, value in template.headers),
-        (template.body % {**shared, "number_": elements}).encode(),
+        _filled(example.path, given),
+        tuple((name, value) for name, part in example.query if (value := _filled(part, given)) is not None),
+        tuple((name, value) for name, part in example.headers if (value := _filled(part, given)) is not None),
+        b"" if example.body is None else _encode(body),
     )
+
+
+def _filled(part: Any, values: Mapping[str, Any]) -> Any:
+    """Fill a part of an example; None for a text that has a placeholder without a value, which is left out.
+
+    An array that is repeated has a list of rows for a value: the values of each company, or the ids of contacts.
+    """
+    if isinstance(part, str):
+        if part.startswith(_NUMBER):
+            value = values.get(part[1:])
+            return int(value) if value and value.isdecimal() else value
+        names = _names_in(part)
+        if not values.keys() >= names:
+            return None
+        return _PLACEHOLDER.sub(lambda found: values[found[1]], part) if names else part
+    if isinstance(part, dict):
+        inner = ((key, value, _filled(value, values)) for key, value in part.items())
+        return {key: filled for key, value, filled in inner if not _is_lost(value, filled)}
+    if isinstance(part, list):
+        if name := next((name for name in _REPEATED if _is_repeated(part, name)), ""):
+            rows = (row if isinstance(row, Mapping) else {name: row} for row in values[name])
+            return [_filled(part[0], {**values, **row}) for row in rows]
+        return [filled for value in part if not _is_lost(value, filled := _filled(value, values))]
+    return part
+
+
+@lru_cache(maxsize=256)
+def _names_in(text: str) -> frozenset[str]:
+    return frozenset(_PLACEHOLDER.findall(text))
+
+
+def _is_lost(part: Any, filled: Any) -> bool:
+    """Return whether nothing is left of a part for want of a value."""
+    return (filled is None and part is not None) or (filled == {} != part)
 
 
 def follow_examples(texts: Mapping[str, str], usual: Mapping[str, str]) -> dict[str, str]:
@@ -248,7 +285,7 @@ def _check(endpoint: str, example: Example) -> None:
         raise _wrong(endpoint, f"{{{shown(unknown[0])}}} is not a placeholder", allowed)
     if lacking := sorted(needed - names):
         raise _wrong(endpoint, f"it has no {{{lacking[0]}}}", allowed)
-    for name in {"number", "contact"} & set(_placeholders([example.body])):
+    for name in {*_REPEATED} & set(_placeholders([example.body])):
         if len(list(_arrays(example.body, name))) != 1:
             step = "Show one array with one element; firmlake repeats the element"
             raise _wrong(endpoint, f"{{{name}}} is not in the only element of one array", step)
@@ -270,84 +307,15 @@ def _arrays(part: Any, name: str) -> Iterator[list[Any]]:
     children = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     for child in children:
         yield from _arrays(child, name)
-    if isinstance(part, list) and len(part) == 1 and name in _placeholders(_without_arrays(part[0])):
+    if isinstance(part, list) and _is_repeated(part, name):
         yield part
+
+
+def _is_repeated(array: list[Any], name: str) -> bool:
+    return len(array) == 1 and name in _placeholders(_without_arrays(array[0]))
 
 
 def _without_arrays(part: Any) -> Any:
     if isinstance(part, dict):
         return {key: _without_arrays(value) for key, value in part.items() if not isinstance(value, list)}
     return part
-
-
-class _Template(NamedTuple):
-    """The texts of an example with `%(name)s` for each placeholder; row and contact are elements of arrays."""
-
-    path: str
-    query: tuple[tuple[str, str], ...]
-    headers: tuple[tuple[str, str], ...]
-    body: str
-    row: str
-    contact: str
-
-
-@lru_cache(maxsize=256)
-def _template(endpoint: str, text: str, present: frozenset[str]) -> _Template:
-    """Compile an example for requests with these values, because a body names up to 100 companies."""
-    example = read_example(endpoint, text)
-    known = present | {"country", "number", "contact"}
-    elements = {"number": "", "contact": ""}
-
-    def without(part: Any) -> Any:
-        """Leave out what has no value, and put a mark in the place of the elements of arrays."""
-        if isinstance(part, dict):
-            kept = {key: without(value) for key, value in part.items() if known >= set(_placeholders_outside(value))}
-            return {key: value for key, value in kept.items() if value != {} or part[key] == {}}
-        if isinstance(part, list):
-            name = next((name for name in elements if part in list(_arrays(part, name))[-1:]), None)
-            if name is None:
-                return [without(each) for each in part if known >= set(_placeholders_outside(each))]
-            elements[name] = _json(without(part[0]))
-            return [_ARRAY + name]
-        return part
-
-    body = "" if example.body is None else _json(without(example.body))
-    return _Template(
-        _plain(example.path),
-        tuple((name, _plain(value)) for name, value in example.query if known >= set(_placeholders(value))),
-        tuple((name, _plain(value)) for name, value in example.headers if known >= set(_placeholders(value))),
-        body,
-        elements["number"],
-        elements["contact"],
-    )
-
-
-def _placeholders_outside(part: Any) -> Iterator[str]:
-    """Yield the placeholders of a text; objects and arrays lose theirs one by one."""
-    return _placeholders(part) if isinstance(part, str) else iter(())
-
-
-def _plain(text: str) -> str:
-    return _PLACEHOLDER.sub(r"%(\1)s", text.replace("%", "%%"))
-
-
-def _json(part: Any) -> str:
-    """Write JSON with `%(name)s` for a placeholder, `%(name#)s` outside quotation marks, `%(name_)s` for elements."""
-    text = json.dumps(part, ensure_ascii=False, separators=(",", ":")).replace("%", "%%")
-    text = re.sub(r'"\\u0001(\w+)"', r"%(\1_)s", re.sub(r'"\\u0000(\w+)"', r"%(\1#)s", text))
-    return _PLACEHOLDER.sub(r"%(\1)s", text)
-
-
-def _bare(value: str) -> str:
-    """Write a value that stands outside quotation marks: a number without leading zeros, or else a text."""
-    return str(int(value)) if value.isdecimal() else json.dumps(value)
-
-
-def _row(template: _Template, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add to the values of a company what its element needs besides."""
-    if "#)s" in template.row:
-        row = {**row, **{f"{name}#": _bare(row[name]) for name in ("country", "number")}}
-    if not template.contact:
-        return row
-    contacts = ({"contact": json.dumps(each)[1:-1], "contact#": _bare(each)} for each in row["contact"])
-    return {**row, "contact_": ",".join(template.contact % each for each in contacts)}

@@ -4,8 +4,8 @@ What follows from an answer about a page:
 
     answered       nothing; the next plan asks for records that are missing
     402            a smaller page, as large as the credits that are left
-    403            one or two companies of each country alone, then the page without those that are forbidden; its
-                   halves if none is, as after a failure
+    403            two companies of each country alone; the next plan leaves out those that are forbidden. The halves of
+                   the page if none is, as after a failure
     other failure  its halves; a company that fails alone is given up
 
 So companies that make a page fail cost no others their answer. A token is usually limited by country, so a 403 is first
@@ -37,7 +37,6 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
     UnusableAnswerError,
-    make_reason,
     reason_of,
 )
 from firmlake.core.log import log
@@ -131,37 +130,30 @@ class Fetcher:
         return shard.progress
 
     def _plan(self, shard: Shard, dataset: str) -> deque[Ask]:
-        """Plan requests for the companies that are not hopeless.
+        """Plan requests for the companies that are not hopeless, in the end those that failed before.
 
-        One company goes first if the dataset or the companies were given up before: see `ServiceStatus.probe_tries`.
-        Each run picks another one, so that one that always fails cannot block the others.
+        These begin at another company in each run, so that some that always fail cannot block the others.
         """
         asks: deque[Ask] = deque()
-        limits = self._api
-        wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
-        apart, refreshed, barred = shard.apart[dataset], shard.refreshed[dataset], shard.barred[dataset]
+        wanted: defaultdict[tuple[bool, bool, bool], list[Wanted]] = defaultdict(list)
+        apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
         for company, track in shard.progress.pending(dataset).items():
             if track.is_given_up or not shard.may_ask(dataset, company):
                 continue
-            country = company.country if company in barred else ""  # in pages of their own, after all others
-            is_left_out = shard.is_left_out(company, track)
-            wanted[country, company in apart, company not in refreshed, is_left_out].append(
+            wanted[company in apart, company not in refreshed, shard.is_left_out(company, track)].append(
                 Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
             )
-        others_left = any(not is_apart for _, is_apart, _, _ in wanted)
-        for (country, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Credits.end`
+        others_left = any(not is_apart for is_apart, _, _ in wanted)
+        for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Credits.end`
             if is_apart and others_left:
-                continue  # until these are answered: one of them may have to be the witness
-            pages = plan_pages(limits, dataset, group)
-            if tries := self._status.probe_tries(shard.scope(dataset, group[0].company)):
-                picked = pages[0].companies[crc32(self._run.run_id.encode()) % len(pages[0].companies)]
-                asks.append(Ask(pages[0]._replace(companies=(picked,)), tries, is_patient=False))
-                if not country:
-                    break  # until it is known whether the dataset is available
-                continue
-            tries = 1 if is_apart else limits.tries  # failed before: halved, not retried
+                break  # until these are answered: one of them may have to be the witness
+            if is_apart:
+                start = crc32(self._run.run_id.encode()) % len(group)
+                group = group[start:] + group[:start]
             witness = shard.witness(dataset) if is_left_out else None
-            asks += [Ask(page, tries) for page in accompany(limits, pages, witness)]
+            pages = accompany(self._api, plan_pages(self._api, dataset, group), witness)
+            tries = 1 if is_apart else self._api.tries  # failed before: halved, not retried
+            asks += [Ask(page, tries, is_witnessed=witness is not None) for page in pages]
         return asks
 
     # --- sending ---
@@ -169,15 +161,14 @@ class Fetcher:
     def _send_all(self, asks: deque[Ask], shard: Shard) -> None:
         """Send pages, a bounded number at once, and those that follow from their answers.
 
-        Requests go one by one until their dataset is answered for the first time, and again for companies that were
-        given up before, or in doubt. A wrong token therefore costs one request, and a wrong setting about ten for a
-        page of a hundred companies.
+        Requests go one by one until their dataset is answered for the first time. A wrong token therefore costs one
+        request, and a wrong setting about ten for a page of a hundred companies.
         """
         flying, done = 0, SimpleQueue[Future[Sent]]()
         try:
             while asks or flying:
-                while asks and flying < self._most_at_once(asks[0].page, shard):
-                    if ask := shard.take(asks):
+                while asks and flying < self._most_at_once(asks[0].page.dataset):
+                    if ask := shard.take(asks.popleft()):
                         self._pool.submit(self.send, ask, shard).add_done_callback(done.put)
                         flying += 1
                 if flying:
@@ -189,10 +180,8 @@ class Fetcher:
             for _ in range(flying):
                 done.get()
 
-    def _most_at_once(self, page: Page, shard: Shard) -> int:
-        goes_alone = self._status.must_wait(shard.scope(page.dataset, page.companies[0]))
-        goes_alone |= self._status.has_refused and self._status.doubtful(shard.scopes(page)) is not None
-        return 1 if self._credits.out or goes_alone else 2 * self._api.threads
+    def _most_at_once(self, dataset: str) -> int:
+        return 1 if self._credits.out or not self._status.works(dataset) else 2 * self._api.threads
 
     def send(self, ask: Ask, shard: Shard) -> Sent:
         """Send one page, from any thread; every answer lands before anything acts on it."""
@@ -227,9 +216,10 @@ class Fetcher:
             if landed[-1][1] is body:  # false if the body was cleaned
                 landed[-1] = (landed[-1][0], body, elements)
 
-        is_patient = ask.is_patient and not is_apart
+        is_down = self._status.is_down and not self._status.works(page.dataset)
+        tries = 1 if is_down else ask.tries
         try:
-            self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
+            self._client.send(request, check, tries=tries, is_patient=not (is_apart or is_down), on_answer=land)
         except OutOfCreditsError as error:  # at once, so that no thread sends another such page
             credits.refused(error, due)
             return Sent(ask, landed, error)
@@ -278,28 +268,12 @@ class Fetcher:
             asks: The requests that are planned, the next one first.
             shard: The shard of the page.
         """
-        if not sent.ask.is_patient and self._ends_or_opens(sent, shard):
-            return
         if isinstance(sent.error, OutOfCreditsError):
             asks.extendleft(_afford(sent, shard))
         elif isinstance(sent.error, ForbiddenError) and sent.landed:
-            asks.extendleft(_without_forbidden(sent, sent.error, shard))
+            asks.extendleft(_after_forbidden(sent, sent.error, shard))
         elif sent.is_spoilt and sent.ask.page.dataset not in self._status.ended:
             self._find_reason(sent, asks, shard)
-
-    def _ends_or_opens(self, sent: Sent, shard: Shard) -> bool:
-        """Learn from one company whether its dataset or country is available again (see `_plan`); False if not."""
-        dataset, status = sent.ask.page.dataset, self._status
-        scope = shard.scope(dataset, sent.ask.page.companies[0])
-        is_brief = scope.was_barred or not status.has_worked
-        is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
-        if sent.error and is_down and not status.works(dataset):
-            status.end(dataset, sent.error)
-        elif isinstance(sent.error, ForbiddenError):
-            return False
-        else:
-            status.open([scope])
-        return True
 
     def _find_reason(self, sent: Sent, asks: deque[Ask], shard: Shard) -> None:
         """Plan the parts of a page that failed, or give up its only company."""
@@ -316,18 +290,13 @@ class Fetcher:
             if not sent.landed:  # it was not sent, because the service seemed to be down
                 asks.appendleft(sent.ask)
                 return
-        wanted = page._replace(companies=shard.unanswered(page))
-        if sent.is_empty and wanted == page:  # the service may leave out all these companies
-            beside = list(accompany(self._api, [page], shard.witness(page.dataset)))
-            if beside != [page]:
-                asks.extendleft(Ask(each, sent.ask.tries) for each in beside)
-                return
-            if shard.awaits_witness(page):
-                return  # planned again once the witness is there
-        sent = sent._replace(ask=sent.ask._replace(page=wanted))
-        if len(wanted.companies) > 1:
+        witness = shard.witness(page.dataset)
+        if sent.is_empty and witness and not sent.ask.is_witnessed:  # the service may leave out all these companies
+            beside = sent.ask._replace(is_witnessed=True)
+            asks.extendleft(beside._replace(page=each) for each in accompany(self._api, [page], witness))
+        elif len(page.companies) > 1:
             asks.extendleft(reversed(halve(sent)))
-        else:
+        elif page.companies[0] != witness:
             shard.note_failed(sent)
 
     def _is_up(self, page: Page, shard: Shard) -> bool:
@@ -353,30 +322,19 @@ def _afford(sent: Sent, shard: Shard) -> list[Ask]:
     return asks[::-1]  # the last is sent first
 
 
-def _without_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[Ask]:
-    """Return the requests after a 403: the page without what is answered or forbidden by now, or else its halves.
+def _after_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[Ask]:
+    """Return the requests after a 403: two companies alone of each country about which the token may not ask, perhaps.
 
-    As long as the token may not be known to ask about a country of the page, `Shard.take` asks for its companies alone.
+    The next plan asks for the others of the page, except for those that are forbidden by then. If it is known of each
+    country whether the token may ask, the halves of the page.
     """
-    page, tracks = sent.ask.page, shard.progress.datasets[sent.ask.page.dataset]
+    page, status = sent.ask.page, shard.status
     if len(page.companies) == 1:
-        shard.status.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
+        status.refuse(page.dataset, page.companies[0], error)
         return []
-    if len(shard.unanswered(page)) < len(page.companies):
-        # The page had a witness. Its companies get an empty answer without one and a refusal with one: count a miss, so
-        # that this ends.
-        for company in page.companies:
-            tracks[company].miss(make_reason("left_out"))
-    wanted = tuple(
-        company
-        for company in page.companies
-        if tracks[company].status == "pending"
-        and not tracks[company].is_given_up
-        and not shard.refusal(page.dataset, company)
-    )
-    if shard.status.doubt(shard.scopes(page)) or len(wanted) < len(page.companies):
-        return [sent.ask._replace(page=page._replace(companies=wanted))] if wanted else []
-    return halve(sent)
+    may_ask = (company for company in page.companies if not shard.refusal(page.dataset, company))
+    firsts = [company for company in may_ask if status.may_test(page.dataset, company)]
+    return [Ask(page._replace(companies=(company,)), 1) for company in firsts] or halve(sent)
 
 
 def _log_answer(header: Header) -> None:

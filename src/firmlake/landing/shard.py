@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from firmlake.landing.pages import Page, request_id
 from firmlake.landing.progress import MISSES_MAX, Track, load_progress
 from firmlake.landing.run import Run
 from firmlake.landing.segments import Header, SegmentWriter
-from firmlake.landing.service_status import LOOK_AGAIN, Scope, ServiceStatus
+from firmlake.landing.service_status import LOOK_AGAIN, ServiceStatus
 
 TRIES_ALONE = 2
 """Tries for a single company before it is given up: one failure may be the fault of the service."""
@@ -47,15 +47,15 @@ class Ask(NamedTuple):
     Attributes:
         page: The page.
         tries: How often to try before the request counts as failed.
-        is_patient: Whether to wait while the service fails on every request.
         is_fitted: Whether the page is sized by the credits that are left.
+        is_witnessed: Whether its companies were asked for beside a witness, see `accompany`.
         whole: The page of which this is a half, and why it was refused; None if there was none.
     """
 
     page: Page
     tries: int
-    is_patient: bool = True
     is_fitted: bool = False
+    is_witnessed: bool = False
     whole: tuple[Page, FirmlakeError] | None = None
 
 
@@ -108,11 +108,15 @@ def halve(sent: Sent) -> list[Ask]:
     whole = (page, sent.error) if sent.error and sent.is_misfit else None
     middle = (len(page.companies) + 1) // 2
     halves = (page.companies[:middle], page.companies[middle:])
-    return [Ask(page._replace(companies=half), 1 if len(half) > 1 else TRIES_ALONE, whole=whole) for half in halves]
+    ask = sent.ask._replace(is_fitted=False, whole=whole)
+    return [
+        ask._replace(page=page._replace(companies=half), tries=1 if len(half) > 1 else TRIES_ALONE) for half in halves
+    ]
 
 
-_FAILED_ALONE_MAX = 3
-"""Give up a dataset that was never answered after this many of its companies have failed alone."""
+_FAILED_ALONE_MAX, _ODD_ALONE_MAX = 3, 10
+"""Give up a dataset that was never answered after this many of its companies have failed alone; the second number is
+for companies that failed before, or that an empty array may leave out: these failures have reasons of their own."""
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
 _FEW = 0.05
@@ -129,10 +133,8 @@ class Shard:
         progress: What has landed so far.
         refreshed: Companies by dataset in the last days of their paid window. They are requested separately, so that a
             charge for them is noticed.
-        apart: Companies by dataset that failed in an earlier run. They are requested separately, so that they make no
-            other company fail.
-        barred: Companies by dataset that were given up in an earlier run, because they or their dataset were forbidden,
-            or the dataset was not available.
+        apart: Companies by dataset that failed, or were forbidden or given up with their dataset, in an earlier run.
+            They are requested separately, so that they make no other company fail.
         unpaid: Companies that count as paid for here, but that the service refuses without credits.
     """
 
@@ -154,8 +156,7 @@ class Shard:
         self.credits = credits
         self.progress = load_progress(run, number, targets=targets, keep_records=True)
         self.refreshed = _of_datasets(targets, "is_refresh")
-        self.apart = _of_datasets(targets, "has_failed")
-        self.barred = _of_datasets(targets, "is_barred")
+        self.apart = _of_datasets(targets, "has_failed", "is_barred")
         self.unpaid: set[Company] = set()
         self._failed_alone: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
 
@@ -163,27 +164,17 @@ class Shard:
         """Learn from the answers that landed before a crash: they too prove that the settings fit the service."""
         unproven = ("not_found",) if self.progress.foreign else ()  # see `Fetcher._recognise`
         for dataset, tracks in self.progress.datasets.items():
-            said = (one for one, track in tracks.items() if track.answered_at and track.status not in unproven)
-            if scopes := {self.scope(dataset, company) for company in said}:
-                self.status.answered(dataset, scopes)
+            said = [one for one, track in tracks.items() if track.answered_at and track.status not in unproven]
+            if said:
+                self.status.answered(dataset, said)
 
-    def take(self, asks: deque[Ask]) -> Ask | None:
-        """Take the next request without companies that are refused by now; None if none is left.
-
-        While a 403 leaves a country in doubt, one of its companies is requested alone, before the others.
-        """
-        ask = asks.popleft()
+    def take(self, ask: Ask) -> Ask | None:
+        """Return a request without companies that are refused by now; None if none is left."""
         if not self.status.has_refused:  # as in nearly all runs; the rest takes longer than to build the request
             return ask
         page = ask.page
-        companies = [company for company in page.companies if not self.refusal(page.dataset, company)]
-        in_doubt = self.status.doubtful(self.scope(page.dataset, company) for company in companies)
-        if in_doubt and len(companies) > 1:
-            first = next(company for company in companies if self.scope(page.dataset, company) == in_doubt)
-            companies.remove(first)
-            asks.appendleft(ask._replace(page=page._replace(companies=tuple(companies))))
-            return Ask(page._replace(companies=(first,)), 1)
-        return ask._replace(page=page._replace(companies=tuple(companies))) if companies else None
+        companies = tuple(company for company in page.companies if not self.refusal(page.dataset, company))
+        return ask._replace(page=page._replace(companies=companies)) if companies else None
 
     def absorb(self, sent: Sent) -> None:
         """Take in the landed answers to a request, and what its outcome tells about the service."""
@@ -191,11 +182,8 @@ class Shard:
         for header, body, elements in sent.landed:
             self.progress.absorb(header, body, elements)
         if error is None:
-            self.status.answered(page.dataset, self.scopes(page))
+            self.status.answered(page.dataset, page.companies)
             self.status.compare(page, sent.ask.whole)
-            failed_alone = self._failed_alone[page.dataset]
-            for company in [one for one, failed in failed_alone.items() if failed.is_empty]:
-                del failed_alone[company]  # it is asked for again beside a witness
             self._give_up_failed(page.dataset)
         elif sent.is_misfit and self.status.looks_closer and not self.is_apart(page):
             raise error
@@ -204,17 +192,9 @@ class Shard:
         elif isinstance(error, OutOfCreditsError) and sent.landed and not self.due(page, self.now()):
             self.unpaid.update(page.companies)
 
-    def scope(self, dataset: str, company: Company) -> Scope:
-        """Return the scope to which a company belongs in a dataset."""
-        return Scope(dataset, company.country, company in self.barred[dataset])
-
-    def scopes(self, page: Page) -> set[Scope]:
-        """Return the scopes to which the companies of a page belong."""
-        return {self.scope(page.dataset, company) for company in page.companies}
-
     def refusal(self, dataset: str, company: Company) -> FirmlakeError | None:
         """Return why a company gets no request for a dataset; None if it may be requested."""
-        return self.status.refusal(self.scope(dataset, company), company)
+        return self.status.refusal(dataset, company)
 
     def may_ask(self, dataset: str, company: Company) -> bool:
         """Return whether a company may be requested.
@@ -259,17 +239,6 @@ class Shard:
         answered = (company for company, track in tracks if track.status == "answered")
         return next((company for company in answered if not self.refusal(dataset, company)), None)
 
-    def awaits_witness(self, page: Page) -> bool:
-        """Return whether another company has some records of the dataset, not all yet, and can become the witness."""
-        pending = self.progress.pending(page.dataset).items()
-        begun = (one for one, track in pending if track.next_offset and not track.is_given_up)
-        return any(one not in page.companies and self.may_ask(page.dataset, one) for one in begun)
-
-    def unanswered(self, page: Page) -> tuple[Company, ...]:
-        """Return the companies of a page that are not answered yet; a witness is."""
-        tracks = self.progress.datasets[page.dataset]
-        return tuple(company for company in page.companies if tracks[company].status != "answered")
-
     def header(self, page: Page) -> Header:
         """Return the header of a request for a page, without its outcome."""
         return Header(
@@ -291,34 +260,32 @@ class Shard:
         self._note(dataset, companies, kind=kind, error=reason.text, code=reason.code)
 
     def note_failed(self, sent: Sent) -> None:
-        """Give up a company that failed alone. While its dataset has never been answered, it waits for two more.
+        """Give up a company that failed alone. While its dataset has never been answered, it waits for others.
 
         Raises:
-            RequestRefusedError: The settings do not fit: a third company failed alone, one was refused, and no dataset
-                was ever answered.
+            RequestRefusedError: The settings do not fit: so many failed alone, one was refused, and no dataset was ever
+                answered.
         """
         dataset, status = sent.ask.page.dataset, self.status
         if sent.names_unknown(status.api):
             status.answered(dataset)  # the endpoint exists, because its message is about a company
         failed_alone = self._failed_alone[dataset]
         failed_alone[sent.ask.page.companies[0]] = sent
-        if status.works(dataset) or self.is_apart(sent.ask.page):
+        if status.works(dataset):
             self._give_up_failed(dataset)
             return
-        most = min(_FAILED_ALONE_MAX, len(self.progress.pending(dataset)))
-        if len(failed_alone) < most or (most == 1 and not sent.is_refused):
-            return
-        is_earlier = not status.is_new and not status.has_worked  # only earlier runs were answered
-        if is_earlier and all(one.is_empty for one in failed_alone.values()) and self._give_up_new(dataset):
-            failed_alone.clear()
-        else:
+        is_odd = sent.is_empty or self.is_apart(sent.ask.page)
+        pending = len(self.progress.pending(dataset))
+        if len(failed_alone) >= (_ODD_ALONE_MAX if is_odd else min(_FAILED_ALONE_MAX, pending)) and (
+            pending > 1 or sent.is_refused
+        ):
             self._give_up_dataset(dataset, next((one for one in failed_alone.values() if one.is_refused), sent))
 
     def _give_up_dataset(self, dataset: str, sent: Sent) -> None:
         """Give up a dataset that was never answered, because of a company that failed like all others."""
         assert isinstance(sent.error, ServiceError)
-        if sent.is_refused and not self.status.has_worked:
-            self.status.misfit = _misfit(sent.error, sent)
+        if sent.is_refused and not self.status.has_worked and not self.is_apart(sent.ask.page):
+            self.status.misfit = self.status.misfit or _misfit(sent.error, sent)
             if not sent.is_no_such_place:  # other datasets may still be offered
                 raise self.status.misfit
         self.status.end(dataset, sent.error)
@@ -331,16 +298,7 @@ class Shard:
             kind = "unknown" if sent.names_unknown(self.status.api) else "given_up"
             self.give_up(dataset, page.companies, reason_of(error), kind)
             if kind == "given_up" and sent.is_refused and not self.is_apart(page):
-                self.status.refuse(self.scope(dataset, page.companies[0]), page.companies[0], error)
-
-    def _give_up_new(self, dataset: str) -> bool:
-        """Give up all companies of a dataset if they fill one request and no answer was ever about one of them."""
-        tracks = self.progress.datasets[dataset]
-        is_new = self.progress.free.keys().isdisjoint(tracks) and not any(track.expected for track in tracks.values())
-        is_new &= len(tracks) <= self.status.api.companies_per_request
-        for track in tracks.values() if is_new else ():
-            track.misses = MISSES_MAX
-        return is_new
+                self.status.refuse(dataset, page.companies[0], error)
 
     def give_up_pending(self) -> None:
         """Give up the companies that are still pending, because they are refused or another request is pointless."""
@@ -390,9 +348,10 @@ def _misfit(error: ServiceError, refused: Sent) -> RequestRefusedError:
     )
 
 
-def _of_datasets(targets: pl.DataFrame, mark: str) -> defaultdict[str, set[Company]]:
-    """Return the companies of marked targets, by dataset."""
+def _of_datasets(targets: pl.DataFrame, *marks: str) -> defaultdict[str, set[Company]]:
+    """Return the companies of targets with one of these marks, by dataset."""
     found: defaultdict[str, set[Company]] = defaultdict(set)
-    for country, number, dataset in targets.filter(mark).select("country", "company_number", "dataset").iter_rows():
+    marked = targets.filter(pl.any_horizontal(marks))
+    for country, number, dataset in marked.select("country", "company_number", "dataset").iter_rows():
         found[dataset].add(Company(country, number))
     return found
