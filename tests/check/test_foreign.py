@@ -166,14 +166,24 @@ def test_shares_of_a_service_that_states_per_cent_are_read_from_the_first_run_on
     assert lake.query("FROM rejects") == []
 
 
-def test_a_first_run_stops_before_it_buys_where_a_person_must_decide(tmp_path: Path) -> None:
-    with foreign(refusal="plain", form="none", gets=False) as service:
+NAMELESS = {"form": "none", "paging": ("aantal", "vanaf"), "language": "X-Lang", "needs_language": True}
+
+
+@pytest.mark.parametrize(
+    ("choices", "what"), [({"refusal": "plain", "form": "none", "gets": False}, ""), (NAMELESS, "paging parameters")]
+)
+def test_a_first_run_stops_before_it_buys_where_a_person_must_decide(
+    choices: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    """A header for the language that was found in a refusal is not forgotten when nothing is found for the pages."""
+    with foreign(**choices) as service:
         lake = new_lake(tmp_path, service)
         run = lake.run()
         assert run.code == 1
         assert "The list was not bought" in run.error_line
+        assert what in run.error_line
         assert "`firmlake check LIST` shows everything; --no-check runs the list as it is" in run.error_line
-        assert not service.paid
+        assert len(service.paid) == bool(what), "one company was answered by GET"
         assert "Run `firmlake check" in lake.run("--no-check").error_line
 
 

@@ -25,6 +25,7 @@ from firmlake.check.examples import (
     knows,
     language_header,
     use_get,
+    with_language_header,
 )  # fmt: skip
 from firmlake.check.finding import Finding, Verdict
 from firmlake.check.limits import (
@@ -235,7 +236,9 @@ def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
         if is_refusal(answer) and follow_refusal(talk, answer):
             answer = talk.single(dataset, company, *page)
     if is_refusal(answer) and page:
+        header = language_header(talk.api)
         talk.api = msgspec.structs.replace(talk.api, requests=usual)
+        talk.api = msgspec.structs.replace(talk.api, requests=with_language_header(talk.api, *filter(None, [header])))
         return talk.single(dataset, company)
     return answer
 
