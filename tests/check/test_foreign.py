@@ -130,11 +130,11 @@ STRICT: dict[str, Any] = {"bulk_has_zero": True, "body": ("companies", "country"
     ("unknown", "choices"),
     [
         (("BE", "0999000129"), STRICT),
+        (("BE", "0999000129"), {"unknown": "404"}),
         *slow(
             (("FR", "099900102"), STRICT),
             (("BE", "0999000129"), {"posts": False}),
             (("BE", "0999000129"), {"posts": False, "unknown": "204"}),
-            (("BE", "0999000129"), {"unknown": "404"}),
         ),
     ],
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.company import Company, normal_form
+from firmlake.core.company import normal_form
 from firmlake.core.errors import (
     AuthorizationError,
     EndpointPausedError,
@@ -19,7 +18,7 @@ from firmlake.core.errors import (
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.service_status import ServiceStatus
 from other_service import start_other_service
-from support import found, make_run, period
+from support import make_run
 
 from .conftest import statuses
 
@@ -42,52 +41,16 @@ def service():
         yield service
 
 
-def leave_out(service, company, *, after=lambda: None):
-    """Let answers leave a company out; call `after` after each."""
-    answer = service.answer
-
-    def answer_others(dataset, asked):
-        status, elements = answer(dataset, asked)
-        after()
-        if status != 200:
-            return status, elements
-        return 200, [one for one in elements if one["identifier"]["country"] != company.country]
-
-    service.answer = answer_others
-
-
-def test_companies_that_are_forbidden_when_a_longer_page_is_asked_for_are_given_up(service, folders, fetch):
-    """A full page whose total may count the page only is asked for again from the first record on."""
-    answer = service.answer
-
-    def answer_full_pages(dataset, asked):
-        status, elements = answer(dataset, asked)
-        service.forbidden = {"NL"}
-        if status != 200:
-            return status, elements
-        companies = [Company(one["countryCode"], one["companyNumber"]) for one in asked]
-        years = {"BE": range(2024, 2025), "NL": range(2020, 2025)}
-        return 200, [found(one, dataset, *map(period, years[one.country])) for one in companies]
-
-    service.answer = answer_full_pages
-    run = make_run(folders, BELGIAN[:2] + DUTCH[:2], ["financials"])
-    run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, trusts_totals=False))
-    fetch(run, base_url=service.base_url, records_per_request=20, companies_per_request=4)
-    assert statuses(run) == {"answered": 2, "forbidden": 2}
-
-
-def test_no_company_of_a_closed_country_vouches_for_one_that_is_left_out(service, folders, fetch):
-    service.forbidden = {"".join(one) for one in FRENCH[1:13]}
-    leave_out(service, BELGIAN[0])
-    run = make_run(folders, [FRENCH[0], BELGIAN[0], *FRENCH[1:13]], ["lookalikes"])
-    fetch(run, base_url=service.base_url, tries=1, threads=1)  # the country is closed before a witness is sought
-    assert statuses(run) == {"answered": 1, "forbidden": 12, "failed": 1}
-    assert [companies for _, companies in service.named].count([BELGIAN[0]]) < 10
-
-
 def test_companies_beside_one_that_the_token_lost_are_given_up_in_the_end(service, folders, fetch):
     """It was answered, so nothing of it is pending; but pages that name it are refused, and others empty."""
-    leave_out(service, BELGIAN[0], after=lambda: service.forbidden.add("FR"))
+    answer = service.answer
+
+    def answer_the_french(dataset, asked):
+        status, elements = answer(dataset, asked)
+        service.forbidden.add("FR")
+        return status, elements if status != 200 else [one for one in elements if one["identifier"]["country"] == "FR"]
+
+    service.answer = answer_the_french
     run = make_run(folders, [*FRENCH[:3], *BELGIAN[:2]], ["lookalikes"])
     fetch(run, base_url=service.base_url, tries=1)
     assert statuses(run) == {"answered": 3, "failed": 2}

@@ -14,7 +14,7 @@ from firmlake.core.errors import RequestRefusedError, ServiceError
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.tables.flatten import flatten_shard
 from other_service import start_other_service
-from support import DATASETS, found, make_run, period, slow
+from support import DATASETS, make_run, slow
 
 from .conftest import held, name_of, requests, statuses
 
@@ -134,29 +134,6 @@ def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_g
         run = make_run(folders, KNOWN[:12], ["lookalikes"])
         fetch(run, base_url=service.base_url)
         assert statuses(run) == {"answered": 10, "failed": 2}
-
-
-def test_whether_left_out_companies_are_unknown_is_decided_when_all_answers_are_there(folders, fetch):
-    """A company that the service knows is left out after the third answer that leaves out the new one."""
-    with start_other_service() as service:
-        numbers, pages = {one.company_number: one for one in KNOWN[:3]}, Counter()
-
-        def answer_pages(dataset, asked):
-            elements = []
-            for one in asked:
-                company = numbers.get(one["companyNumber"].zfill(10)) or numbers.get(one["companyNumber"])
-                pages[company] += 1
-                if company is None or (company == KNOWN[2] and pages[company] > 3):
-                    continue
-                total, offset = (1, 0) if company == KNOWN[0] else (30, 5 * pages[company] - 5)
-                periods = [period(1990 + year) for year in range(offset, min(offset + 5, total))]
-                elements.append(found(company, dataset, *periods, total=total, offset=offset))
-            return 200, elements
-
-        service.answer = answer_pages
-        run = make_run(folders, [*KNOWN[:3], STRANGERS[0]], ["financials"])
-        fetch(run, base_url=service.base_url, page_limit_max=5, tries=1, threads=1)
-        assert statuses(run) == {"answered": 2, "failed": 2}
 
 
 # --- answers about others --------------------------------------------------------------------------------------------
