@@ -204,6 +204,37 @@ def test_a_company_is_paid_for_with_its_first_page():
     assert (track(progress).first_at, track(progress).answered_at) == (NOON, NOON + MINUTE)
 
 
+@pytest.mark.parametrize("cause", ["unreadable", "cut", "error"])
+@pytest.mark.parametrize(
+    ("charged", "free", "are_paid"), [(2, (), True), (1, (), False), (3, (), False), (2, (BOLT,), False)]
+)
+def test_companies_of_an_unreadable_answer_are_paid_for_if_each_was_charged(cause, charged, free, are_paid):
+    """Fewer or more credits, or a company paid for before, leave open whose they are."""
+    values = {
+        "unreadable": {}, "cut": {"kind": "no_answer", "error": "broken: cut"}, "error": {"status": 500},
+    }[cause]  # fmt: skip
+    credits = {NAMES.credits_charged_header.lower(): str(charged)}
+    garbage = header("financials", (ACME, BOLT), headers=credits, **values)
+    progress = Progress(
+        [("financials", (ACME, BOLT), [None, None]), ("lookalikes", (ACME,), [None])],
+        NAMES,
+        dict.fromkeys(free, NOON + MINUTE),
+    )
+    progress.absorb(garbage, b"<html>")
+    assert {company for company in (ACME, BOLT) if progress.is_paid(company, NOON)} - set(free) == (
+        {ACME, BOLT} if are_paid else set()
+    )
+
+
+def test_when_a_company_was_paid_for_does_not_depend_on_the_order_in_which_answers_are_absorbed():
+    credits = {NAMES.credits_charged_header.lower(): "1"}
+    garbage = header("financials", (ACME,), headers=credits), b"<html>"
+    other = header("lookalikes", (ACME,), at=NOON + MINUTE), body(found(ACME, "lookalikes", lookalike()))
+    for landed in [(garbage, other), (other, garbage)]:
+        progress = absorb(*landed, companies=[ACME], datasets=["financials", "lookalikes"])
+        assert track(progress).first_at == NOON
+
+
 def test_a_service_that_ignores_the_offset_does_not_double_its_first_page():
     first = found(ACME, "financials", *[period(2000 + n) for n in range(5)], total=12, offset=0)
     progress = absorb(page(ACME, 0, 12), ask([ACME], first, offset=5))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import Reason, UnusableAnswerError, make_reason, reason_of
 from firmlake.core.settings import NameSettings
 from firmlake.landing.run import Run
-from firmlake.landing.segments import ENDS, Header, Landed, list_segments, read_segment
+from firmlake.landing.segments import ENDS, Header, Landed, credits_in, list_segments, read_segment
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 MISSES_MAX = 3
@@ -57,7 +56,8 @@ class Track(msgspec.Struct, gc=False):
         restarts: Restarts from the first page because pages were inconsistent.
         reason: The last problem; if the company failed, the reason.
         attempts: Requests that named the company.
-        first_at: Time of the first answer that paid for the company: its first page, or an answer to `firmlake check`.
+        first_at: Time of the first answer that paid for the company: its first page, an answer to `firmlake check`, or
+            an unreadable answer that was charged for.
         answered_at: Time of the last page.
         ended_at: When the company was given up.
         parts: The pages, if records are kept.
@@ -260,14 +260,17 @@ class Progress:
         """Return whether a company is inside the paid window that it had before this run."""
         return company in self.free and at < self.free[company]
 
-    def is_paid(self, company: Company, at: datetime) -> bool:
-        """Return whether a company is paid for at some time: by its window before this run, or by this run."""
+    def is_paid(self, company: Company, at: datetime, before: datetime | None = None) -> bool:
+        """Return whether a company is paid for at some time: by a window that it had before this run, or by this run.
+
+        An answer of this run counts if it landed before another time; None counts them all.
+        """
         if self.is_free(company, at):
             return True
         since = self.free.get(company, _EVER)  # before that, an answer began no window
         for tracks in self.datasets.values():  # a loop, because this is asked for each company of each request
             track = tracks.get(company)
-            if track and track.first_at and since <= track.first_at:
+            if track and track.first_at and since <= track.first_at and (before is None or track.first_at < before):
                 return True
         return False
 
@@ -320,6 +323,8 @@ class Progress:
             track.reason = reason or track.reason
         if elements and not reason:
             self._absorb_elements(header, asked, elements)
+        else:
+            self._note_charged(header, asked)
 
     def _absorb_elements(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
@@ -357,11 +362,26 @@ class Progress:
 
     def _note_paid(self, header: Header, asked: Sequence[tuple[Company, Track]], body: bytes) -> None:
         """Mark as paid the companies that an answer to `firmlake check` covers, in bulk or for one company."""
-        with suppress(UnusableAnswerError):
-            told = {element.company for element in read_answer(header.dataset, body) if self._tells(element)}
-            for company, track in asked:
-                if company in told:
-                    track.first_at = track.first_at or header.fetched_at
+        try:
+            elements = read_answer(header.dataset, body)
+        except UnusableAnswerError:
+            self._note_charged(header, asked)
+            return
+        told = {element.company for element in elements if self._tells(element)}
+        for company, track in asked:
+            if company in told:
+                track.first_at = track.first_at or header.fetched_at
+
+    def _note_charged(self, header: Header, asked: Sequence[tuple[Company, Track]]) -> None:
+        """Mark as paid the companies of a request without a readable answer, if all of them were charged for.
+
+        That is certain only if none was paid for before and one credit was charged for each. With fewer credits, it
+        is unknown which companies they paid for.
+        """
+        charged, at = credits_in(header, self._names.credits_charged_header), header.fetched_at
+        if charged == len(header.companies) and not any(self.is_paid(each, at, before=at) for each in header.companies):
+            for _, track in asked:
+                track.first_at = min(track.first_at or at, at)  # answers are not absorbed in the order of arrival
 
     def _match(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
