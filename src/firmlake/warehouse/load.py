@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from itertools import chain
 from typing import Final
 
 import duckdb
@@ -159,7 +160,7 @@ _OF_PLAN = (
 def _view_staged(connection: duckdb.DuckDBPyConnection, run: Run, manifest: Manifest) -> None:
     """Make a view `staged_<table>` of the files of each table."""
     folder = run.folders.staged(run.run_id)
-    for table in TABLES:
+    for table in (*_TABLES, *_OF_A_RUN, *chain.from_iterable(COMPANY_TABLES.values())):
         files = [quote_text(str(folder / file.path)) for file in manifest.files if file.table == table]
         source = f"read_parquet([{', '.join(files)}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
