@@ -93,6 +93,7 @@ def test_the_record_goes_when_the_same_work_succeeds_and_not_when_other_work_doe
 
 
 def test_a_delivery_that_was_called_wrongly_is_told_to_the_caller_only(folders: Folders):
+    folders.state.mkdir(parents=True)
     fail(recorded_delivery(folders.state, "an export to x"), UsageError("There is no table x"))
     assert failed_deliveries(folders.state) == []
 
