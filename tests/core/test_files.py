@@ -71,9 +71,9 @@ except FirmlakeError as error:
 """
 
 
-def test_what_others_write_beside_it_is_left_alone(tmp_path):
+def test_what_a_killed_write_left_goes_and_what_others_write_beside_it_is_left_alone(tmp_path):
     others = [".other.json.1.part", ".file.json2.1.part", "file.json.part"]
-    for name in others:
+    for name in (*others, ".file.json.77.part"):
         (tmp_path / name).write_bytes(b"x")
     write_json(tmp_path / "file.json", 1)
     assert names(tmp_path) == sorted([*others, "file.json"])
