@@ -103,5 +103,8 @@ def test_with_a_list_the_sections_on_runs_follow_the_runs_of_this_list(tmp_path)
     assert of("--list", "customers") == ("05 Jan 2026", 1, ["red"])
     assert of("--list", "others") == ("07 Jan 2026", 2, [])
     assert of() == ("07 Jan 2026", 3, [])
+    counted = [lake.call("status", "--json", *options).content["companies"] for options in ((), ("--list", "others"))]
+    whole, of_others = (sum(sum(states.values()) for states in companies.values()) for companies in counted)
+    assert whole > of_others > 0
     assert lake.call("report", "--list", "customers", "--to", str(tmp_path / "report.html")).code == 0
     assert "red" in (tmp_path / "report.html").read_text().partition("could not be used")[2]
