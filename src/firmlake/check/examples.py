@@ -135,7 +135,10 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     found, answer = _hunt(ask, is_right, goes_on, partial(_pagings, example_of(talk.api, "financials")))
     if found is None:
         counts = [element.count for element in elements_of(answer)]
-        said = f"asked for 1 record, the service sends {counts[0]}" if counts else describe_refusal(answer)
+        said = describe_refusal(answer)
+        if counts:
+            begins, wanted = pagination(answer).get("offset", "an unknown one"), answer.request.offset
+            said = f"asked for 1 record from offset {wanted}, the service sends {counts[0]} from {begins}"
         return Finding(
             PAGING, f"{{limit}} and {{offset}} are not understood: {said}", "needs_you",
             next_step="Show in api.requests.financials where the service's documentation has the paging parameters",
