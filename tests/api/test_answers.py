@@ -35,6 +35,51 @@ def element_of(dataset="financials", *records, **changes):
     return element
 
 
+# --- a key twice -----------------------------------------------------------------------------------------------------
+
+AGAIN = [
+    # datasets, the key, its second value in another spelling or not, the key before which that is written
+    *((DATASETS, key, again, before) for key, again, before in [
+        ("companyNumber", '"companyNumber": "0770493071"', "country"),
+        ("country", '"country": "NL"', "country"),
+        ("name", '"name": "Another"', "country"),
+        ("country", '"c\\u006funtry": "NL"', "country"),
+        ("companyNumber", '"company\\u004eumber": "0400378485"', "country"),
+        ("data", '"d\\u0061ta": null', "identifier"),
+        ("message", '"message": null, "mess\\u0061ge": null', "identifier"),
+        ("identifier", '"\\u0069dentifier": {"country": "BE", "companyNumber": "0400378485"}', "identifier"),
+    ]),
+    *((["financials"], key, f'"\\u{ord(key[0]):04x}{key[1:]}": 1', "limit") for key in ("limit", "offset", "total")),
+    (["relationships"], "parents", '"p\\u0061rents": []', "parents"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dataset", "key", "again", "before"), [(one, *row) for of, *row in AGAIN for one in of])
+def test_an_element_with_a_key_twice_is_not_understood_and_costs_its_neighbour_nothing(dataset, key, again, before):
+    """Of two values JSON readers keep the last; then one company's figures would be another's."""
+    text = body(found(ACME, dataset)).replace(f'"{before}"'.encode(), f'{again}, "{before}"'.encode(), 1)
+    element, neighbour = read_answer(dataset, b"[" + text[1:-1] + b"," + body(found(BOLT, dataset))[1:-1] + b"]")
+    assert element.company is None
+    assert element.problem.text == f"element not understood: {key} occurs twice"
+    assert (neighbour.company, neighbour.problem) == (BOLT, None)
+    assert neighbour.records
+
+
+@pytest.mark.parametrize(
+    "name", [rb"Acme \u0022:", rb"Acme \":\":", rb"\u005c\u0022\u003a", b"\xff"], ids=["a", "b", "c", "not UTF-8"]
+)
+def test_no_text_makes_up_for_a_key_twice(name):
+    """A text that counts more once decoded, or an element that lacks a key, must not hide the repeated key."""
+    again = b'"company\\u004eumber": "0400378485", "name": "%b", "country"' % name
+    text = body({"identifier": IDENTIFIER, "message": "none"}).replace(b'"country"', again, 1)
+    assert "companyNumber occurs twice" in read_answer("financials", text)[0].problem.text
+
+
+def test_a_text_that_looks_like_a_key_is_no_key():
+    read = read_one(element_of(identifier__name='"country": "identifier"'))
+    assert (read.name, read.company) == ('"country": "identifier"', ACME)
+
+
 # --- one element -----------------------------------------------------------------------------------------------------
 
 

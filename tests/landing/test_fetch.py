@@ -355,6 +355,24 @@ def test_credits_that_end_are_spent_to_the_last_in_a_dozen_requests_that_are_ref
     assert len(sandbox.ledger()["charges"]) == credits
 
 
+def test_a_bare_403_where_fewer_credits_are_left_than_a_page_costs_is_their_end(folders, fetch):
+    with start_other_service() as service:
+        answer, service.allowed_credits = service.answer, 120
+
+        def answer_forbidden(dataset, asked):
+            status, content = answer(dataset, asked)
+            service.headers = {} if status == 402 else {"X-Credits-Remaining": str(120 - len(service.charged))}
+            return (403, {"message": "Forbidden"}) if status == 402 else (status, content)
+
+        service.answer = answer_forbidden
+        run = make_run(folders, COMPANIES)
+        with pytest.raises(OutOfCreditsError, match=r"100 credits \(403: Forbidden\), and has 20 left"):
+            fetch(run, base_url=service.base_url)
+    assert len(service.charged) == 120
+    assert service.requests.total() < 20
+    assert statuses(run)["forbidden"] == 0
+
+
 @pytest.mark.parametrize(("told", "is_stopped"), [(("Charged", "Remaining"), False), (("Remaining",), True)])
 def test_what_others_spend_from_the_balance_counts_only_if_no_header_tells_charges(folders, fetch, told, is_stopped):
     with start_other_service() as service:

@@ -15,6 +15,7 @@ TOTALS = {
     "the limit, or what there is": lambda count, total, limit: min(limit, total),
     "absent": lambda count, total, limit: None,
     "minus one": lambda count, total, limit: -1,
+    "pages": lambda count, total, limit: -(-total // limit),
 }
 
 
@@ -65,7 +66,8 @@ def test_nothing_is_lost_silently_where_pages_are_cut_as_well(count, total):
         assert years(track) == list(range(2000, 2000 + count))
     else:
         assert track.is_given_up
-    assert (track.status == "answered") == (total in ("right", "absent", "minus one") or count == 2)
+    is_told = total in ("right", "absent", "minus one") or count == 2 or (total == "pages" and count < 9)
+    assert (track.status == "answered") == is_told
 
 
 @pytest.mark.parametrize("count", [5, 9])

@@ -5,6 +5,7 @@ Records stay bytes: fetching needs only their number, and `firmlake.tables` read
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -102,13 +103,17 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
 
 
 def _read_plain(dataset: str, body: bytes) -> list[Element]:
-    """Read an answer of the usual form at once: known keys only, each with a value of its usual type.
+    """Read an answer of the usual form at once: known keys only, each once and with a value of its usual type.
 
     Raises:
         msgspec.DecodeError: The answer has another form.
     """
+    answer = _PLAIN[dataset].decode(body)
+    encoded = _ENCODE(answer)
+    if len(encoded) < len(body) and _count_members(encoded) < _count_members(body):
+        raise msgspec.DecodeError("a key occurs twice")  # one of its values was kept
     group, elements = _GROUP[dataset], []
-    for part in _PLAIN[dataset].decode(body):
+    for part in answer:
         of, paging, data = part.identifier, part.pagination, part.data
         given = (of.country, of.company_number, of.name, of.place, part.message)
         *texts, message = [None if text is UNSET else text for text in given]
@@ -120,6 +125,7 @@ def _read_plain(dataset: str, body: bytes) -> list[Element]:
 
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
 _Text = str | UnsetType | None
+_ENCODE = msgspec.json.Encoder().encode
 
 
 class _PlainIdentifier(msgspec.Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
@@ -159,6 +165,15 @@ def _plain_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
 _PLAIN = {dataset: _plain_decoder(dataset) for dataset in DATASETS}
 
 
+def _count_members(answer: bytes) -> int:
+    """Count the members of all objects outside records, and with them a number that is the same for equal records.
+
+    In compact JSON a letter or digit stands before `":` where a key ends, and a backslash where a text goes on.
+    """
+    compact = msgspec.json.format(answer, indent=-1)
+    return compact.count(b'":') - compact.count(b'\\":')
+
+
 def _split(body: bytes) -> list[Raw]:
     """Split an answer into elements; the answer to a GET for one company is one element."""
     if body.lstrip().startswith(b"{") and "identifier" in _KEYS.decode(body):
@@ -174,11 +189,11 @@ def _read_element(dataset: str, raw: Raw) -> Element:
     """
     groups = DATASETS[dataset].groups
     try:
-        members = _KEYS.decode(raw)
-        identifier = _KEYS.decode(members.get("identifier", _NULL))
+        members = _members(raw)
+        identifier = _members(members.get("identifier", _NULL))
         paging = _members_if_any(members.get("pagination", _NULL))
         inside = _members_if_any(members.get("data", _NULL))
-    except UNREADABLE as error:
+    except (*UNREADABLE, json.JSONDecodeError) as error:
         return Element(None, problem=make_reason("unreadable_element", problem=shorten(str(error))))
     unknown = [*sorted(members.keys() - _KNOWN[""])]
     unknown += [f"identifier.{key}" for key in sorted(identifier.keys() - _KNOWN["identifier"])]
@@ -289,7 +304,33 @@ _IDENTIFIER = ("companyNumber", "country", "name", "place")
 
 
 def _members_if_any(raw: Raw) -> dict[str, Raw]:
-    return _KEYS.decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}
+    return _members(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}
+
+
+def _members(raw: Raw) -> dict[str, Raw]:
+    """Return the members of an object.
+
+    Raises:
+        msgspec.DecodeError: It is no object, or a key occurs twice: which value counts is left open by JSON.
+    """
+    members = _KEYS.decode(raw)
+    if not _is_whole(raw, members):
+        compact = msgspec.json.format(bytes(raw), indent=-1)
+        if not _is_whole(compact, _KEYS.decode(compact)):
+            text = compact.decode("utf-8", "replace")  # texts are checked when they are decoded
+            names = [name for name, _ in _PAIRS.decode(text)]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise msgspec.DecodeError(f"{shorten(twice)} occurs twice")
+    return members
+
+
+def _is_whole(text: bytes | Raw, members: dict[str, Raw]) -> bool:
+    """Return whether an object is as long as its members; it is longer if it has blanks, escapes, or a key twice."""
+    inside = sum(map(len, members)) + sum(map(len, map(bytes, members.values())))
+    return inside + 4 * len(members) + 1 == len(bytes(text))
+
+
+_PAIRS = json.JSONDecoder(object_pairs_hook=list, parse_int=str, parse_float=str)
 
 
 def _read_data(dataset: str, data: Raw, inside: dict[str, Raw]) -> dict[str, list[Raw]] | None:

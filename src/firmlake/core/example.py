@@ -165,16 +165,17 @@ def _filled(part: Any, values: Mapping[str, Any]) -> Any:
         if part.startswith(_NUMBER):
             value = values.get(part[1:])
             return int(value) if value and value.isdecimal() else value
+        if part[1:-1] in values and part[0] == "{":  # as nearly all parts of a company
+            return values[part[1:-1]]
         names = _names_in(part)
         if not values.keys() >= names:
             return None
         return _PLACEHOLDER.sub(lambda found: values[found[1]], part) if names else part
     if isinstance(part, dict):
-        inner = ((key, value, _filled(value, values)) for key, value in part.items())
-        return {key: filled for key, value, filled in inner if not _is_lost(value, filled)}
+        return {key: filled for key, value in part.items() if not _is_lost(value, filled := _filled(value, values))}
     if isinstance(part, list):
         if name := next((name for name in _REPEATED if _is_repeated(part, name)), ""):
-            rows = (row if isinstance(row, Mapping) else {name: row} for row in values[name])
+            rows = (row if isinstance(row, dict) else {name: row} for row in values[name])
             return [_filled(part[0], {**values, **row}) for row in rows]
         return [filled for value in part if not _is_lost(value, filled := _filled(value, values))]
     return part

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from firmlake.api.exchange import is_about_credits
-from firmlake.core.errors import OutOfCreditsError, Stopped
+from firmlake.core.errors import FirmlakeError, ForbiddenError, OutOfCreditsError, Stopped
 from firmlake.core.settings import RunSettings, Settings
+from firmlake.core.text import count_of
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import CHARGED, Run
 from firmlake.landing.segments import Header, credits_in
@@ -73,6 +74,17 @@ class Credits:
         with self._lock:
             self.out = error
             self._most = min(self._most, due - 1) if due else self._most
+
+    def explain(self, error: FirmlakeError, due: int) -> FirmlakeError:
+        """Return why a page was refused: want of credits if it is a 403 and fewer are left than the page costs."""
+        if not isinstance(error, ForbiddenError) or self.left is None or self.left >= due:
+            return error
+        spent = OutOfCreditsError(
+            f"The service refuses to answer for {count_of(due, 'credit')} ({error.said}), and has {self.left:,} left",
+            "Add credits and run again to continue",
+        )
+        self.refused(spent, due)
+        return spent
 
     def spend(self, due: int) -> None:
         """Note that a page was answered that was sized by `affordable`."""

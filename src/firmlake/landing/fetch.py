@@ -224,7 +224,7 @@ class Fetcher:
             credits.refused(error, due)
             return Sent(ask, landed, error)
         except _ABOUT_PAGE as error:
-            return Sent(ask, landed, error)
+            return Sent(ask, landed, credits.explain(error, due))
         if ask.is_fitted:
             credits.spend(due)
         return Sent(ask, landed, None)

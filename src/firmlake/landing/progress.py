@@ -109,12 +109,13 @@ class Track(msgspec.Struct, gc=False):
         """
         count, offset, total, is_whole = element.count, header.offset or 0, element.total, True
         if DATASETS[header.dataset].is_paged:
+            if total is not None and offset + count > total:
+                total = None  # it counts something else, such as pages
+                element = msgspec.structs.replace(element, total=None)
             if not self._follows(offset, element):
                 return None
             if total is None and element.limit is None and count:
                 return self.miss(make_reason("no_pagination"))
-            if total is not None and offset + count > total:
-                return self.miss(make_reason("beyond_total", count=offset + count, total=total))
             if total is not None and count == 0 and offset < total:
                 return self.miss(make_reason("empty_page", total=total), counts=not is_shared)
             is_told = total is not None and (offset + count < total or offset > 0 or trusts_total)
@@ -353,8 +354,7 @@ class Progress:
             else:
                 track.status, track.answered_at = "not_found", header.fetched_at
         self.unknown += [(header, path) for element in elements for path in element.unknown]
-        if not DATASETS[header.dataset].is_paged:
-            self.cut += [(header, cut) for element in elements if (cut := _cut(element))]
+        self.cut += [(header, odd) for element in elements if (odd := _miscount(header, element))]
 
     def _tells(self, element: Element) -> bool:
         """Return whether an element holds the records of its company."""
@@ -415,9 +415,15 @@ def _unusable(reason: Reason) -> UnusableAnswerError:
     return error
 
 
-def _cut(element: Element) -> str:
-    """Describe how many records are missing; empty if none are, or if there is no total."""
-    return f"{element.company}: {element.count} of {element.total}" if element.count < (element.total or 0) else ""
+def _miscount(header: Header, element: Element) -> str:
+    """Describe a total that is not the number of records, where it should be; empty if it is, or if there is none.
+
+    Records that come in pages may be fewer, but never more.
+    """
+    held, total = (header.offset or 0) + element.count, element.total
+    if total is None or (held <= total if DATASETS[header.dataset].is_paged else held >= total):
+        return ""
+    return f"{element.company}: {held} of {total}"
 
 
 _SILENCE = Element(None, problem=_LEFT_OUT)
