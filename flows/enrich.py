@@ -54,8 +54,8 @@ def enrich(
     Started by hand, it uses the Prefect server that PREFECT_API_URL or your profile names, or a temporary one.
 
     Args:
-        company_list ([LIST]): A file, an s3://, gs:// or az:// address or, with `sql`, a DuckDB file. None uses the
-            sample list on the embedded service, if started by hand.
+        company_list ([LIST]): A file, an s3://, gs:// or az:// address, or a DuckDB file. None uses the sample list on
+            the embedded service, if started by hand.
         config: A settings file. None reads config/firmlake.toml.
         overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
         out (FILE): Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.

@@ -85,7 +85,7 @@ def test_a_password_of_open_document_is_named(tmp_path):
 
 def test_what_is_no_file_is_refused_and_a_pipe_never_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    said = {"none.csv": "No such file", "": "is a folder", "pipe": "not a regular file"}
+    said = {"none.csv": "No such file", "": "a folder without Parquet files", "pipe": "not a regular file"}
     for path, message in said.items():
         with pytest.raises(CompanyListError, match=message):
             read_company_list(Path(tmp_path, path))

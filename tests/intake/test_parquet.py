@@ -81,6 +81,24 @@ def test_a_column_of_any_type_is_read_beside_the_numbers_and_keeps_its_kind(read
     assert (kinds.to_list(), "odd" in columns.types) == ([f"s{kind}"], kind != "s")
 
 
+def test_files_of_a_folder_are_one_list_and_a_column_of_two_types_is_text(tmp_path):
+    for number, value in enumerate([1, "1"]):
+        pq.write_table(pa.table({"kbo": ["0403227515"], "x": [value]}), tmp_path / f"{number}.parquet")
+    lines = read_company_list(tmp_path).lines
+    assert (pl.concat(lines.batches())["kinds"].to_list(), lines.columns.types) == (["ss", "ss"], {})
+
+
+def test_a_folder_with_partitions_is_one_list(tmp_path):
+    companies = {("BE", "0403227515"), ("NL", "17085815"), ("FR", "552032534")}
+    for country, number in companies:
+        folder = tmp_path / "list" / f"land={country}"
+        folder.mkdir(parents=True)
+        pl.DataFrame({"reg_no": [number]}).write_parquet(folder / "0.parquet")
+    found = read_company_list(tmp_path / "list").companies
+    assert set(found.select("country", "company_number").rows()) == companies
+    assert found["line"].to_list() == [1, 2, 3]
+
+
 def test_rows_are_counted_from_the_footer(tmp_path):
     pl.DataFrame({"kbo": ["0403227515"] * 11}).write_parquet(tmp_path / "list")
     with pytest.raises(CompanyListError, match="more than 10 lines"):

@@ -1,4 +1,4 @@
-"""Lists that are no file: standard input, a query, an object of a store."""
+"""Lists that are no file: standard input, a query, a DuckDB table, an object of a store."""
 
 import io
 import os
@@ -9,7 +9,6 @@ import duckdb
 import msgspec
 import obstore
 import obstore.store
-import polars as pl
 import pytest
 
 from firmlake.core.errors import CompanyListError, UsageError
@@ -54,16 +53,13 @@ def test_standard_input_is_read_and_kept_by_its_content_so_that_a_run_resumes(st
     assert kept[0].read_text() == LIST
 
 
-def test_the_query_that_a_refusal_of_a_file_or_folder_names_reads_it(tmp_path):
-    (tmp_path / "list.csv").write_text(LIST)
-    for country, number in (("BE", "0403227515"), ("FR", "552032534")):
-        (tmp_path / "list" / f"land={country}").mkdir(parents=True)
-        pl.DataFrame({"reg_no": [number]}).write_parquet(tmp_path / "list" / f"land={country}" / "0.parquet")
-    expected = {"list.csv": (["0403227515", "0403091220"], "FROM x"), "list": (["0403227515", "552032534"], "")}
-    for name, (found, sql) in expected.items():
-        with pytest.raises(CompanyListError) as caught:
-            numbers(tmp_path / name, sql)
-        assert numbers("", caught.value.next_step.split('--sql "', 1)[1].rstrip('"')) == found
+def test_a_query_on_a_file_that_is_no_database_says_how_to_name_it(tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text(LIST)
+    with pytest.raises(CompanyListError) as caught, local_list(str(path), "FROM x", Settings()):
+        pass
+    sql = caught.value.next_step.split('--sql "', 1)[1].rstrip('"')
+    assert numbers("", sql) == ["0403227515", "0403091220"]
 
 
 def test_what_is_wrong_is_said_of_the_source_and_not_of_its_copy(stdin):
@@ -147,10 +143,11 @@ CUSTOMERS = "CREATE TABLE customers AS SELECT 'BE' AS land, '0403227515' AS kbo"
 ENDLESS = "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT 'BE' AS land, a AS kbo FROM t"
 BELGIAN = "CREATE VIEW belgian AS FROM customers WHERE land = 'BE'"
 DATABASES = {
-    "no query": ([CUSTOMERS], "", "--sql 'FROM my_table'"),
+    "the only table": ([CUSTOMERS], "", ["0403227515"]),
     "a query": ([CUSTOMERS], "SELECT land, kbo FROM customers WHERE false OR true", ["0403227515"]),
     "a harmless view": ([CUSTOMERS, BELGIAN, f"CREATE VIEW r AS {READERS[0]}"], "FROM belgian", ["0403227515"]),
     # Views run the SQL of whoever made the file.
+    "views": ([f"CREATE VIEW v{n} AS {sql}" for n, sql in enumerate(READERS)], "", "has no table"),
     **{f"view: {sql}": ([f"CREATE VIEW customers AS {sql}"], "FROM customers", ".") for sql in READERS},
     "another file": ([CUSTOMERS], "FROM '{}/secret.csv'", "sees only that database"),
     "the text of another file": ([CUSTOMERS], READERS[2], "sees only that database"),
@@ -160,7 +157,7 @@ DATABASES = {
 """Statements that make a database file, a query, and the numbers that it gives or why it is refused."""
 
 
-@pytest.mark.parametrize("name", [*list(DATABASES)[:5], *slow(*list(DATABASES)[5:-4]), *list(DATABASES)[-4:]])
+@pytest.mark.parametrize("name", [*list(DATABASES)[:6], *slow(*list(DATABASES)[6:-4]), *list(DATABASES)[-4:]])
 def test_a_database_file_is_a_list_and_reads_nothing_outside_itself(stranger, tmp_path, name):
     statements, sql, expected = DATABASES[name]
     path, hurried = stranger(*statements), settings_with(query_seconds_max=2 if name == "an endless query" else 60)
@@ -170,6 +167,14 @@ def test_a_database_file_is_a_list_and_reads_nothing_outside_itself(stranger, tm
     with pytest.raises(CompanyListError, match=expected) as caught:
         numbers(path, sql.format(tmp_path), hurried)
     assert TOKEN not in f"{caught.value} {caught.value.__cause__}"
+
+
+def test_of_several_tables_the_hint_names_one_that_can_be_read(stranger):
+    path = stranger(CUSTOMERS.replace("customers", '"my customers"'), "CREATE TABLE other AS SELECT 1 AS x")
+    with pytest.raises(CompanyListError) as caught, local_list(str(path), "", Settings()):
+        pass
+    sql = caught.value.next_step.split("'", 1)[1].rsplit("'", 1)[0]
+    assert numbers(path, sql) == ["0403227515"]
 
 
 HOSTILE = [

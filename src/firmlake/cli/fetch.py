@@ -77,9 +77,9 @@ def run(
 ) -> int:
     """Fetch and publish what is missing or stale for the companies of LIST. With --out, write LIST back with figures.
 
-    LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet, NDJSON or plain text, also compressed with gzip or ZIP. It
-    can also be - for standard input, an s3:// address or, with --sql, a DuckDB file. To resume an unfinished run, run
-    the same command again: no stored answer is fetched twice. With --expand, each step is a separate run over
+    LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet (a file or a folder), NDJSON or plain text, also compressed
+    with gzip or ZIP. It can also be - for standard input, an s3:// address, or a DuckDB file. To resume an unfinished
+    run, run the same command again: no stored answer is fetched twice. With --expand, each step is a separate run over
     the companies that the previous step found, the nearest first.
 
     Args:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from firmlake.intake.table import ROWS, Reading, StoredRows, Table, TableInfo, s
 from firmlake.intake.text import GZIP, open_text
 from firmlake.intake.workbook import list_others, list_xlsx, open_workbook
 
-_Format = Literal["text", "gzip", "xlsx", "workbook", "parquet", "zip"]
+_Format = Literal["text", "gzip", "xlsx", "workbook", "parquet", "folder", "zip"]
 """`gzip` is compressed text, `workbook` any workbook but XLSX, and `zip` an archive with one file."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
@@ -95,8 +95,8 @@ class _Order(msgspec.Struct):
 def open_table(reading: Reading) -> Table:
     """Open a list of any format as a table.
 
-    It may be CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, or
-    a ZIP archive with one of these.
+    It may be CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, a
+    folder of Parquet files, or a ZIP archive with one of these.
 
     Raises:
         CompanyListError: The file cannot be used; the message names the file and, if possible, the line. Follow the
@@ -104,8 +104,8 @@ def open_table(reading: Reading) -> Table:
     """
     path, options, *_ = reading
     kind = find_format(path, options)
-    size = path.stat().st_size
-    if kind == "text" or (kind == "parquet" and size > _PLAIN_BYTES):
+    size = 0 if kind == "folder" else path.stat().st_size
+    if kind in ("text", "folder") or (kind == "parquet" and size > _PLAIN_BYTES):
         return _open(reading, kind)
     if size <= _SMALL_BYTES and kind not in ("workbook", "zip"):  # calamine may hang, abort or fill memory
         with suppress(TooLargeError):
@@ -120,6 +120,8 @@ def find_format(path: Path, options: IntakeSettings) -> _Format:
         CompanyListError: The file is missing, unreadable, empty, truncated, damaged, encrypted or not a list. Correct
             the path, or save the list in another format.
     """
+    if path.is_dir():
+        return "folder"
     start = _first_bytes(path)
     if start[8:12] == b"DUCK":
         raise refusal("database", path=path)
@@ -135,18 +137,29 @@ def find_format(path: Path, options: IntakeSettings) -> _Format:
 
 
 def open_parquet(reading: Reading) -> Table:
-    """Open a Parquet file; its rows are numbered from 1.
+    """Open a Parquet file, or the Parquet files below a folder as one list, in the order of their paths.
+
+    Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
 
     Raises:
-        CompanyListError: It is damaged, or holds more than the settings allow.
+        CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
     """
     path = reading.path
-    rows = f"read_parquet({quote_text(str(path))}, hive_partitioning = false)"
+    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    files = [file for file in files if file == path or not file.name.startswith((".", "_"))]
+    if not files:
+        raise refusal("folder", path=path)
+    within = {part for file in files for part in file.relative_to(path).parts[:-1] if "=" in part}
+    rows = (
+        f"read_parquet([{', '.join(quote_text(str(file)) for file in files)}], union_by_name = true, "
+        f"hive_partitioning = {bool(within)}, hive_types_autocast = false)"
+    )
     with _database(path) as connection:
-        _check_size(connection, reading)
+        _check_size(connection, reading, files)
         described = connection.execute(f"DESCRIBE FROM {rows}").fetchall()
-        in_milliseconds = connection.execute(_MILLISECONDS, [str(path)]).fetchall()
-    types = {name: kind for name, kind, *_ in described}
+        in_milliseconds = connection.execute(_MILLISECONDS, [[str(file) for file in files]]).fetchall()
+    above = {part.partition("=")[0] for part in path.parts if "=" in part} if within else set()
+    types = {name: kind for name, kind, *_ in described if name not in above}
     types |= {name: "TIMESTAMP_MS" for (name,) in in_milliseconds if types.get(name) == "TIMESTAMP"}
     batches = partial(_parquet_rows, path, rows, types)
     return Table(
@@ -168,8 +181,6 @@ def open_parquet(reading: Reading) -> Table:
 
 def _first_bytes(path: Path) -> bytes:
     try:
-        if path.is_dir():
-            raise refusal("folder", path=path)
         if path.exists() and not path.is_file():
             raise refusal("no_file", path=path, quoted=quote(str(path)))
         with path.open("rb") as file:
@@ -234,7 +245,7 @@ def _unpack(path: Path, target: Path) -> str:
 def _open(reading: Reading, kind: _Format) -> Table:
     """Open a file that is no archive in this process."""
     path, options, *_ = reading
-    if kind == "parquet":
+    if kind in ("parquet", "folder"):
         table = open_parquet(reading)
     elif kind in ("text", "gzip"):
         table = open_text(reading)
@@ -328,10 +339,10 @@ def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         raise refusal("damaged_parquet", path=path, problem=first_line(error)) from error
 
 
-def _check_size(connection: duckdb.DuckDBPyConnection, reading: Reading) -> None:
+def _check_size(connection: duckdb.DuckDBPyConnection, reading: Reading, files: Sequence[Path]) -> None:
     path, options, *_ = reading
-    limit = options.max_inflated_megabytes
-    rows, size = connection.execute(_SIZES, [str(path)] * 2).fetchall()[0]
+    names, limit = [str(file) for file in files], options.max_inflated_megabytes
+    rows, size = connection.execute(_SIZES, [names, names]).fetchall()[0]
     if rows > options.max_rows:
         raise refusal("max_rows", TooLargeError, path=path, limit=options.max_rows)
     if size > limit << 20 or rows * size > reading.max_characters:

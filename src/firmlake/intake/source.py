@@ -1,4 +1,4 @@
-"""Lists that are not local files: standard input, a query, an object in a store.
+"""Lists that are not local files: standard input, a query, a DuckDB table, an object in a store.
 
 Each is copied to a local file first: a list is read more than once, but a pipe can be read only once, and the result of
 a query may change.
@@ -28,7 +28,7 @@ from firmlake.core.errors import SettingsError, first_line
 from firmlake.core.folders import check_address
 from firmlake.core.process import limit_process, run_guarded, serve
 from firmlake.core.settings import IntakeSettings, Settings
-from firmlake.core.sql import lock
+from firmlake.core.sql import lock, quote_name
 from firmlake.intake.refusals import TooLargeError, refusal, shown_as
 
 STDIN: Final = "-"
@@ -43,7 +43,7 @@ class _Job(msgspec.Struct):
 
     Attributes:
         database: The database file; "" if the query names files.
-        sql: The query.
+        sql: The query; "" takes the only table of the database.
         target: The file to write, alone in its folder, where DuckDB also spills.
         hidden: The file of the token, which no query may read; "" if there is none.
     """
@@ -61,7 +61,7 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
     """Yield a local file with the list; error messages name its source.
 
     Args:
-        source: A path, `-` for standard input, `s3://`, `gs://` or `az://`; with `sql` a DuckDB file, or "".
+        source: A path, `-` for standard input, `s3://`, `gs://` or `az://`, or a DuckDB file; with `sql` it may be "".
         sql: The query whose result is the list; "" if there is none.
         settings: Limits of the intake and of DuckDB.
         keep_in: Folder in which copies are kept, in a subfolder for each content; None keeps no copy.
@@ -74,14 +74,15 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
         read_token()  # registers it, so that no message repeats it even if the list is the file that holds it
     path = Path(source)
     _refuse_secrets(path, source)
+    is_database = bool(source) and path.is_file() and _is_database(path)
     scheme = source.partition("://")[0] if "://" in source else ""
-    if not (sql or scheme or source == STDIN):
+    if not (sql or is_database or scheme or source == STDIN):
         yield path
         return
-    if sql and source and not (path.is_file() and _is_database(path)):
+    if sql and source and not is_database:
         raise refusal("no_database", source=source)
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
-        if sql:
+        if sql or is_database:
             file = Path(folder) / f"{path.stem or 'query'}.parquet"
             _query(source, sql, settings, file)
         elif scheme:
@@ -110,7 +111,7 @@ def keep_copy(file: Path, folder: Path) -> Path:
 
 
 def _query(database: str, sql: str, settings: Settings, target: Path) -> None:
-    """Write the result of a query as Parquet."""
+    """Write the result of a query, or the only table of a database, as Parquet."""
     limits, hidden = settings.intake, os.environ.get("FIRMLAKE_API_TOKEN_FILE", "")
     where, seconds = database or "--sql", limits.query_seconds_max
     job = msgspec.json.encode(_Job(database, sql, str(target), hidden, settings.run.duckdb_memory, limits))
@@ -181,10 +182,11 @@ def _write(order: bytes) -> bytes:
     try:
         with duckdb.connect(job.database or ":memory:", read_only=bool(job.database), config=config) as connection:
             lock(connection, [] if job.database else _named_files(job))
-            kinds = [statement.type for statement in connection.extract_statements(job.sql)]
+            query = job.sql or f"FROM {_only_table(connection, where)}"
+            kinds = [statement.type for statement in connection.extract_statements(query)]
             if kinds != [duckdb.StatementType.SELECT]:
                 raise refusal("no_query")
-            connection.sql(job.sql).limit(limits.max_rows + 1).write_parquet(job.target)
+            connection.sql(query).limit(limits.max_rows + 1).write_parquet(job.target)
     except duckdb.PermissionException as error:
         code = "beyond_database" if job.database else "beyond_query"
         raise refusal(code, where=where, problem=first_line(error)) from None
@@ -210,6 +212,20 @@ def _is_readable(path: Path, hidden: str) -> bool:
     """Tell whether a query may read a file. Files of the kernel, such as the environment of a process, have no size."""
     status = path.stat()
     return stat.S_ISREG(status.st_mode) and status.st_size > 0 and not (hidden and path.samefile(hidden))
+
+
+def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
+    """Return the quoted name of the only table. Views do not count: they run the SQL of whoever made the file."""
+    rows = connection.execute(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY ALL"
+    ).fetchall()
+    names = [".".join(map(quote_name, row)) for row in rows]
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise refusal("no_table", where=where)
+    tables = ", ".join(names[:10]) + " and more" * (len(names) > 10)
+    raise refusal("many_tables", where=where, count=len(names), tables=tables, first=names[0])
 
 
 if __name__ == "__main__":
