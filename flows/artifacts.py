@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from itertools import count
 from typing import Any, cast
@@ -30,7 +32,7 @@ from firmlake.terminal.rows import Part, Table
 from firmlake.terminal.runs import summary_parts
 from firmlake.terminal.service_lists import contact_plan_parts
 from firmlake.warehouse.generations import open_warehouse
-from job import plain, record, tell
+from job import is_cancelled, plain, record, tell
 
 _UPDATE_EVERY_SECONDS = 5.0
 _LOG_EVERY = 12
@@ -41,6 +43,9 @@ _ALERTS_TOLD = 10
 
 _ROWS_MAX = 200
 """Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
+
+_ASK_EVERY = 4
+"""Every fourth update, the server is asked whether the run was cancelled."""
 
 
 class ProgressArtifact:
@@ -77,7 +82,13 @@ class ProgressArtifact:
 
     def _update(self) -> None:
         counter, updates = self._counter, count(1)
-        while not self._is_over.wait(_UPDATE_EVERY_SECONDS):
+        for number in count(1):
+            if self._is_over.wait(_UPDATE_EVERY_SECONDS):
+                return
+            if number % _ASK_EVERY == 0 and is_cancelled():
+                tell("Cancelled in Prefect: the run ends once the requests in flight are answered")
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
             if counter.answered or counter.why:
                 self._show(100 * counter.share(), counter.line())
                 if next(updates) % _LOG_EVERY == 0:
@@ -95,10 +106,12 @@ def show_on_page(published: Published) -> None:
     show_markdown("enrich-summary", summary_markdown(summary, published.failed), summary_line(summary))
     with open_warehouse(published.run.folders, with_held=True) as connection:
         rows = failure_rows(connection, summary.run_id)
-        opened = [alert for alert in read_alerts(connection) if alert["opened_run"] == summary.run_id]
+        alerts = group_alerts(connection, summary.run_id)
     every = "dead_letters and rejects of the warehouse have all of it"
     show_table("enrich-failures", rows, f"What failed in run {summary.run_id}; {every}", 2 * _ROWS_MAX)
-    announce(published, opened[:_ALERTS_TOLD])
+    if summary.alerts:
+        show_table("enrich-alerts", alert_rows(alerts), f"Alerts: {describe_counts(summary.alerts)}")
+    announce(published, alerts["opened"][:_ALERTS_TOLD])
 
 
 def summary_line(summary: RunSummary) -> str:
@@ -160,6 +173,28 @@ def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dic
         for *row, path, reason in connection.execute(_REJECTS, [run_id, _ROWS_MAX]).fetchall()
     ]
     return failed + rejected
+
+
+def group_alerts(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, list[Alert]]:
+    """Group the alerts: those that the run opened, those that it closed, and those still open."""
+    found = read_alerts(connection, with_closed=True)
+    return {
+        "opened": [alert for alert in found if alert["opened_run"] == run_id and not alert["closed_run"]],
+        "closed": [alert for alert in found if alert["closed_run"] == run_id],
+        "still open": [alert for alert in found if alert["opened_run"] != run_id and not alert["closed_run"]],
+    }
+
+
+def alert_rows(groups: Mapping[str, Sequence[Alert]]) -> list[dict[str, Any]]:
+    """List alerts by group, each with its evidence."""
+    return [
+        {
+            "alert": name, "severity": alert["severity"], "what": alert["says"], "name": alert["name"] or "",
+            "country": alert["country"], "company_number": alert["company_number"],
+            "evidence": alert["closed_because"] or describe_evidence(alert),
+        }
+        for name, alerts in groups.items() for alert in alerts
+    ]  # fmt: skip
 
 
 def _takes(what: str, function: Callable[[], object]) -> bool:

@@ -5,20 +5,25 @@ Prefect reads its environment when it is imported, so functions here import it o
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import logging
 import os
 import re
+import select
+import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from firmlake import __version__
 from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError, in_our_words
 from firmlake.core.folders import Folders
+from firmlake.core.process import without_token
 from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.settings_layers import SAMPLE_SETTINGS, find_sample, load_settings
 from firmlake.core.text import redact, shown
@@ -117,6 +122,23 @@ def _use_token_block() -> None:
         ) from None
 
 
+def is_cancelled() -> bool:
+    """Tell whether Prefect's server has this flow run as cancelled or crashed.
+
+    Its worker normally ends the process then. If the worker has died, nobody does.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    if not (context and context.flow_run):
+        return False
+    with suppress(Exception), get_client(sync_client=True) as client:
+        state = client.read_flow_run(context.flow_run.id).state
+        return state is not None and (state.is_cancelling() or state.is_cancelled() or state.is_crashed())
+    return False
+
+
 def is_deployed() -> bool:
     """Tell whether a deployment started this flow run, rather than a person at a terminal."""
     if "prefect" not in sys.modules:  # by hand: its environment is not set yet, and Prefect reads it on import
@@ -170,6 +192,9 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        if is_deployed():
+            _outlive_worker()
+            _start_watch()
         try:
             with in_our_words():
                 ended = function(*args, **kwargs)
@@ -186,6 +211,46 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
     with suppress(NameError):  # Prefect would look up the types of parameters in this module
         wrapper.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return wrapper
+
+
+@cache
+def _outlive_worker() -> None:
+    """Let a run go on whose worker has died: what it prints then goes nowhere, and its log still reaches the server.
+
+    The worker reads stdout and stderr through pipes. Rich, through which Prefect logs, ends the process when a line
+    meets a pipe without a reader.
+    """
+
+    def wait() -> None:
+        poll = select.poll()
+        for number in (1, 2):
+            poll.register(number, 0)  # no event but the error that the reader has gone
+        poll.poll()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+
+    threading.Thread(target=wait, name="worker is gone", daemon=True).start()
+
+
+@cache
+def _start_watch() -> None:
+    """Start a process that reports the end of this run if this process is ended before it can; see `watch.py`."""
+    from prefect.runtime import flow_run
+
+    command = [sys.executable, str(Path(__file__).with_name("watch.py")), str(flow_run.id)]
+    nowhere, environment = subprocess.DEVNULL, without_token(os.environ)
+    watch = subprocess.Popen(  # noqa: S603 - this interpreter, our file
+        command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=environment, start_new_session=True
+    )
+
+    def end_by_itself() -> None:
+        assert watch.stdin
+        with suppress(OSError):
+            watch.stdin.write(b".")
+            watch.stdin.close()
+
+    atexit.register(end_by_itself)
 
 
 class _OneLine(logging.Filter):
@@ -294,12 +359,12 @@ def plain(text: str) -> str:
 
 def tell(line: str) -> None:
     """Print a line for a person: in the run's log, and on stderr if started by hand."""
-    _logger().getChild("firmlake").info(shown(redact(line), kept="\n"))
+    show(lambda: _logger().getChild("firmlake").info(shown(redact(line), kept="\n")))
 
 
 def record(line: str) -> None:
     """Add a line to the run's log alone: a person at a terminal sees the same in another form."""
-    _logger().info(shown(redact(line), kept="\n"))
+    show(lambda: _logger().info(shown(redact(line), kept="\n")))
 
 
 def _logger() -> PrefectLogAdapter:
@@ -309,6 +374,16 @@ def _logger() -> PrefectLogAdapter:
 
 
 def show_parts(parts: Iterable[Part]) -> None:
-    """Print a result for a person, unless the reader has gone, as `head` does; the log has it in another form."""
-    with suppress(BrokenPipeError):
-        rows.show(parts)
+    """Print a result for a person; the log has it in another form."""
+    show(lambda: rows.show(parts))
+
+
+def show(function: Callable[[], object]) -> None:
+    """Print or log something. A reader that is gone, such as `head` or a worker that died, causes no failure."""
+    try:
+        function()
+    except (BrokenPipeError, SystemExit):  # rich turns a BrokenPipeError into SystemExit
+        if is_deployed():  # the worker read both; by hand, the exit code tells it
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(nowhere, stream.fileno())

@@ -76,6 +76,10 @@ class Pool:
                 process.terminate()
             process.wait(60)
 
+    def start_run(self):
+        weekly = self.ask("GET", "deployments/name/enrich/weekly")
+        return self.ask("POST", f"deployments/{weekly['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})["id"]
+
     def ask(self, method, path, content=None):
         answer = httpx.request(method, f"{self._api}/{path}", json=content, trust_env=False, timeout=60)
         return answer.raise_for_status().json()

@@ -47,6 +47,9 @@ def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(run_flow
     wait_until(lambda: run.tasks() == dict.fromkeys(names, "Completed"), what=repr(names))
     assert run.artifacts["enrich-progress"] == 100
     assert json.loads(run.artifacts["enrich-failures"]) == []
+    rows = json.loads(run.artifacts["enrich-alerts"])
+    assert {row["alert"] for row in rows} == {"opened"}
+    assert all(row[name] for row in rows for name in ("severity", "what", "country", "company_number", "evidence"))
     assert str(lake.data / "report.html") in run.artifacts["enrich-report"]
     assert f"load {run_id}." in (lake.data / "report.html").read_text("utf-8")
     summary = run.artifacts["enrich-summary"]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -13,7 +17,7 @@ from firmlake.core.errors import DamagedError, InterruptedRunError, Stopped, Usa
 from firmlake.report.feed import AlertCounts
 from firmlake.report.summary import RunSummary
 
-from .support import ROOT
+from .support import FLOWS, ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +125,73 @@ def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch):
     with pytest.raises(DamagedError, match=r"2 runs archived, without one: x is gone\. Restore it"):
         job.name_damaged("2 runs archived", {"one": DamagedError("x is gone", "Restore it")})
     assert told == ["Skipped run one: x is gone. Restore it"]
+
+
+_READERS_GONE = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from job import _outlive_worker, show
+from firmlake.terminal.rows import show_table
+sys.stdin.readline()  # by now nobody reads stdout
+for _ in range(3):
+    show(lambda: show_table(["a"], [("a" * 60,)] * 2_000))
+sys.stdout = open(os.devnull, "w")
+_outlive_worker()
+for _ in range(200):
+    if os.path.samestat(os.fstat(1), os.stat(os.devnull)):
+        break
+    time.sleep(0.02)
+os.write(1, b"a line that nobody reads")
+open(sys.argv[2], "w").write("went on")
+"""
+
+
+def test_a_reader_that_has_gone_is_no_fault_and_a_run_outlives_the_worker_that_reads_its_lines(tmp_path):
+    """Nor is what rich makes of it, which would end the process."""
+    done = tmp_path / "done"
+    command = [sys.executable, "-c", _READERS_GONE, str(FLOWS), str(done)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        process.stdout.close()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+    assert done.read_text() == "went on"
+
+
+class _Client:
+    """A server that knows one run, whose states it gives one after the other."""
+
+    def __init__(self, *states):
+        self.states, self.given = list(states), []
+
+    def read_flow_run(self, _run_id):
+        return SimpleNamespace(state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
+
+    def set_flow_run_state(self, _run_id, state, *, force):
+        assert force
+        self.given.append(state)
+
+
+ENDS = {
+    "Running": ["CRASHED"], "Pending": ["CRASHED"], "Completed": [], "AwaitingRetry": [],
+    "Paused": ["CRASHED"],  # it waited for an approval
+    "Cancelling": ["CANCELLED"],  # its worker died too
+    "Cancelling Cancelled": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", ENDS)
+def test_a_run_that_was_ended_from_outside_gets_its_last_state_from_us_unless_it_has_one(made):
+    from prefect import states
+
+    from watch import report_end
+
+    pause = {"Paused": {"timeout_seconds": 60}}
+    client = _Client(*(getattr(states, name)(**pause.get(name, {})) for name in made.split()))
+    report_end(client, uuid4(), lambda seconds: None)
+    assert [state.type.value for state in client.given] == ENDS[made]
+    assert all(state.message for state in client.given)
 
 
 # --- its page --------------------------------------------------------------------------------------------------------
