@@ -115,7 +115,7 @@ async def _serve(state: State, call: Call, line: Line) -> None:
     else:
         state.ledger.count_arrival(state.clock.ticks())
         try:
-            await _answer(Exchange(state, call, line), token)
+            await _answer(Exchange(state, token, call, line))
         finally:
             status = "no answer" if line.status is None else str(line.status)
             state.ledger.count_answer(name_endpoint(call.method, call.path), status)
@@ -127,9 +127,9 @@ def _read_token(call: Call) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-async def _answer(exchange: Exchange, token: str) -> None:
+async def _answer(exchange: Exchange) -> None:
     """Answer a request to the service itself: properly, with twists, or by refusing it."""
-    state, headers = exchange.state, dict[str, str]()
+    state, token, headers = exchange.state, exchange.token, dict[str, str]()
     endpoint = name_endpoint(exchange.call.method, exchange.call.path)
     applied: Applied = [(twist, 0) for twist in state.twists if twist.is_for(endpoint)]
     try:
@@ -147,6 +147,8 @@ async def _answer(exchange: Exchange, token: str) -> None:
 def _check_token(state: State, token: str) -> None:
     if not token:
         raise RefusedError(401, "Authorization: Bearer <ACCESS_TOKEN> is missing")
+    if token in state.expired:
+        raise RefusedError(401, "Access token has expired")
     if token not in state.tokens and token.removesuffix(FORBIDDEN_SUFFIX) not in state.tokens:
         raise RefusedError(401, "Access token is not valid")
 

@@ -284,6 +284,7 @@ class State:
         options: What holds: those chosen, and what the dialects set in their place.
         twists: Those of the dialects, which apply to every request.
         tokens: Those that are let in; the first also opens the control endpoints.
+        expired: Those of them that a fault has ended.
     """
 
     def __init__(self, chosen: Options, tokens: tuple[str, ...], book: Path | None = None) -> None:
@@ -316,6 +317,7 @@ class State:
         """Forget what was asked, paid, added and scripted; options and clocks stay."""
         options = self.options
         self.ledger, self.faults = Ledger(), FaultBook()
+        self.expired: set[str] = set()
         self.lists = ListBook(self.world.key, options.lists)
         self.account = Account(options.credits, options.credit_window_days, self._book)
         self._rate_limits: dict[str, RateLimit] = {}

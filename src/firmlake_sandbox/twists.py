@@ -38,6 +38,7 @@ class Exchange(NamedTuple):
     """A request, and what a twist may act on before it is answered."""
 
     state: "State"
+    token: str
     call: Call
     line: Line
 
@@ -126,6 +127,14 @@ class Reset(Twist, frozen=True):
 
     async def before(self, exchange: Exchange) -> None:
         await exchange.line.reset()
+
+
+class ExpireToken(Twist, frozen=True):
+    """Refuse the request's token from now on with 401."""
+
+    async def before(self, exchange: Exchange) -> Answer:
+        exchange.state.expired.add(exchange.token)
+        return error_answer(401, "Access token has expired")
 
 
 class ExhaustCredits(Twist, frozen=True):
@@ -338,10 +347,24 @@ class Truncate(_Part, frozen=True):
         raise GoneError
 
 
+class Trickle(Twist, frozen=True):
+    """Send the body in small pieces with a pause before each."""
+
+    bytes: _Positive = 1
+    seconds: _Seconds = 0.1
+
+    async def send(self, answer: Answer, line: Line) -> None:
+        await line.begin(answer)
+        for start in range(0, len(answer.body), self.bytes):
+            await asyncio.sleep(self.seconds)
+            await line.send_part(answer.body[start : start + self.bytes])
+        await line.end()
+
+
 FAULTS: tuple[type[Twist], ...] = (
-    Status, Hang, Reset, Delay, ExhaustCredits, ChangeLists,
+    Status, Hang, Reset, Delay, ExpireToken, ExhaustCredits, ChangeLists,
     Elements, Totals, SmallPages, Drift, WrongBody, GzipBomb,
-    Lose, ResetBody, Truncate,
+    Lose, ResetBody, Truncate, Trickle,
 )  # fmt: skip
 """The kinds that can be scripted."""
 AnyFault: Any = reduce(or_, FAULTS)

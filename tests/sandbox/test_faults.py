@@ -98,10 +98,13 @@ def test_an_error_has_any_status_and_headers_and_does_no_work(api, companies):
     assert api.summary()["credits_charged"] == 0
 
 
-def test_credits_may_run_out(api, companies):
+def test_a_token_may_expire_and_credits_may_run_out(api, companies):
     api.sandbox.set_faults([{"kind": "exhaust_credits", "nth": [3], "balance": 1}])
     assert [api.single("financials", company).status_code for company in companies[:4]] == [200, 200, 200, 402]
     assert api.single("lookalikes", companies[0]).status_code == 200
+    api.sandbox.set_faults([{"kind": "expire_token", "nth": [2]}])
+    assert statuses(api, 3) == [200, 401, 401]
+    assert api.call("GET", LISTS, headers={"Authorization": "Bearer second"}).status_code == 200
 
 
 def test_a_delay_comes_before_the_work_and_a_hanging_request_is_never_answered(api, companies):
@@ -142,6 +145,14 @@ def test_an_answer_may_break_off_within_its_body(api, companies):
     head, body = raw(api)
     assert body == b'{"data":[{'
     assert int(head.partition(b"content-length: ")[2].split()[0]) > 1000, "it announces all"
+
+
+def test_a_trickle_arrives_whole_in_the_end(api):
+    whole = api.lists().content
+    api.sandbox.set_faults([{"kind": "trickle", "bytes": 200, "seconds": 0.01}])
+    began = time.monotonic()
+    assert api.lists().content == whole
+    assert time.monotonic() - began > 0.01 * len(whole) / 200
 
 
 # --- wrong bodies with status 200 ------------------------------------------------------------------------------------
@@ -264,6 +275,7 @@ def test_faults_of_several_kinds_come_together_and_error_answers_are_not_spoilt(
             {"kind": "elements", "anomaly": "reordered"},
             {**missing, "companies": [companies[0]]},
             {"kind": "delay", "seconds": 0.01},
+            {"kind": "trickle", "bytes": 50_000, "seconds": 0.001},
         ]
     )
     assert api.bulk("financials", companies[:10]).json() == right[:0:-1]

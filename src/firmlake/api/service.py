@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from firmlake.api.authorization import Token, read_address, read_token
-from firmlake.api.throttle.throttle import open_throttle
-from firmlake.core.errors import FirmlakeError, SettingsError
+from firmlake.api.throttle.throttle import Forecast, open_throttle
+from firmlake.core.errors import FirmlakeError, SettingsError, ThrottleStoreError
 from firmlake.core.example import read_example
 from firmlake.core.files import make_folder, read_json, write_json
 from firmlake.core.folders import Folders
@@ -113,6 +113,27 @@ def connect(
     timing = REAL._replace(utc_now=now)
     with open_access(settings) as access, Client(access, stop=stop, on_wait=on_wait, timing=timing) as client:
         yield client
+
+
+def expect_waits(settings: Settings, count: int) -> Forecast | None:
+    """Forecast how long requests will wait for the allowance, which other runs with this key share.
+
+    Args:
+        settings: The service and its allowance.
+        count: The number of requests.
+
+    Returns:
+        The forecast; None if there is no allowance or token, or the requests sent so far cannot be read. A run reports
+        such a problem.
+    """
+    api = settings.api
+    if not (api.base_url and count) or api.base_url == SANDBOX:
+        return None
+    try:
+        with closing(open_throttle(api, read_token().key_hash(api.base_url))) as throttle:
+            return throttle.forecast(count)
+    except (SettingsError, ThrottleStoreError):
+        return None
 
 
 def service_name(settings: Settings) -> str:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.api.service import check_service
+from firmlake.api.service import check_service, expect_waits
+from firmlake.api.throttle.throttle import Forecast
 from firmlake.core.company import Company, names_of
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
@@ -151,6 +152,7 @@ class Planned(NamedTuple):
         unfinished: An interrupted run of the same list whose number is taken up; None starts a new run.
         whole: What the whole list would cost, if only a sample of it is planned.
         resume: How to resume the run, as in `RunPlan`.
+        waits: How long the allowance will make the run wait; None if that is not known.
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
         kept: The targets that the unfinished run keeps; None without one.
@@ -166,6 +168,7 @@ class Planned(NamedTuple):
     unfinished: Run | None
     whole: Estimate | None = None
     resume: str = ""
+    waits: Forecast | None = None
     budget: Budget = Budget(-1, "", 0, -1)
     refresh_off: str = ""
     kept: pl.DataFrame | None = None
@@ -268,6 +271,9 @@ def _plan(settings: Settings, companies: CompanyList, held: Held, *, only_failed
     if kept is not None:
         targets = beside(left, kept["shard"].max() or 0, targets)  # type: ignore[arg-type]
     cost = estimate(settings.api, targets, known_totals=held.totals, max_requests=settings.run.max_requests)
+    waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
+    if waits:
+        cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
     return Planned(
         companies,
         targets,
@@ -276,5 +282,6 @@ def _plan(settings: Settings, companies: CompanyList, held: Held, *, only_failed
         held.unfinished,
         budget=budget,
         refresh_off=held.refresh_off,
+        waits=waits,
         kept=kept,
     )

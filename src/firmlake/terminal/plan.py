@@ -76,6 +76,10 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         f"at most {count_of(content['credits'], 'credit')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
+    if planned.waits and planned.waits.why:
+        yield f"The first request is sent in {duration(planned.waits.wait_seconds)}: {planned.waits.why}"
+    if planned.waits and planned.waits.pace:
+        yield f"Pace: {planned.waits.pace}"
     if whole := planned.whole:
         yield (
             f"The whole list, without a sample: {count_of(whole.target_count, 'company')} to fetch, "
@@ -129,6 +133,8 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "left_out_requests": planned.estimate.left_out_count,
         "credits_before": planned.budget.before,
         "free_refreshes": planned.estimate.refresh_count,
+        "wait_seconds": round(planned.waits.wait_seconds, 1) if planned.waits else 0.0,
+        "waits_because": planned.waits.why if planned.waits else "",
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
         "whole": planned.whole and _cost(planned.whole),
         "hit_rate": planned.hit_rate._asdict(),

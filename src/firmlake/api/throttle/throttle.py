@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from firmlake.api.exchange import Answer
 from firmlake.api.throttle.stores import FileStore, PostgresStore, Slot, open_store
 from firmlake.api.throttle.window import (
+    SECOND,
+    WINDOW_SECONDS,
     Window,
     answered,
     learn,
@@ -140,10 +143,65 @@ class Throttle:
         except ThrottleStoreError as error:
             _LOG.warning("%s", error.message)
 
+    def forecast(self, count: int) -> Forecast | None:
+        """Forecast the waits of requests that would be sent from now on; None without a store.
+
+        Raises:
+            ThrottleStoreError: The store cannot be reached.
+        """
+        if self._store is None:
+            return None
+        with _borrowed(self._store, self._limit) as (window, now):
+            return forecast(window, self._limit, count, now)
+
     def close(self) -> None:
         """Close the store."""
         if self._store:
             self._store.close()
+
+
+class Forecast(NamedTuple):
+    """How the allowance will slow down a run that starts now.
+
+    Attributes:
+        minutes: Time until the last request is sent, if answers take no time.
+        wait_seconds: Time until the first request is sent; 0 for less than a second.
+        why: Why the first request waits, in the words of a run; empty if it does not wait.
+        pace: Why requests go slower than the settings allow; empty if they do not.
+    """
+
+    minutes: float
+    wait_seconds: float
+    why: str
+    pace: str
+
+
+def forecast(window: Window, limit: int, count: int, now: int) -> Forecast:
+    """Forecast the waits of a number of requests.
+
+    Args:
+        window: The state of the key, which is left as it is.
+        limit: Requests a minute, from the settings.
+        count: Requests to send.
+        now: Nanoseconds on the clock of the state.
+    """
+    ahead = msgspec.msgpack.decode(msgspec.msgpack.encode(window), type=Window)
+    _, wait = take(ahead, limit, now)
+    why = why_waiting(ahead, limit, now) if wait >= _TOLD_FROM_SECONDS else ""
+    per_minute = min(limit, ahead.learned_limit or limit)
+    sent = sum(now - at < WINDOW_SECONDS * SECOND for at in window.arrivals)
+    at_once = 1 if ahead.spacing else max(1, per_minute - sent)
+    each = max(WINDOW_SECONDS / per_minute, ahead.spacing / SECOND)
+    minutes = (wait + max(0, count - at_once) * each) / 60
+    return Forecast(minutes, wait if why else 0.0, why, _pace(ahead, limit))
+
+
+def _pace(window: Window, limit: int) -> str:
+    if window.spacing:
+        return f"one request every {window.spacing / SECOND:.1f} s, because the service refused faster ones"
+    if 0 < window.learned_limit < limit:
+        return f"{window.learned_limit} requests a minute, because the service allows no more"
+    return ""
 
 
 @contextmanager
