@@ -383,7 +383,7 @@ def show(function: Callable[[], object]) -> None:
     try:
         function()
     except (BrokenPipeError, SystemExit):  # rich turns a BrokenPipeError into SystemExit
-        if is_deployed():  # the worker read both; by hand, the exit code tells it
+        if is_deployed():  # the worker read both
             nowhere = os.open(os.devnull, os.O_WRONLY)
             for stream in (sys.stdout, sys.stderr):
                 os.dup2(nowhere, stream.fileno())
