@@ -109,6 +109,11 @@ def test_the_dictionary_is_made_from_schema_and_views_and_says_each_meaning_once
     assert text.count("which is not stated") <= 5
 
 
+def test_llms_txt_is_made_from_the_pages():
+    script = load_script("make_llms")
+    assert script.LLMS.read_text("utf-8") == script.make_llms(), "run docs/make_llms.py"
+
+
 # --- answers of the sample world -------------------------------------------------------------------------------------
 
 
