@@ -166,7 +166,7 @@ def test_shares_of_a_service_that_states_per_cent_are_read_from_the_first_run_on
     assert lake.query("FROM rejects") == []
 
 
-NAMELESS = {"form": "none", "paging": ("aantal", "vanaf"), "language": "X-Lang", "needs_language": True}
+NAMELESS = {"form": "none", "paging": ("aantal", "vanaf"), "language": "X-Lang", "needs_language": REQUIRED}
 
 
 @pytest.mark.parametrize(
