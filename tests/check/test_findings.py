@@ -211,6 +211,10 @@ def strict(request: Request) -> Said:
     return answering(ACME, leaves_out=True)(request)
 
 
+def refusing_a_stranger(status: int, message: str) -> Callable[[Request], Said]:
+    return lambda request: (status, {"message": message}) if BOLT in request.companies else answering(ACME)(request)
+
+
 def saying(message: str) -> Callable[[Request], Said]:
     return lambda request: (200, [not_found(one, request.endpoint, message=message) for one in request.companies])
 
@@ -222,6 +226,8 @@ def saying(message: str) -> Callable[[Request], Said]:
         (answering(ACME, leaves_out=True), "covered", {}, "no element about"),
         (strict, "covered", {}, "alone in a request: 404: No companies found"),
         (lambda request: (200, []), "needs_you", {}, "answered for no company"),
+        (refusing_a_stranger(422, "Company not found"), "covered", {}, "finds such companies by halving"),
+        (refusing_a_stranger(422, "Bad companies"), "needs_you", {}, "(422: Bad companies)"),
         (saying(f"No company NL/{BOLT.company_number} could be found"), "covered",
          {"api.names.not_found_message": "No company {country}/{number} could be found"}, ""),
         (saying("Temporarily unavailable"), "needs_you", {}, "may be said of any company"),
@@ -234,6 +240,14 @@ def test_how_a_service_says_that_it_does_not_know_a_company(
     one = find_not_found(Service(answer), "lookalikes", ACME, BOLT)
     assert (one.verdict, one.settings) == (verdict, settings)
     assert seen in one.seen
+
+
+@pytest.mark.parametrize(("status", "is_proposed"), [(422, True), (404, True), (500, False)])
+def test_words_are_proposed_only_where_a_run_reads_them(status: int, is_proposed: bool) -> None:
+    """What fails is tried again, so that no words of a 500 make a company unknown."""
+    one = find_not_found(Service(refusing_a_stranger(status, "onderneming niet gevonden")), "lookalikes", ACME, BOLT)
+    assert one.verdict == "needs_you"
+    assert ("set api.names.not_found_message" in one.next_step) == is_proposed
 
 
 @pytest.mark.parametrize(

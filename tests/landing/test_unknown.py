@@ -118,6 +118,25 @@ def test_a_404_of_a_wrong_address_makes_no_company_unknown(sandbox, folders, fet
     assert "not_found" not in statuses(run)
 
 
+@pytest.mark.parametrize(
+    ("message", "status"), [("company not found", "not_found"), ("{name} may not be asked for", "failed")]
+)
+def test_a_422_makes_a_company_unknown_only_in_the_words_for_that(folders, fetch, message, status):
+    """Such a refusal may name a company for any reason."""
+    with start_other_service() as service:
+        stranger, answer = name_of(KNOWN[4]).replace("BE0", "BE"), service.answer
+
+        def answer_strictly(dataset, asked):
+            names = [one["countryCode"] + one["companyNumber"] for one in asked]
+            refusal = 422, {"message": message.format(name=stranger)}
+            return refusal if stranger in names else answer(dataset, asked)
+
+        service.answer = answer_strictly
+        run = make_run(folders, KNOWN[:12], ["lookalikes"])
+        fetch(run, base_url=service.base_url)
+    assert statuses(run) == {"answered": 11, status: 1}
+
+
 def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_given_up(folders, fetch):
     """Such requests were halved and joined by turns, without an end."""
     with start_other_service() as service:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from itertools import count, takewhile
 
-from firmlake.api.answers import NOT_FOUND, is_about, wording
+from firmlake.api.answers import NOT_FOUND, is_about, says_unknown, wording
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
@@ -316,13 +316,14 @@ def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
     seen = f"a request that names one is answered for no company ({said})"
-    if answer.status in NOT_FOUND and is_about(talk.api, stranger, read_message(answer)):
+    is_said = is_refusal(answer) and says_unknown(talk.api.names, stranger, read_message(answer))
+    if is_said or (answer.status in NOT_FOUND and is_about(talk.api, stranger, read_message(answer))):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
     if answer.status in NOT_FOUND and answer.request.method == "GET" and (message := read_message(answer)):
         message = wording(stranger, message)
         return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
     step = "Runs give such companies up, and ask for them again each time"
-    if not answer.is_success:
+    if is_refusal(answer) or answer.status in NOT_FOUND:  # what fails otherwise is tried again
         step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"
     return Finding(row, seen, "needs_you", next_step=step)
 

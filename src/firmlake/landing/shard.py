@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from firmlake.api.answers import NOT_FOUND, Element, is_about
+from firmlake.api.answers import NOT_FOUND, Element, is_about, says_unknown
 from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS
 from firmlake.core.company import Company
 from firmlake.core.errors import (
@@ -94,12 +94,14 @@ class Sent(NamedTuple):
     def names_unknown(self, api: ApiSettings) -> bool:
         """Return whether the request was refused because the service does not know its only company.
 
-        A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company.
+        A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company. With
+        another status it must be the one for unknown companies, since such a refusal may name any company.
         """
         error, companies = self.error, self.ask.page.companies
-        if not isinstance(error, RequestRefusedError) or self.landed[-1][0].status not in NOT_FOUND:
+        if not isinstance(error, RequestRefusedError) or len(companies) > 1:
             return False
-        return len(companies) == 1 and is_about(api, companies[0], error.said)
+        is_said = says_unknown(api.names, companies[0], error.said)
+        return is_said or (self.landed[-1][0].status in NOT_FOUND and is_about(api, companies[0], error.said))
 
 
 def halve(sent: Sent) -> list[Ask]:
