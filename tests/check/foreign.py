@@ -58,8 +58,8 @@ class Choices:
     forbidden_country: str = ""
     get_pages: bool = True  # otherwise a GET ignores what it is sent, and gives the first four periods
     # What it answers. `refusal`: validator (sentences), pydantic (paths of keys), plain (a word of text). `unknown`:
-    # message (in the element), omitted, 404 (for the whole bulk request, with the number), or 204 as the status of a
-    # GET. `children`: entity, flat, or as parents are.
+    # message (in the element), omitted, 404 (for the whole bulk request, with the number), 422 (the same, in the words
+    # of an element), or 204 as the status of a GET. `children`: entity, flat, or as parents are.
     refusal: str = "validator"
     unknown: str = "message"
     children: str = ""
@@ -257,6 +257,9 @@ class _Handler(BaseHTTPRequestHandler):
                 elements.append(self._element(dataset, company, known, page))
             elif choices.unknown == "404":
                 self._answer(404, {"statusCode": 404, "message": [f"Company {company[1]} does not exist"]})
+                return
+            elif choices.unknown == "422":
+                self._answer(422, {"statusCode": 422, "message": "Company not found"})
                 return
             elif choices.unknown == "message":
                 identifier = {"country": company[0], "companyNumber": company[1]}

@@ -131,6 +131,7 @@ STRICT: dict[str, Any] = {"bulk_has_zero": True, "body": ("companies", "country"
     [
         (("BE", "0999000129"), STRICT),
         (("BE", "0999000129"), {"unknown": "404"}),
+        (("BE", "0999000129"), {"unknown": "422"}),
         *slow(
             (("FR", "099900102"), STRICT),
             (("BE", "0999000129"), {"posts": False}),

@@ -258,6 +258,14 @@ def shorten(text: str) -> str:
     return shown(" ".join(text[:_MESSAGE_MAX].split()))[:_MESSAGE_MAX]
 
 
+def tells_unknown(api: ApiSettings, company: Company, status: int | None, said: str) -> bool:
+    """Return whether the refusal of a request says that a company is unknown.
+
+    A 404 may name the company. Other refusals may name it for any reason, so they must use the words for unknown ones.
+    """
+    return is_about(api, company, said) if status in NOT_FOUND else says_unknown(api.names, company, said)
+
+
 def is_about(api: ApiSettings, company: Company, said: str) -> bool:
     """Return whether the message of a 404 says that a company is unknown.
 

@@ -41,5 +41,5 @@ def needs_you(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def worth_saying(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that need nobody, but may matter to a person."""
+    """Return the findings that need no decision, but that a person should know."""
     return [finding for finding in findings if finding.verdict != "needs_you" and finding.next_step]

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from itertools import count, takewhile
 
-from firmlake.api.answers import NOT_FOUND, is_about, says_unknown, wording
+from firmlake.api.answers import NOT_FOUND, tells_unknown, wording
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
@@ -205,7 +205,8 @@ def find_language(talk: Talk, dataset: str, companies: list[Company], first: Ans
         talk: The conversation.
         dataset: The dataset to ask for.
         companies: Companies that the service knows.
-        first: Its answer about them in the language of the settings, if there is one: another one may be all it takes.
+        first: Its answer about them in the language of the settings, if there is one. If it differs from the answer in
+            one other language, no further request is needed.
     """
     row, ours = "language header", language_header(talk.api)
     left = [header for header in _LANGUAGE_HEADERS if header.casefold() != ours.casefold()]
@@ -316,14 +317,14 @@ def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
     seen = f"a request that names one is answered for no company ({said})"
-    is_said = is_refusal(answer) and says_unknown(talk.api.names, stranger, read_message(answer))
-    if is_said or (answer.status in NOT_FOUND and is_about(talk.api, stranger, read_message(answer))):
+    is_read = is_refusal(answer) or answer.status in NOT_FOUND  # runs send again what failed with another status
+    if is_read and tells_unknown(talk.api, stranger, answer.status, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
     if answer.status in NOT_FOUND and answer.request.method == "GET" and (message := read_message(answer)):
         message = wording(stranger, message)
         return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
     step = "Runs give such companies up, and ask for them again each time"
-    if is_refusal(answer) or answer.status in NOT_FOUND:  # what fails otherwise is tried again
+    if is_read:
         step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"
     return Finding(row, seen, "needs_you", next_step=step)
 

@@ -19,7 +19,7 @@ from firmlake.terminal.rows import show as show_parts
 
 if TYPE_CHECKING:
     from firmlake.delivery.list_file import FileBack as FileBack
-else:  # what a parameter is made of is not typed
+else:  # annotations are evaluated when commands are made, and this class takes long to import
     FileBack = Any
 
 _MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}

@@ -39,7 +39,7 @@ _UNSAID: Final = "; its country cell is empty, so it has the country of its colu
 _VAT_PREFIX: Final = rf"^\W*({'|'.join(COUNTRIES)})[\W_]*[0-9]"
 _LONGEST_GIVEN: Final = 200
 _ADDED: Final = [f"{prefix}{name}" for prefix in ("", "firmlake_", "list_lines_") for name in ("status", "line")]
-"""What `--out` may have called its columns that a blank line has too, if it wrote this list."""
+"""Names of the columns that `--out` adds and fills in for a blank line too, if it wrote this list."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ class Credits:
         if not isinstance(error, ForbiddenError) or self.left is None or self.left >= due:
             return error
         spent = OutOfCreditsError(
-            f"The service refuses to answer for {count_of(due, 'credit')} ({error.said}), and has {self.left:,} left",
+            f"The service refuses a request that costs {count_of(due, 'credit')} ({error.said}), "
+            f"and has {self.left:,} left",
             "Add credits and run again to continue",
         )
         self.refused(spent, due)

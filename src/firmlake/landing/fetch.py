@@ -323,10 +323,10 @@ def _afford(sent: Sent, shard: Shard) -> list[Ask]:
 
 
 def _after_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[Ask]:
-    """Return the requests after a 403: two companies alone of each country about which the token may not ask, perhaps.
+    """Return the requests after a 403: two companies alone of each country that the token may not ask about.
 
-    The next plan asks for the others of the page, except for those that are forbidden by then. If it is known of each
-    country whether the token may ask, the halves of the page.
+    The next plan asks for the others of the page, without those that are forbidden by then. If every country was tested
+    before, the page is halved.
     """
     page, status = sent.ask.page, shard.status
     if len(page.companies) == 1:

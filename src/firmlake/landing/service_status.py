@@ -37,9 +37,11 @@ LOOK_AGAIN = "Run `firmlake check LIST --write FILE` to find settings that fit, 
 """The next step where answers differ from the settings."""
 
 _FORBIDDEN_MAX = 2
+"""Close a scope after so many companies in a row were forbidden, while none was answered."""
 _FORBIDDEN_OPEN_MAX = 10
+"""The same, once a company of the scope was answered."""
 _REFUSED_MAX = 20
-"""Close a scope after so many refusals in a row: of the token as long as none was answered, or after; or of others."""
+"""Ask for no other company of the scope with numbers spelled alike after so many in a row were otherwise refused."""
 
 
 class Scope(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from firmlake.api.answers import NOT_FOUND, Element, is_about, says_unknown
+from firmlake.api.answers import Element, tells_unknown
 from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS
 from firmlake.core.company import Company
 from firmlake.core.errors import (
@@ -94,14 +94,12 @@ class Sent(NamedTuple):
     def names_unknown(self, api: ApiSettings) -> bool:
         """Return whether the request was refused because the service does not know its only company.
 
-        A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company. With
-        another status it must be the one for unknown companies, since such a refusal may name any company.
+        A wrong address gets a 404 too, so the status alone says nothing.
         """
         error, companies = self.error, self.ask.page.companies
         if not isinstance(error, RequestRefusedError) or len(companies) > 1:
             return False
-        is_said = says_unknown(api.names, companies[0], error.said)
-        return is_said or (self.landed[-1][0].status in NOT_FOUND and is_about(api, companies[0], error.said))
+        return tells_unknown(api, companies[0], self.landed[-1][0].status, error.said)
 
 
 def halve(sent: Sent) -> list[Ask]:
@@ -117,8 +115,8 @@ def halve(sent: Sent) -> list[Ask]:
 
 
 _FAILED_ALONE_MAX, _ODD_ALONE_MAX = 3, 10
-"""Give up a dataset that was never answered after this many of its companies have failed alone; the second number is
-for companies that failed before, or that an empty array may leave out: these failures have reasons of their own."""
+"""Give up a dataset that was never answered after this many of its companies have failed alone. The second number holds
+for companies that failed in an earlier run or got an empty array, because the company itself may be the reason."""
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
 _FEW = 0.05
