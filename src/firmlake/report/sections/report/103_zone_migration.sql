@@ -12,5 +12,5 @@ counts AS (
 )
 SELECT from_zone AS row, replace(zone, '_', ' ') AS "column", companies AS count,
     companies / greatest(max(companies) OVER (), 1) AS shade,
-    'A year before is ' || first_day || ', today ' || last_day || '.' AS remark
+    'Rows: accounts that ended by ' || first_day || '. Columns: by ' || last_day || '.' AS remark
 FROM (UNPIVOT counts ON safe, grey, distress, no_score INTO NAME zone VALUE companies), days
