@@ -53,29 +53,18 @@ class Paging(NamedTuple):
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """The part of an answer about one company.
+    """The part of an answer about one company."""
 
-    Attributes:
-        company: The company in normal form; None if the identifier is not a valid company.
-        records: The records as received, by group of the dataset; None if there is no data.
-        total: Number of the company's records at the service; None if the answer lacks it, or lacks the offset.
-        offset: Number of records before these; None if the answer lacks it.
-        limit: The page size that the service used; None if the answer lacks it.
-        message: The service's message instead of records, or beside an empty array.
-        problem: Why the element cannot be used; None if it can.
-        unknown: Paths of fields that are not in the contract.
-    """
-
-    company: Company | None
+    company: Company | None  # in normal form; None if the identifier is not a valid company
     name: str | None = None
     place: str | None = None
-    records: dict[str, list[Raw]] | None = None
-    total: int | None = None
-    offset: int | None = None
-    limit: int | None = None
-    message: str | None = None
-    problem: Reason | None = None
-    unknown: tuple[str, ...] = ()
+    records: dict[str, list[Raw]] | None = None  # as received, by group of the dataset; None if there is no data
+    total: int | None = None  # of the company's records at the service; None if it or the offset is missing
+    offset: int | None = None  # number of records before these; None if the answer lacks it
+    limit: int | None = None  # page size that the service used; None if the answer lacks it
+    message: str | None = None  # the service's, instead of records or beside an empty array
+    problem: Reason | None = None  # why the element cannot be used; None if it can
+    unknown: tuple[str, ...] = ()  # paths of fields that are not in the contract
 
     @property
     def count(self) -> int:
@@ -103,11 +92,7 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
 
 
 def _read_plain(dataset: str, body: bytes) -> list[Element]:
-    """Read an answer of the usual form at once: known keys only, each once and with a value of its usual type.
-
-    Raises:
-        msgspec.DecodeError: The answer has another form.
-    """
+    """Read an answer with known keys only, each once and with a value of its usual type; any other is a DecodeError."""
     answer = _PLAIN[dataset].decode(body)
     encoded = _ENCODE(answer)
     if len(encoded) < len(body) and _count_members(encoded) < _count_members(body):
@@ -182,11 +167,7 @@ def _split(body: bytes) -> list[Raw]:
 
 
 def _read_element(dataset: str, raw: Raw) -> Element:
-    """Read an element part by part, so that one unexpected part does not affect the others.
-
-    References:
-        Specification, "Company identifier (`identifier`)".
-    """
+    """Read an element part by part, so that one unexpected part does not affect the others."""
     groups = DATASETS[dataset].groups
     try:
         members = _members(raw)
@@ -316,11 +297,7 @@ def _members_if_any(raw: Raw) -> dict[str, Raw]:
 
 
 def _members(raw: Raw) -> dict[str, Raw]:
-    """Return the members of an object.
-
-    Raises:
-        msgspec.DecodeError: It is no object, or a key occurs twice: which value counts is left open by JSON.
-    """
+    """Return the members of an object; DecodeError if a key occurs twice, since JSON leaves open which value counts."""
     members = _KEYS.decode(raw)
     if not _is_whole(raw, members):
         compact = msgspec.json.format(bytes(raw), indent=-1)

@@ -25,14 +25,9 @@ _SENDABLE = re.compile(r"[\x21-\x7e]{1,8192}")
 class Token:
     """A bearer token that `repr`, `str`, tracebacks with locals and pickles do not reveal.
 
-    Creating one registers it with `core.text`, which removes it from bodies, headers, messages and logs.
-
-    Args:
-        secret: The token itself.
-        file: The file it was read from, if the token may change during the run; None if it cannot change.
-
-    Attributes:
-        version: Counts the tokens seen, so that a caller knows whether a request was refused with an older token.
+    Creating one registers it with `core.text`, which removes it from bodies, headers, messages and logs. It may change
+    during the run if it was read from a file. `version` counts the tokens seen, so that a caller knows whether a
+    request was refused with an older token.
     """
 
     __slots__ = ("_file", "_secret", "version")
@@ -57,9 +52,9 @@ class Token:
     def reread(self) -> int:
         """Read the file again, in case the token was replaced during the run.
 
-        Returns:
-            The version: one higher if the token changed; the same if it did not, if there is no file, or if the file
-            cannot be used.
+        Return the version, one higher if the token changed.
+
+        A file that cannot be used changes nothing.
         """
         if self._file is not None:
             with contextlib.suppress(SettingsError):
@@ -76,10 +71,7 @@ class Token:
 
 
 def read_token(environment: Mapping[str, str] | None = None) -> Token:
-    """Read the token from FIRMLAKE_API_TOKEN or from the file named in FIRMLAKE_API_TOKEN_FILE.
-
-    Args:
-        environment: Environment variables; None takes those of the process. An empty variable counts as unset.
+    """Read the token from FIRMLAKE_API_TOKEN or from the file named in FIRMLAKE_API_TOKEN_FILE; empty counts as unset.
 
     Raises:
         SettingsError: Neither or both variables are set, or the token cannot be read or sent. The message names the
@@ -109,17 +101,11 @@ def is_token_file(path: Path) -> bool:
 
 
 class Address(NamedTuple):
-    """The address of the service.
+    """The address of the service."""
 
-    Attributes:
-        url: Scheme, host, port and path prefix without a trailing slash; the path of a request is appended.
-        host: The host, for messages.
-        is_loopback: Whether the service runs on this machine.
-    """
-
-    url: str
-    host: str
-    is_loopback: bool
+    url: str  # scheme, host, port and path prefix without a trailing slash; the path of a request is appended
+    host: str  # for messages
+    is_loopback: bool  # whether the service runs on this machine
 
 
 def read_address(base_url: str) -> Address:

@@ -50,13 +50,7 @@ _UNREAD = (
 
 
 class Access(NamedTuple):
-    """What a client needs to use the service: its settings, the token and the throttle.
-
-    Attributes:
-        api: Address and limits of the service.
-        token: Sent to the service and nowhere else.
-        throttle: Decides when a request may be sent.
-    """
+    """What a client needs to use the service. The token is sent to the service and nowhere else."""
 
     api: ApiSettings
     token: Token
@@ -75,9 +69,6 @@ class Client:
         timing: Where time and chance come from.
         on_wait: Called from any thread with the reason why a request waits, and with an empty text when a request is
             answered.
-
-    Raises:
-        SettingsError: `api.base_url` cannot be used. Correct it; nothing has been sent.
     """
 
     def __init__(

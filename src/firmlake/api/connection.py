@@ -56,18 +56,11 @@ not used, because they may contain addresses and headers."""
 
 
 class Timing(NamedTuple):
-    """The sources of time and randomness of a client.
+    """The sources of time and randomness of a client."""
 
-    Attributes:
-        clock: Returns monotonic seconds.
-        sleep: Waits for a number of seconds; None waits on the client's `stop` event.
-        random: Returns a number from 0 to 1.
-        utc_now: Returns the current time in UTC.
-    """
-
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], object] | None = None
-    random: Callable[[], float] = random_module.random
+    clock: Callable[[], float] = time.monotonic  # monotonic seconds
+    sleep: Callable[[float], object] | None = None  # waits for seconds; None waits on the client's `stop` event
+    random: Callable[[], float] = random_module.random  # from 0 to 1
     utc_now: Callable[[], datetime] = utc
 
 
@@ -75,14 +68,7 @@ REAL = Timing()
 
 
 class Connection:
-    """Sends requests, each once; may be used from many threads.
-
-    Args:
-        api: Address and limits of the service.
-        token: Sent to the service and nowhere else.
-        stop: Once this event is set, a request in flight has 8 s left.
-        timing: Where time comes from.
-        transport: A transport for tests; None connects to the service.
+    """Sends requests, each once; may be used from many threads. Once `stop` is set, a request in flight has 8 s left.
 
     Raises:
         SettingsError: The address, or a proxy or certificate of the environment, is unusable. Nothing has been sent.
@@ -120,15 +106,7 @@ class Connection:
         self._transport.close()
 
     def exchange(self, request: Request, attempt: int) -> Answer:
-        """Send a request once.
-
-        Args:
-            request: The request.
-            attempt: Number of this attempt, for the Answer.
-
-        Returns:
-            The answer. If the connection failed, the answer says so in `error`; nothing is raised.
-        """
+        """Send a request once. If the connection failed, the answer says so in `error`; nothing is raised."""
         began = self._timing.clock()
         self._deadline.start(self._api.total_timeout_seconds)
         status, headers, charset = None, {}, None
@@ -310,17 +288,8 @@ class PoolTransport(httpx.HTTPTransport):
     """Sends requests over pooled connections that keep to a deadline; may be used from many threads.
 
     httpx has no setting for the network backend of its pool, so the attribute is replaced; tests/api/test_connection.py
-    fails if that stops working.
-
-    Args:
-        deadline: The deadline of each thread's current try.
-        connections: Most connections open at once.
-        context: Which certificates are trusted; False for an address without TLS.
-        proxy: URL of the proxy; None connects directly.
-
-    Raises:
-        ImportError: The proxy needs a library that is not installed.
-        ValueError: The proxy's URL cannot be used.
+    fails if that stops working. Raises ImportError if the proxy needs a library that is not installed, ValueError if
+    its URL is unusable.
     """
 
     def __init__(
@@ -354,11 +323,9 @@ _READ_BYTES = 1_048_576
 
 
 class Deadline(threading.local):
-    """The deadline of each thread's current try.
+    """The deadline of each thread's current try; once `stop` is set, `grace_seconds` are left.
 
-    Args:
-        stop: Set when the run is interrupted; the try then has `grace_seconds` left.
-        grace_seconds: Long enough to receive an answer that is paid for, short enough for the process to end in time.
+    These are long enough to receive an answer that is paid for, and short enough for the process to end in time.
     """
 
     def __init__(self, stop: threading.Event, grace_seconds: float) -> None:

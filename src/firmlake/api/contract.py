@@ -18,49 +18,33 @@ array of texts. No field here is a decimal: the setting `contract.types` turns a
 
 
 class Field(NamedTuple):
-    """One value of a record.
+    """One value of a record."""
 
-    Attributes:
-        path: Dotted place in the service's JSON record.
-        kind: Type of the value.
-        required: Whether the field identifies the record, which is rejected without it. Others may be null or absent.
-        is_company_number: Whether the field is a company number: a text that services may write as a JSON integer.
-    """
-
-    path: str
+    path: str  # dotted place in the service's JSON record
     kind: FieldKind
-    required: bool = False
-    is_company_number: bool = False
+    required: bool = False  # identifies the record, which is rejected without it; others may be null or absent
+    is_company_number: bool = False  # a text that services may write as a JSON integer
 
 
 class Group(NamedTuple):
     """An array of records inside an answer's `data`.
 
-    Attributes:
-        key: The array's key in `data`; None if `data` itself is the array.
-        elsewhere: Alternative places of the related company's identifier. Each entry maps paths of a record to the
-            usual paths, the first of them the usual paths to themselves. If the usual place is empty, the first entry
-            with all its paths present is read.
-        is_open: Whether records of another shape are kept, because the specification does not show the shape.
+    `elsewhere` are alternative places of the related company's identifier. Each entry maps paths of a record to the
+    usual paths, the first of them the usual paths to themselves. If the usual place is empty, the first entry with all
+    its paths present is read.
     """
 
-    key: str | None
+    key: str | None  # in `data`; None if `data` itself is the array
     elsewhere: tuple[dict[str, str], ...] = ()
-    is_open: bool = False
+    is_open: bool = False  # keeps records of another shape, because the specification does not show the shape
 
 
 class Dataset(NamedTuple):
-    """A kind of records that the service offers.
+    """A kind of records that the service offers."""
 
-    Attributes:
-        is_paged: Whether limit and offset apply and the answer holds `pagination`.
-        fields: Fields of a record by column; those of all groups are the same.
-        groups: The arrays of records in `data`, by our names.
-    """
-
-    is_paged: bool
-    fields: dict[str, Field]
-    groups: dict[str, Group]
+    is_paged: bool  # whether limit and offset apply and the answer holds `pagination`
+    fields: dict[str, Field]  # by column; those of all groups are the same
+    groups: dict[str, Group]  # the arrays of records in `data`, by our names
 
 
 Count = Annotated[int, Meta(ge=0, lt=2**53)]

@@ -29,30 +29,20 @@ that ended early, or a body that cannot be used."""
 class Answer(msgspec.Struct, frozen=True):
     """One finished attempt, with an answer of any status or without an answer.
 
-    Attributes:
-        request: The request.
-        attempt: Number of the attempt, from 1.
-        status: HTTP status; None if no complete response head arrived.
-        error: Why the answer is missing or incomplete, as a sentence; empty if it is complete.
-        headers: The headers we keep, names in lower case, without secrets.
-        body: The bytes received: decompressed, without byte order mark, and converted to UTF-8 from a declared charset;
-            of a truncated body, the part that arrived.
-        fetched_at: End of the attempt, UTC.
-        duration_seconds: Time from sending to the last byte.
-        wire_bytes: Length of the body as sent, before decompression.
-        failure: The code of `error`; empty if the answer is complete.
+    `body` is what was received: decompressed, without byte order mark, and converted to UTF-8 from a declared charset;
+    of a truncated body, the part that arrived.
     """
 
     request: Request
-    attempt: int
-    status: int | None
-    error: str
-    headers: dict[str, str]
+    attempt: int  # from 1
+    status: int | None  # None if no complete response head arrived
+    error: str  # why the answer is missing or incomplete, as a sentence; empty if it is complete
+    headers: dict[str, str]  # those we keep, names in lower case, without secrets
     body: bytes
-    fetched_at: datetime
-    duration_seconds: float
-    wire_bytes: int
-    failure: Failure = ""
+    fetched_at: datetime  # end of the attempt, UTC
+    duration_seconds: float  # from sending to the last byte
+    wire_bytes: int  # length of the body as sent, before decompression
+    failure: Failure = ""  # the code of `error`; empty if the answer is complete
 
     @property
     def is_success(self) -> bool:
@@ -75,11 +65,10 @@ def is_success(status: int | None) -> bool:
 
 
 def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str, str]:
-    """Select the headers about the answer, the rate limit and the credits.
+    """Select the headers about the answer, the rate limit and the credits, by name in lower case.
 
-    Returns:
-        Values by name in lower case. Values hold no secrets and no control characters, are cut to 256 characters, and
-        a redirect's target loses its parameters.
+    Values hold no secrets and no control characters, are cut to 256 characters, and a redirect's target loses its
+    parameters.
     """
     credits = {names.credits_charged_header.lower(), names.credits_remaining_header.lower()}
     return {

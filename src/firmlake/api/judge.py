@@ -65,8 +65,6 @@ class TryAgainError(Exception):
     Attributes:
         kind: `failed` (5xx, truncated, timeout) or `unusable` (a 200 answer of no use); `unreachable` (no connection)
             or `throttled` (429, or 403 with `Retry-After`), which are never the request's fault.
-        answer: The answer of the failed try.
-        reason: The reason, for messages.
         wait_seconds: The wait that the service asked for; None if it named none.
         code: The code of the reason (`core.errors.Reason`), if it is known better than that the request failed.
     """
@@ -84,10 +82,7 @@ class TryAgainError(Exception):
 def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     """Return if the answer is usable, and raise otherwise.
 
-    Args:
-        answer: An answer of any status.
-        check: Raises UnusableAnswerError for a useless body; None accepts any body of status 200.
-        api: The longest wait that the service may ask for, and the header that tells what credits are left.
+    Without a `check`, any body of a successful status is usable.
 
     Raises:
         TryAgainError: A retry may succeed.
@@ -255,13 +250,7 @@ def _choose(content: Any) -> Any:
 
 
 def _flatten(value: Any, place: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the texts in a value.
-
-    Args:
-        value: Decoded JSON.
-        place: The fields that lead to the value, joined by points.
-        depth: How deep the value is nested.
-    """
+    """Yield the texts in decoded JSON, each after `place`: the fields that lead to it, joined by points."""
     if depth > 8:
         return
     if isinstance(value, str):

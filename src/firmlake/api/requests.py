@@ -16,29 +16,17 @@ Method = Literal["GET", "POST", "PUT"]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request to the service, complete except for its address and token.
+    """One request to the service, complete except for its address and token."""
 
-    Attributes:
-        endpoint: A dataset, `service_lists` or `contacts`.
-        method: `GET`, `POST` or `PUT`.
-        path: Path below the service's base URL, beginning with `/`.
-        query: Parameters in order, unescaped.
-        body: JSON; empty for a GET.
-        companies: Companies in the order of the body; () for `service_lists`.
-        limit: Most records for each company; None leaves the number to the service.
-        offset: Records to skip for each company; None leaves the number to the service.
-        headers: Headers of the example, such as the language.
-    """
-
-    endpoint: str
+    endpoint: str  # a dataset, `service_lists` or `contacts`
     method: Method
-    path: str
-    query: tuple[tuple[str, str], ...] = ()
-    body: bytes = b""
-    companies: tuple[Company, ...] = ()
-    limit: int | None = None
-    offset: int | None = None
-    headers: tuple[tuple[str, str], ...] = ()
+    path: str  # below the service's base URL, beginning with `/`
+    query: tuple[tuple[str, str], ...] = ()  # in order, unescaped
+    body: bytes = b""  # JSON; empty for a GET
+    companies: tuple[Company, ...] = ()  # in the order of the body; () for `service_lists`
+    limit: int | None = None  # most records for each company; None leaves the number to the service
+    offset: int | None = None  # records to skip for each company; None leaves the number to the service
+    headers: tuple[tuple[str, str], ...] = ()  # of the example, such as the language
 
     def __repr__(self) -> str:
         page = "" if self.limit is None else f" limit={self.limit} offset={self.offset or 0}"
@@ -85,12 +73,7 @@ def service_lists(api: ApiSettings, kind: ListKind, limit: int | None = None, of
 
 
 def add_contacts(api: ApiSettings, list_id: int, contacts: Mapping[Company, Sequence[str]]) -> Request:
-    """Build a request that adds contacts of companies to a static service list.
-
-    Args:
-        api: Limits and examples of the service.
-        list_id: Id of the service list.
-        contacts: Contact ids by company: 1 to 100 companies, 1 to 50 contacts for each.
+    """Build a request that adds contact ids, 1 to 50 for each of 1 to 100 companies, to a static service list.
 
     References:
         Specification, PUT /v1/lists/{id}/contacts; docs/service_gaps.md, "contacts body".

@@ -28,16 +28,8 @@ class Tries:
     """The tries of one request.
 
     Waits use full jitter (up to 1, 2, 4 ... seconds), or last as long as the service asked for if that is longer. A 429
-    does not count as a try. Once the service has been reached, a lost connection does not either: the circuit breaker
-    limits an outage.
-
-    Args:
-        most: How often to try before the request counts as failed.
-        wait_max_seconds: Longest jittered wait between two tries.
-        timing: Where time and chance come from.
-        sleep: Waits for a number of seconds; raises when the run is interrupted.
-        bears_outage: Returns whether a lost connection does not count.
-        tell: Called with the reason for the wait before each retry.
+    does not count as a try. Once the service has been reached, a lost connection does not either (`bears_outage`): the
+    circuit breaker limits an outage. `sleep` raises when the run is interrupted; `tell` gets the reason for each wait.
     """
 
     def __init__(
@@ -55,13 +47,10 @@ class Tries:
         self._began = timing.clock()
 
     def carry_out(self, work: Callable[[], T]) -> T:
-        """Call a function, one try, until it returns or there are no further tries.
+        """Call a function, one try, until it returns or no tries are left, which raises the last TryAgainError.
 
         Tenacity is used only if the first try fails. Most requests succeed at once, and tenacity would cost each of
         them 0.15 ms and leave a cycle of objects to the garbage collector.
-
-        Raises:
-            TryAgainError: The last one. Any other exception passes through.
         """
         try:
             return work()
@@ -128,10 +117,6 @@ class CircuitBreaker:
         pause_seconds: First pause; each further one is twice as long.
         pause_max_seconds: Longest pause.
         patience_seconds: How long the breaker stays open before it gives up.
-
-    Attributes:
-        subject: What fails, for messages.
-        last_failure: The last failure.
     """
 
     subject = "The service"

@@ -40,10 +40,7 @@ class _Stamp(msgspec.Struct, frozen=True):
 
 
 def check_access(settings: Settings) -> Token | None:
-    """Check, before anything is written, that the settings hold a safe address and a token.
-
-    Returns:
-        The token; None for the embedded service, which gets one when it starts.
+    """Return the token; None for the embedded service, which gets one when it starts. Nothing has been written yet.
 
     Raises:
         SettingsError: The address or the token is missing or cannot be used, or only a file that nobody named gives
@@ -82,11 +79,7 @@ def _check_paths(settings: Settings, address: str) -> None:
 
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
-    """Yield access to the service that the settings name; start the embedded service if they ask for it.
-
-    Raises:
-        SettingsError: The address or the token is missing or cannot be used.
-    """
+    """Yield access to the service that the settings name; start the embedded service if they ask for it."""
     from firmlake.api.client import Access  # here, because httpx takes a while to import, and not every command asks
 
     with ExitStack() as stack:
@@ -116,15 +109,9 @@ def connect(
 
 
 def expect_waits(settings: Settings, count: int) -> Forecast | None:
-    """Forecast how long requests will wait for the allowance, which other runs with this key share.
+    """Forecast how long so many requests will wait for the allowance, which other runs with this key share.
 
-    Args:
-        settings: The service and its allowance.
-        count: The number of requests.
-
-    Returns:
-        The forecast; None if there is no allowance or token, or the requests sent so far cannot be read. A run reports
-        such a problem.
+    None if there is no allowance or token, or the requests sent so far cannot be read: a run reports such a problem.
     """
     api = settings.api
     if not (api.base_url and count) or api.base_url == SANDBOX:
@@ -163,11 +150,9 @@ def is_stamped(folders: Folders) -> bool:
 
 
 def check_service(settings: Settings, folders: Folders) -> None:
-    """Refuse a data folder that belongs to another service.
+    """Raise SettingsError if a data folder belongs to another service.
 
-    Raises:
-        SettingsError: The folder belongs to another service. Name another folder.
-        DamagedError: The file that names the service cannot be read. Remove it.
+    If the file that names it is damaged, remove it.
     """
     path = _stamp_path(folders)
     if not (settings.api.base_url and path.exists()):
@@ -214,9 +199,6 @@ def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
 
     Payments are kept in the data folder, if there is one, so that a resumed run pays for no company twice. The service
     exits when its standard input closes, so it ends with this process even if this process is killed.
-
-    Raises:
-        FirmlakeError: The service does not start.
     """
     secret = secrets.token_urlsafe(24)
     options: dict[str, object] = {

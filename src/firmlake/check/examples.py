@@ -110,10 +110,7 @@ def find_bulk_example(talk: Talk, dataset: str, company: Company) -> Finding:
 
 
 def find_paging(talk: Talk, company: Company) -> Finding:
-    """Find the paging parameters of a bulk request for financials.
-
-    The `pagination` of the answer shows whether the service has read them.
-    """
+    """Find the paging parameters of a bulk request for financials; `pagination` shows whether they were read."""
 
     def ask(example: Example) -> Answer:
         tried = _with(talk, "financials", example)
@@ -238,18 +235,12 @@ KeyPath = tuple[str, ...]
 
 
 class _Candidate(NamedTuple):
-    """An example to try.
+    """An example to try."""
 
-    Attributes:
-        rank: How many are likelier, roughly.
-        paths: All its keys.
-        names: The last parts of these paths, in lower case.
-    """
-
-    rank: int
+    rank: int  # how many are likelier, roughly
     example: Example
-    paths: frozenset[KeyPath]
-    names: frozenset[str]
+    paths: frozenset[KeyPath]  # all its keys
+    names: frozenset[str]  # the last parts of these paths, in lower case
 
 
 def _hunt(

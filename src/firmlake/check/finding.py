@@ -19,20 +19,13 @@ VERDICTS: dict[Verdict, str] = {
 
 
 class Finding(Struct, frozen=True):
-    """The result for one assumption.
+    """The result for one assumption."""
 
-    Attributes:
-        assumption: The name of a row in docs/service_gaps.md.
-        seen: What the service did, in one line.
-        settings: Settings that make runs fit this service, by dotted key.
-        next_step: What a person can do if the verdict is `needs_you`, or should know if it is another.
-    """
-
-    assumption: str
-    seen: str
+    assumption: str  # the name of a row in docs/service_gaps.md
+    seen: str  # what the service did, in one line
     verdict: Verdict
-    settings: dict[str, Any] = {}
-    next_step: str = ""
+    settings: dict[str, Any] = {}  # by dotted key; they make runs fit this service
+    next_step: str = ""  # what a person can do if the verdict is `needs_you`, or should know if it is another
 
 
 def needs_you(findings: Iterable[Finding]) -> list[Finding]:

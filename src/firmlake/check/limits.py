@@ -49,9 +49,7 @@ def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Compan
 
     A service may charge each time that a company is named. If its headers show that it does not, a known company is
     repeated. If no header reports credits, a company that does not exist is, since most services do not charge for it.
-
-    Returns:
-        The companies; empty if repeating costs credits, or if the service does not answer each repetition.
+    None are returned if repeating costs credits, or if the service does not answer each repetition.
     """
     charged = talk.charged
     if talk.tells_credits:
@@ -62,13 +60,9 @@ def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Compan
 
 
 def find_companies_cap(talk: Talk, dataset: str, named: list[Company], most: int = MANY) -> Finding:
-    """Find the largest number of companies in a bulk request.
+    """Find the largest number of companies in a bulk request, up to `most`.
 
-    Args:
-        talk: The conversation.
-        dataset: The dataset to ask for.
-        named: Companies to name, the last one repeatedly; from `choose_repeated`, or of the list of a run.
-        most: How many to name at most.
+    The last one of those to name is repeated; they are from `choose_repeated`, or of the list of a run.
     """
     assumed = min(talk.api.companies_per_request, most)
     row = "companies in a bulk request"
@@ -88,11 +82,7 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company], most: int
 def find_records_cap(talk: Talk, company: Company, named: list[Company], most: int = MANY) -> Finding:
     """Find the largest number of records (companies times limit) in a bulk request for financials.
 
-    Args:
-        talk: The conversation; its page size and number of companies are known to be accepted.
-        company: A company to ask for.
-        named: See `find_companies_cap`; if empty, only one company is named in a request.
-        most: How many to name at most.
+    Page size and number of companies are known to be accepted. If none are `named`, a request names one company.
     """
     assumed, page = talk.api.records_per_request, talk.api.page_limit_max
     most = min(talk.api.companies_per_request, most) if named else 1
@@ -132,12 +122,9 @@ def _find_smaller(
 
 
 def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
-    """Find the largest accepted number from the text of the refusal, or by bisection.
+    """Find the largest accepted number from the text of the refusal, or by bisection; None if the number is not why.
 
     If the answer was lost, or the service failed, the number is only halved: each try may last until the timeout.
-
-    Returns:
-        The number; None if the service does not seem to refuse because of the number.
     """
     if is_crash(refusal):
         halves = takewhile(bool, (refused >> times for times in count(1)))
@@ -158,11 +145,7 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
 
 
 def find_bounds(lines: list[str], asked: int) -> list[int]:
-    """Find the numbers in a refusal that may be the largest allowed one, the likeliest first.
-
-    Args:
-        lines: Lines of text from `api.judge.read_lines`.
-        asked: The number that was refused; only smaller numbers are returned.
+    """Find the numbers below `asked` in a refusal that may be the largest allowed one, the likeliest first.
 
     Example:
         >>> find_bounds(["101 companies, but a request may have at most 100"], 101)
@@ -199,14 +182,9 @@ _LANGUAGE_HEADERS = (
 def find_language(talk: Talk, dataset: str, companies: list[Company], first: Answer | None = None) -> Finding:
     """Find the header that selects the language, which changes names and places: ours, or one of others.
 
-    The others are sent together. If they have an effect, halves of them are, until one is left.
-
-    Args:
-        talk: The conversation.
-        dataset: The dataset to ask for.
-        companies: Companies that the service knows.
-        first: Its answer about them in the language of the settings, if there is one. If it differs from the answer in
-            one other language, no further request is needed.
+    The others are sent together. If they have an effect, halves of them are, until one is left. `first` is the answer
+    about the companies in the language of the settings, if there is one. If it differs from the answer in one other
+    language, no further request is needed.
     """
     row, ours = "language header", language_header(talk.api)
     left = [header for header in _LANGUAGE_HEADERS if header.casefold() != ours.casefold()]

@@ -64,7 +64,7 @@ _POST_UNTRIED = "This check tried only GET, but runs use POST: try that with `fi
 def ask_questions(
     talk: Talk, companies: Sequence[Company], stranger: Company | None, spare: Sequence[Company] = ()
 ) -> Iterator[Finding]:
-    """Compare a service with every assumption.
+    """Compare a service with every assumption, and yield a finding for each as soon as it is known.
 
     Args:
         talk: The conversation, with a budget for all companies. Its `api` is changed to fit the service.
@@ -72,9 +72,6 @@ def ask_questions(
         stranger: A company that does not exist; None leaves out the question about it.
         spare: Companies that are bought in any case, to ask for where those of their country are unknown, and for
             large requests where repeating one might cost credits.
-
-    Yields:
-        One finding for each assumption, as soon as it is known.
 
     Raises:
         FirmlakeError: The service cannot be reached, or refuses the token. The message says what to do.
@@ -125,11 +122,6 @@ def ask_questions(
 
 def ask_briefly(talk: Talk, datasets: Sequence[str], companies: Sequence[Company]) -> tuple[bool | None, list[Finding]]:
     """Ask as a run does, in three requests if all is as assumed, whether a service answers as the settings say.
-
-    Args:
-        talk: The conversation, with a budget for all companies.
-        datasets: Those of the run; pages can be tried with financials only.
-        companies: At least one company of its list.
 
     Returns:
         False if another request may be understood better, such as a GET where there is no POST; None if the answer does
@@ -213,8 +205,7 @@ def _problem_of_lists(answer: Answer) -> str:
 def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, Answer]]:
     """Find a company that the service knows: ask each endpoint for one company, in both spellings if it is Belgian.
 
-    Returns:
-        The company, or None; the answer of each dataset.
+    Return that company and the answer of each dataset.
     """
     usual, firsts = talk.api.keep_leading_zero, {}
     for company in companies:
@@ -268,8 +259,7 @@ def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[s
 def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> tuple[Answer, list[str]]:
     """Ask for all companies; if that is forbidden, only for companies of countries that are allowed.
 
-    Returns:
-        The answer, and the forbidden countries; none if all countries are forbidden.
+    Return the answer, and the forbidden countries; none if all countries are forbidden.
     """
     answer = _ask_many(talk, dataset, companies)
     countries = list(dict.fromkeys(company.country for company in companies))
@@ -354,14 +344,10 @@ def find_rate_limit(talk: Talk) -> Finding:
 
 
 def find_credit_headers(talk: Talk, bought_max: int) -> Finding:
-    """Find the headers that report credits.
+    """Find the headers that report credits, of which at most `bought_max` were spent.
 
     A header for the rest of a quota counts as credits if the quota fell once per company, but not if it fell with each
     request.
-
-    Args:
-        talk: The conversation.
-        bought_max: How many credits it may have cost.
     """
     names = talk.api.names
     told = sorted({name for answer in talk.answers for name in answer.headers})

@@ -132,10 +132,8 @@ class Talk:
     def ask(self, request: Request, *, is_trial: bool = False) -> Answer:
         """Send a request and return the answer, which may be a refusal.
 
-        Args:
-            request: The request.
-            is_trial: Whether another request is tried if this one is too much for the service: a lost answer is
-                returned too, and it is tried less often.
+        If another request is tried after this one is too much for the service (`is_trial`), a lost answer is returned
+        too, and it is tried less often.
 
         Raises:
             Stopped: The request exceeds the budget of companies, no credits are left, or a signal arrived.

@@ -32,15 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Slot:
-    """What a store lends: the state, to be changed in place, and the time.
+    """What a store lends."""
 
-    Attributes:
-        content: The state as last stored; empty if there is none yet.
-        now: Nanoseconds on the store's clock, read after the state was locked.
-    """
-
-    content: bytes
-    now: int
+    content: bytes  # the state as last stored, to be changed in place; empty if there is none yet
+    now: int  # nanoseconds on the store's clock, read after the state was locked
 
 
 def open_store(address: str, key: str, folder: Path | None = None) -> FileStore | PostgresStore:
@@ -74,12 +69,7 @@ def boot_clock() -> int:
 
 
 class FileStore:
-    """A store in one file; `name` is its name for messages.
-
-    Args:
-        file: Path of the file, which is made if it is missing.
-        clock: Returns nanoseconds on a clock that all processes of the machine share.
-    """
+    """A store in one file. Its clock returns nanoseconds and is shared by all processes of the machine."""
 
     def __init__(self, file: Path, clock: Callable[[], int] = boot_clock) -> None:
         self.name = str(file)
@@ -90,8 +80,7 @@ class FileStore:
     def hold(self) -> Iterator[Slot]:
         """Lend the state to one caller at a time; changes are stored unless the block raises.
 
-        Raises:
-            SettingsError: The file cannot be used. Correct TMPDIR.
+        SettingsError: correct TMPDIR.
         """
         try:
             descriptor = self._open()
@@ -165,10 +154,7 @@ _KEEP = "UPDATE firmlake_throttle SET content = %s WHERE key = %s"
 class PostgresStore:
     """A store in one row. Threads may share it; it connects on first use, and again after a failure.
 
-    Args:
-        address: A `postgresql://` URL without a password; missing parts come from PGHOST, PGUSER, PGPASSFILE ...
-        key: Key of the row.
-        name: Name of the store, for messages.
+    The address is a `postgresql://` URL without a password; missing parts come from PGHOST, PGUSER, PGPASSFILE ...
     """
 
     def __init__(self, address: str, key: str, name: str) -> None:

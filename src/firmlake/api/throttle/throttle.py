@@ -46,17 +46,7 @@ Tell = Callable[[str], object]
 
 
 def open_throttle(api: ApiSettings, key: str, folder: Path | None = None, requests_max: int = -1) -> Throttle:
-    """Open the throttle for one key.
-
-    Args:
-        api: `requests_per_minute` (0 means no limit) and `throttle_store`.
-        key: `Token.key_hash(api.base_url)`, which identifies service and token without revealing the token.
-        folder: Folder for file stores; None takes `firmlake-<uid>` in the system's temp directory.
-        requests_max: See `Throttle`.
-
-    Raises:
-        SettingsError: The store cannot be used. Correct `api.throttle_store`.
-    """
+    """Open the throttle for one key, `Token.key_hash(api.base_url)`; see `open_store` and `Throttle` for the others."""
     store = open_store(api.throttle_store, key, folder) if api.requests_per_minute else None
     return Throttle(store, api.requests_per_minute, api.retry_wait_max_seconds, requests_max)
 
@@ -86,14 +76,11 @@ class Throttle:
         self._utc_now = utc_now
 
     def acquire(self, sleep: Sleep, tell: Tell = lambda why: None) -> int:
-        """Wait until one more request may be sent.
+        """Wait until one more request may be sent, and return the grant to be passed to `observe`.
 
         Args:
             sleep: Waits for a number of seconds; raises to end the wait.
             tell: Called with the reason and the end of each wait of a second or more.
-
-        Returns:
-            The grant, to be passed to `observe`.
 
         Raises:
             Stopped: `requests_max` are used up.
@@ -144,11 +131,7 @@ class Throttle:
             _LOG.warning("%s", error.message)
 
     def forecast(self, count: int) -> Forecast | None:
-        """Forecast the waits of requests that would be sent from now on; None without a store.
-
-        Raises:
-            ThrottleStoreError: The store cannot be reached.
-        """
+        """Forecast the waits of requests that would be sent from now on; None without a store."""
         if self._store is None:
             return None
         with _borrowed(self._store, self._limit) as (window, now):
@@ -161,30 +144,16 @@ class Throttle:
 
 
 class Forecast(NamedTuple):
-    """How the allowance will slow down a run that starts now.
+    """How the allowance will slow down a run that starts now."""
 
-    Attributes:
-        minutes: Time until the last request is sent, if answers take no time.
-        wait_seconds: Time until the first request is sent; 0 for less than a second.
-        why: Why the first request waits, in the words of a run; empty if it does not wait.
-        pace: Why requests go slower than the settings allow; empty if they do not.
-    """
-
-    minutes: float
-    wait_seconds: float
-    why: str
-    pace: str
+    minutes: float  # until the last request is sent, if answers take no time
+    wait_seconds: float  # until the first request is sent; 0 for less than a second
+    why: str  # why the first request waits, in the words of a run; empty if it does not wait
+    pace: str  # why requests go slower than the settings allow; empty if they do not
 
 
 def forecast(window: Window, limit: int, count: int, now: int) -> Forecast:
-    """Forecast the waits of a number of requests.
-
-    Args:
-        window: The state of the key, which is left as it is.
-        limit: Requests a minute, from the settings.
-        count: Requests to send.
-        now: Nanoseconds on the clock of the state.
-    """
+    """Forecast the waits of a number of requests, and leave the window as it is; `now` is on the clock of the state."""
     ahead = msgspec.msgpack.decode(msgspec.msgpack.encode(window), type=Window)
     _, wait = take(ahead, limit, now)
     why = why_waiting(ahead, limit, now) if wait >= _TOLD_FROM_SECONDS else ""

@@ -39,38 +39,22 @@ class Window(msgspec.Struct, array_like=True):
 
     That clock advances with the store's clock, and stands still when the store's clock goes back, as at a restart of
     the machine. So no request is forgotten too early.
-
-    Attributes:
-        arrivals: The latest possible arrival time of each request that may still count.
-        learned_limit: Requests a minute that the service reported; 0 if it reported none.
-        spacing: Time between two requests after bursts were refused; 0 if none were.
-        due: When the next request is due at that spacing.
-        paused_at: Start of the last pause, or time of the last step back towards bursts.
-        paused_until: End of the last pause.
-        clock: The time when the state was last used.
-        seen_at: That time on the store's clock.
     """
 
-    arrivals: list[int] = []
-    learned_limit: int = 0
-    spacing: int = 0
-    due: int = 0
-    paused_at: int = 0
-    paused_until: int = 0
-    clock: int = 0
-    seen_at: int = 0
+    arrivals: list[int] = []  # the latest possible arrival time of each request that may still count
+    learned_limit: int = 0  # requests a minute that the service reported; 0 if it reported none
+    spacing: int = 0  # time between two requests after bursts were refused; 0 if none were
+    due: int = 0  # when the next request is due at that spacing
+    paused_at: int = 0  # start of the last pause, or time of the last step back towards bursts
+    paused_until: int = 0  # end of the last pause
+    clock: int = 0  # when the state was last used
+    seen_at: int = 0  # that time on the store's clock
 
 
 def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
-    """Take the right to send one request now.
+    """Take the right to send one request now; `limit` is in requests a minute.
 
-    Args:
-        window: The state, changed in place.
-        limit: Requests a minute, from the settings.
-        now: Nanoseconds.
-
-    Returns:
-        The grant, to be passed to `answered`, and 0; or None and the seconds after which to ask again.
+    Return the grant, to be passed to `answered`, and 0; or None and the seconds after which to ask again.
     """
     limit = min(limit, window.learned_limit or limit)
     if window.spacing and now - window.paused_at > _CALM_SECONDS * SECOND:
@@ -113,14 +97,8 @@ def refused(window: Window, limit: int, grant: int, now: int, wait_seconds: floa
 
     We stay within the known allowance, so a 429 means that the service dislikes bursts, counts differently or allows
     less. The first 429 spreads requests over the minute; each further one soon after slows them down by a fifth.
-    Requests under way when a pause began are refused for the same reason and change nothing.
-
-    Args:
-        window: The state, changed in place.
-        limit: Requests a minute, from the settings.
-        grant: Grant of the refused request.
-        now: Nanoseconds.
-        wait_seconds: The wait that the service asked for; None if it named none.
+    Requests under way when a pause began are refused for the same reason and change nothing. `wait_seconds` is what the
+    service asked for; None if it named no time.
     """
     pause = window.paused_until - window.paused_at
     if grant - int(HOLD_SECONDS * SECOND) > window.paused_at:
@@ -173,28 +151,17 @@ _PARAMETER = re.compile(r"\b([a-z]+)\s*=\s*([0-9]{1,12})")
 
 
 class Allowance(NamedTuple):
-    """The rate limit that an answer reports; None for values that it does not report.
+    """The rate limit that an answer reports; None for values that it does not report."""
 
-    Attributes:
-        requests_per_minute: The limit, converted to a minute.
-        remaining: Requests left now.
-        reset_seconds: Seconds until more requests are allowed.
-    """
-
-    requests_per_minute: int | None
-    remaining: int | None
-    reset_seconds: float | None
+    requests_per_minute: int | None  # converted to a minute
+    remaining: int | None  # requests left now
+    reset_seconds: float | None  # until more requests are allowed
 
 
 def read_wait(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Read how long a 429, 403 or 503 answer asks us to wait.
+    """Read how many seconds a 429, 403 or 503 answer asks us to wait; None if it names no time up to a month.
 
-    Args:
-        headers: Headers of the answer, names in lower case.
-        now: Current time in UTC, used if the answer has no Date header from the service's clock.
-
-    Returns:
-        Seconds, more than 0 and at most a month; None if the answer names no sensible time.
+    `now` is used if the answer has no Date header from the service's clock. Names of headers are in lower case.
     """
     value = headers.get("retry-after", "")
     seconds: float | None = _number(value)
