@@ -43,11 +43,7 @@ _ROWS_AT_ONCE = 50_000
 
 
 class LibraryError(msgspec.Struct, frozen=True):
-    """What the user does about some errors of a database's library; see `core.errors.Translation`.
-
-    Attributes:
-        types: Module and name of each, with a colon between them.
-    """
+    """What the user does about some errors of a database's library: `types` are like module:name; see `Translation`."""
 
     types: tuple[str, ...]
     next_step: str
@@ -160,7 +156,6 @@ class Database:
     Attributes:
         key: Names the record and the lock of the target in the data folder.
         address: What `drivers` opened.
-        now: The clock, UTC.
     """
 
     dialect: ClassVar[Dialect]
@@ -234,14 +229,10 @@ class Database:
         return tuple(dict.fromkeys((*names, *kept)))
 
     def differences(self, connection: duckdb.DuckDBPyConnection, prefix: str, held: Record) -> Iterator[str]:
-        """Yield how the schema differs from what was loaded: tables, columns and types first, then counts.
+        """Yield how the schema differs from the load `held`: tables, columns and types first, then counts.
 
         A value that somebody replaced by another value goes unnoticed, because finding it would take reading every row.
-
-        Args:
-            connection: The warehouse.
-            prefix: Where it holds the generation that was loaded last.
-            held: The last load.
+        `prefix` is where the connection has the generation that was loaded.
         """
         existing = self.shapes()
         for table in held.tables:
@@ -265,8 +256,7 @@ class Database:
     def begin(self, record: Record) -> set[str]:
         """Create the table of records, and remove what other or killed loads staged.
 
-        Returns:
-            The names of the tables that this load has already staged.
+        Returns the tables that this load has already staged.
         """
         existing, ours = self.shapes(), _staging(record, "")
         rests = [name for name in existing if name.startswith((_LOADING, _STAGING)) and not name.startswith(ours)]
@@ -292,12 +282,7 @@ class Database:
         """Publish all tables in one transaction. Readers see either the previous load or this one.
 
         New tables and columns are empty until then, if the database has no transactions for statements that make them.
-
-        Returns:
-            True: a load is always written.
-
-        Raises:
-            FirmlakeError: A table with one of these names exists, but no load made it. Choose another schema.
+        Always returns True. Raises FirmlakeError if a table of such a name exists, but no load made it.
         """
         existing = self.shapes()
         staged = {
@@ -341,11 +326,7 @@ class Database:
         return f"{self.dialect.schema(self._schema)}.{name}"
 
     def _prepare(self, table: DeliveredTable, staged: Shape, existing: Shape | None, *, is_whole: bool) -> bool:
-        """Make a table fit for the staged rows; return whether it is new, and so empty.
-
-        Raises:
-            FirmlakeError: No load made the table, or the type of a column has changed and the table must be dropped.
-        """
+        """Make a table fit for the staged rows; return whether it is new, and so empty."""
         name = self.at(table.name)
         if existing is not None and not self._is_ours(table.name, existing, staged):
             raise FirmlakeError(

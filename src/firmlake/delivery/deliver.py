@@ -57,14 +57,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         schema: For a load: the schema of the tables in the target.
         mode: `whole`; `changes` since the last delivery, or `whole` if these are no longer known; `as_of`, the state
             after the run `as_of`, for files only.
-        tables: The tables; a schema of a database also keeps those that earlier loads put into it.
+        tables: A schema of a database also keeps those that earlier loads put into it.
         takes_over: Replace what another data folder delivered.
         format: For files: parquet, csv, or one of `TABLE_FORMATS`.
         file_bytes: A Parquet file ends once it has this size.
         company_list: Restricts the tables to the companies of this list; empty for all companies. For files only.
         mask: "drop" or "hash" by pattern of columns; see `selection`. For files only.
         privacy: Where the key of the hashes is.
-        memory_limit: The most memory that DuckDB may use.
     """
 
     target: str = ""
@@ -101,11 +100,10 @@ class Delivered(NamedTuple):
     """The result of a delivery.
 
     Attributes:
-        target: The target, without credentials.
+        target: Without credentials.
         record: What the target holds now, or the export beside it.
         is_new: Whether anything was written.
         note: Why all rows were delivered although changes were requested; or why the delivery was not recorded.
-        is_load: Whether the target is a database.
     """
 
     target: str
@@ -142,11 +140,7 @@ class Delivered(NamedTuple):
 
 
 def export_request(settings: Settings, as_of: str = "", company_list: str = "") -> Request:
-    """Make the request for an export from the settings; `as_of` names a run, `company_list` a list.
-
-    Raises:
-        UsageError: The settings name no target, or a database. Set `export.target`.
-    """
+    """Make the request for an export from the settings; `as_of` names a run, `company_list` a list."""
     wanted = settings.export
     if not wanted.target:
         raise UsageError("No export target is named", "Run `firmlake export FOLDER`, or set export.target")
@@ -167,11 +161,7 @@ def export_request(settings: Settings, as_of: str = "", company_list: str = "") 
 
 
 def load_request(settings: Settings, *, is_whole: bool = False, takes_over: bool = False) -> Request:
-    """Make the request for a load from the settings.
-
-    Raises:
-        UsageError: The settings name no target, or no database. Set `load.target`.
-    """
+    """Make the request for a load from the settings."""
     wanted = settings.load
     if not wanted.target:
         raise UsageError("No target is named", "Run `firmlake load postgres://HOST/DATABASE`, or set load.target")
@@ -200,13 +190,7 @@ def deliver(
     """Deliver the newest generation, unless the target holds it already. If interrupted, call again to resume.
 
     If the target holds an earlier generation that is still kept, and nobody else changed it, a request for changes
-    sends only the rows that differ.
-
-    Args:
-        folders: The data folder.
-        request: What to deliver, and where.
-        tell: Called with a line for each table.
-        now: The clock, UTC.
+    sends only the rows that differ. `tell` gets a line for each table.
 
     Raises:
         UsageError: The request names an unknown target, table or run, or contradicts what the target holds.
@@ -248,7 +232,7 @@ def deliver(
 
 
 def open_target(request: Request, now: Callable[[], datetime] = utc_now) -> AbstractContextManager[Database]:
-    """Open the database of a request; see `open_database`."""
+    """Open the database of a request."""
     return open_database(request.address, request.schema, request.memory_limit, now)
 
 
@@ -272,15 +256,12 @@ def _check(request: Request) -> None:
 
 
 class _Delivery(NamedTuple):
-    """What a delivery is made from.
+    """What a delivery is made from: a connection to the newest generation, and what the target holds.
 
     Attributes:
-        connection: The newest generation.
-        folders: The data folder.
         request: With all tables that are delivered.
-        target: What the delivery is brought to.
         previous: What the target holds.
-        newest: The last load of the newest generation, which made it.
+        newest: The load that made the newest generation.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -291,11 +272,7 @@ class _Delivery(NamedTuple):
     newest: Load
 
     def check_follows(self) -> None:
-        """Check that the target holds an earlier state of this data folder: a run, overview or plan that it has too.
-
-        Raises:
-            FirmlakeError: The target holds a later generation, or a delivery from another data folder.
-        """
+        """Refuse a target with a later generation, or a run, overview or plan that this data folder does not have."""
         previous, target = self.previous, self.target
         if previous is None or self.request.mode == "as_of" or self.request.takes_over:
             return
@@ -314,9 +291,8 @@ class _Delivery(NamedTuple):
     def choose_mode(self) -> tuple[str, str]:
         """Decide what to deliver, and attach the generation that changes start from.
 
-        Returns:
-            `whole`, `changes`, `as_of`, or an empty text if the target already holds the newest generation; and why all
-            rows are delivered although changes were requested.
+        Returns `whole`, `changes`, `as_of`, or an empty text if the target already holds the newest generation; and why
+        all rows are delivered although changes were requested.
         """
         previous = self.previous
         if self.request.mode != "changes" or self.request.takes_over:

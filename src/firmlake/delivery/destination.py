@@ -81,8 +81,7 @@ class Folder:
     def put_if(self, path: str, content: bytes, known: StoredFile | None = None) -> bool:
         """Write a small file atomically if it has not changed since it was read as `known` (None: it did not exist).
 
-        Returns:
-            Whether it was written.
+        Returns whether it was written.
         """
         make_folder(self.path, self._readers)
         (self.path / ".lock").touch(mode=0o600)
@@ -95,7 +94,7 @@ class Folder:
         return True
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """List the files below a folder: path to size in bytes, sorted by path."""
+        """List the files below a folder, sorted: path to size in bytes."""
         found = (path for path in sorted((self.path / folder).rglob("*")) if path.is_file() and path.suffix != ".part")
         return {path.relative_to(self.path).as_posix(): path.stat().st_size for path in found}
 
@@ -177,14 +176,8 @@ Destination = Folder | Bucket
 def delete_versions(url: str) -> str:
     """Delete all versions below an address except the current ones, and the markers of deleted objects.
 
-    Args:
-        url: An address in an object store, or a folder, which keeps no versions.
-
-    Returns:
-        A sentence about versions that may be left; an empty text if there are none.
-
-    Raises:
-        FirmlakeError: The store refuses to list or delete versions.
+    Returns a sentence about versions that may be left; empty if there are none, as in a folder. Raises FirmlakeError if
+    the store refuses.
     """
     scheme, separator, _ = url.partition("://")
     if not separator:

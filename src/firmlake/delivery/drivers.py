@@ -43,9 +43,8 @@ def open_database(
 
     Args:
         address: As above, without a password.
-        schema: The schema of the tables; for BigQuery, the dataset if the address names none.
+        schema: For BigQuery, the dataset if the address names none.
         memory_limit: The most memory that DuckDB may use for a file.
-        now: The clock, UTC.
 
     Raises:
         UsageError: The address is invalid or holds a password, or a library is missing.

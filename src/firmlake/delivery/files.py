@@ -43,12 +43,11 @@ _NUMBER = "company_number"
 def write_rows(file: IO[bytes], rows: pa.RecordBatchReader, delimiter: str = ",") -> int:
     """Write rows as CSV: UTF-8 with a byte order mark, text and dates in quotes, null as an empty field.
 
+    Returns their number.
+
     Without a byte order mark, spreadsheet programs read text in the code page of their country. Programs that separate
     fields by semicolons use a decimal comma, so numbers then have a decimal comma. Text and names that a spreadsheet
     would run as a formula are made harmless; other text is unchanged, except that NUL becomes U+FFFD.
-
-    Returns:
-        The number of rows.
     """
     count = 0
     for batch in chain([rows.schema.empty_table()], rows):
@@ -103,7 +102,6 @@ class FileTarget:
     """A destination that holds exports. Readers follow `latest.json`, which always names a complete one.
 
     Args:
-        destination: The folder or bucket.
         scratch: Folder for unfinished files; by default, the system's. They have no name there, so that a kill leaves
             nothing behind.
         file_bytes: A Parquet file ends once it has this size.
@@ -171,11 +169,7 @@ class FileTarget:
     def publish(self, record: Record) -> bool:
         """Write the manifest and its mark of success, then let `latest.json` name the export.
 
-        Returns:
-            Whether anything was written; False if the same export was there already.
-
-        Raises:
-            FirmlakeError: Another export has replaced `latest.json`.
+        Returns whether anything was written; False if the same export was there already.
         """
         folder, content = folder_of(record.delivery_id), encode_json(record)
         if not self._complete:

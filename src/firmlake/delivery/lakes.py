@@ -44,12 +44,7 @@ class DeltaLake:
         self._destination = destination
 
     def commit(self, source: Source, described: DeliveredTable, record: Record) -> DeliveredTable:
-        """Commit the selected rows to their table, unless they are committed already.
-
-        Raises:
-            UsageError: The library deltalake is missing.
-            FirmlakeError: The table cannot be written.
-        """
+        """Commit the selected rows to their table, unless they are committed already."""
         is_whole = record.mode == "whole"
         path = f"delta/{source.table.name}{'' if is_whole else '_changes'}"
         with self._translated(path):
@@ -116,10 +111,6 @@ class IcebergLake:
         """Commit the selected rows to their table, unless they are committed already.
 
         New columns are added to the table; the key becomes its identifier fields.
-
-        Raises:
-            UsageError: The library pyiceberg is missing, or an object store has no catalog.
-            FirmlakeError: The table cannot be written.
         """
         is_whole = record.mode == "whole"
         name = f"{CATALOG}.{source.table.name}{'' if is_whole else '_changes'}"

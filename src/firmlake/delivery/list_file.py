@@ -65,12 +65,7 @@ _ROW_GROUP: Final = 10_000
 
 
 class FileBack(NamedTuple):
-    """A file that a list is to be written to.
-
-    Attributes:
-        path: The file; its extension sets the format: .csv, .parquet or .xlsx.
-        columns: The columns to add, as `choose_added` reads them.
-    """
+    """A file that a list is to be written to. Its extension sets the format; `choose_added` reads `columns`."""
 
     path: Path
     columns: tuple[str, ...] = ()
@@ -93,12 +88,7 @@ class Written(NamedTuple):
 
 
 class AddedColumn(NamedTuple):
-    """A column to add.
-
-    Attributes:
-        relation: The view of the column.
-        type: As DuckDB spells it.
-    """
+    """A column to add, with its view and its type as DuckDB spells it."""
 
     relation: str
     name: str
@@ -147,14 +137,10 @@ def line_columns() -> tuple[AddedColumn, ...]:
 
 
 def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
-    """Choose the columns to add.
+    """Choose the columns to add; UsageError, which names similar ones, if there is no such column.
 
-    Args:
-        names: Each is a column (`revenue`), a column of a view (`portfolio.revenue`), all columns of a view
-            (`portfolio.*`) or `default`. No names mean `default`.
-
-    Raises:
-        UsageError: There is no such column. The message names similar ones.
+    Each name is a column (`revenue`), a column of a view (`portfolio.revenue`), all columns of a view (`portfolio.*`)
+    or `default`. No names mean `default`.
     """
     wanted = [name.strip() for name in names or ["default"]]
     chosen = [each for name in wanted if name not in LINE_COLUMNS for each in _find(name)]  # those are always added
@@ -162,11 +148,7 @@ def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
 
 
 def check_file_back(wanted: FileBack, company_list: Path | None = None, line_count: int = 0) -> None:
-    """Check that a list can be written to a file, before anything is fetched for it.
-
-    Raises:
-        UsageError: The extension, the folder, a column or the size does not fit, or the file is the list itself.
-    """
+    """Check that a list can be written to a file, before anything is fetched for it."""
     path = wanted.path
     if path.suffix.lower() not in _WRITERS:
         raise UsageError(
@@ -187,13 +169,7 @@ def check_file_back(wanted: FileBack, company_list: Path | None = None, line_cou
 
 
 def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str) -> Written:
-    """Write the newest version of a list, with the data of its companies in the newest generation.
-
-    Args:
-        folders: The data folder.
-        name: The list.
-        wanted: The file; it is written whole or not at all.
-        memory_limit: For DuckDB, such as "512MB".
+    """Write the newest version of a list, with the data of its companies in the newest generation, whole or not at all.
 
     Raises:
         UsageError: There is no such list, or it does not fit into the file.
@@ -249,7 +225,6 @@ class _Back(NamedTuple):
         earlier: Columns of the list that an earlier `--out` added; `added` replaces them.
         added: The added columns, by their name in the file.
         read: What is known of the columns of the list.
-        completeness: Whether the list is complete, and how many of its lines were refused.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -304,14 +279,10 @@ _UNGUARDED: Final = "regexp_replace(cells[{}], " + quote_text("^'(" + RISKY.remo
 
 
 def _find_earlier(connection: duckdb.DuckDBPyConnection, paths: Mapping[str, str]) -> tuple[str, ...]:
-    """Find the columns of a list that an earlier `--out` added.
+    """Find the columns of a list, given by their JSON pointers in order, that an earlier `--out` added.
 
     There are such columns if one is named like our `status`, another like our `company`, and both hold only the values
     of ours. Columns to the left of both are the list's own, and so are columns with other names than ours.
-
-    Args:
-        connection: A generation with the lines of the list in `back_lines`.
-        paths: The JSON pointer of each column of the list, in its order.
     """
     names = {name: added.name for added in (*line_columns(), *list_added()) for name in added.names}
     found = list[int]()

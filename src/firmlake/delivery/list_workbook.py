@@ -64,7 +64,6 @@ class SheetColumn(NamedTuple):
         type: As DuckDB spells it; empty for a column of a list, whose values are texts.
         formats: Number formats of a column of a list, by kind of cell.
         source: View and column that it was taken from.
-        meaning: What its values mean.
     """
 
     name: str
@@ -94,7 +93,6 @@ def write_workbook(
     """Write a list as a workbook, line by line, in constant memory. A text longer than a cell can hold is cut.
 
     Args:
-        path: The file.
         title: Name of the list.
         columns: Its own columns, then the added ones.
         batches: Its lines: own columns as text, then the added ones, then the kinds of the own cells as letters (see
@@ -119,22 +117,14 @@ def write_workbook(
 
 
 def write_result(path: Path, title: str, columns: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> int:
-    """Write the result of a query as a workbook, in constant memory; a full sheet continues in the next one.
+    """Write the result of a query as a workbook, in constant memory, and return the number of rows.
 
-    What a spreadsheet cannot hold as it is, such as a number of more than 15 digits, a nested value or a day before
-    1901, becomes text.
+    A full sheet continues in the next one. What a spreadsheet cannot hold as it is, such as a number of more than 15
+    digits, a nested value or a day before 1901, becomes text. Raises OSError if there is no room.
 
     Args:
-        path: The file.
         title: Title of the workbook, and name of its first sheet.
         columns: Their types, as DuckDB spells them, by name.
-        batches: The rows.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        OSError: There is no room for the file.
     """
     with _open_workbook(path, title) as book:
         return _write_rows(book, _sheet_name(title), _columns(columns), _rows(batches))
@@ -152,17 +142,9 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 def _write_rows(
     book: Workbook, name: str, columns: Sequence[SheetColumn], rows: Iterable[Sequence[Any]], widest: int = _WIDE
 ) -> int:
-    """Write rows to a sheet, and to more of them if it is full.
+    """Write rows to a sheet, and to more of them if it is full; return their number.
 
-    Args:
-        book: The workbook.
-        name: Name of the sheet.
-        columns: Its columns.
-        rows: Their values, and then the kinds of those of the list as letters.
-        widest: Width of the widest column, in characters.
-
-    Returns:
-        The number of rows.
+    A row has the values of the columns, and then the kinds of those of the list as letters. `widest` is in characters.
     """
     sheets, count = [_Sheet(book, name, columns)], 0
     for row in rows:

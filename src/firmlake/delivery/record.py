@@ -15,12 +15,7 @@ from firmlake.tables.schemas import Table
 
 
 class DeliveredFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One file.
-
-    Attributes:
-        path: Below the export's folder.
-        country: The country of all its rows if the table is split by country, else empty.
-    """
+    """One file: its path below the export's folder, and the country of all its rows if the table is split by it."""
 
     path: str
     row_count: int
@@ -46,10 +41,7 @@ class DeliveredTable(msgspec.Struct, frozen=True, omit_defaults=True):
         key: Columns that identify a row; empty if one of them was not delivered.
         row_count: All rows, or the changed ones.
         changes: Rows by kind of change, in a delivery of changes to files.
-        delta_path: Path of the Delta Lake table below the destination, if it was written to one.
-        delta_version: Version of the Delta Lake table that holds the export.
-        iceberg_table: Name of the Iceberg table in its catalog, if it was written to one.
-        iceberg_snapshot: Snapshot of the Iceberg table that holds the export.
+        delta_path: Below the destination; the next ones are those of the table's version that holds the export.
     """
 
     name: str
@@ -121,10 +113,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return sum(table.byte_count for table in self.tables)
 
 
-def describe_table(table: Table, row_count: int = 0) -> DeliveredTable:
-    """Describe a table as it is delivered."""
+def describe_table(table: Table) -> DeliveredTable:
+    """Describe a table as it is delivered, before its rows are counted."""
     columns = tuple(ColumnShape(c.name, exported_type(c), bool(c.null), c.comment, c.privacy) for c in table.columns)
-    return DeliveredTable(table.name, table.meaning, table.key, columns, row_count)
+    return DeliveredTable(table.name, table.meaning, table.key, columns, row_count=0)
 
 
 def describe_rows(part: Record | DeliveredTable, mode: str) -> str:

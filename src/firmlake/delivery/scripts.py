@@ -29,8 +29,7 @@ _WARN_DAYS, _ERROR_DAYS = 8, 15
 def render_ddl(manifest: Record, url: str, dialect: str) -> str:
     """Write the script that creates the tables of an export and loads them.
 
-    Raises:
-        UsageError: The warehouse cannot read this format or this place.
+    Raises UsageError if the warehouse cannot read this format or this place.
     """
     warehouse = DIALECTS[dialect]
     if manifest.format != "parquet":
@@ -115,13 +114,10 @@ def _quoted(text: str) -> str:
 
 
 def address_for(warehouse: str, url: str) -> str:
-    """Return the address of an export as a warehouse spells it.
+    """Return the address of an export as a warehouse spells it; UsageError if it cannot load from there.
 
     An `az://` address does not name the account, which then comes from AZURE_STORAGE_ACCOUNT_NAME. The export reads the
     account from the same variable.
-
-    Raises:
-        UsageError: The warehouse cannot load from there, or neither address nor environment names the account.
     """
     parts, spelled = urlsplit(url), DIALECTS[warehouse].addresses
     if parts.scheme not in spelled:

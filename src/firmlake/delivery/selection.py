@@ -53,12 +53,7 @@ EXPORTED_TABLES = (
 
 
 class Source(NamedTuple):
-    """The rows of a table to deliver.
-
-    Attributes:
-        table: The table as it is delivered.
-        query: Selects its columns.
-    """
+    """The rows of a table to deliver, as a query that selects the columns of `table`."""
 
     connection: duckdb.DuckDBPyConnection
     table: Table
@@ -113,13 +108,10 @@ def select(
     Args:
         connection: The generation; for changes, with an earlier one attached as `base`.
         names: The tables.
-        mode: `whole`; `as_of`: as they were after a run, without columns whose earlier values are not kept; `changes`:
-            the rows that differ from `base`. A key that only one of the two has is an insert or a delete, any other
-            difference is an update.
-        run_id: The run of `as_of`.
-
-    Raises:
-        UsageError: There is no such run or table.
+        mode: `whole`; `as_of`: as they were after the run `run_id`, without columns whose earlier values are not kept;
+            `changes`: the rows that differ from `base`. A key that only one of the two has is an insert or a delete,
+            any other difference is an update.
+        run_id: For `as_of`.
     """
     if mode == "as_of" and run_id not in loaded_runs(connection):
         raise UsageError(f"There is no run {run_id} in the warehouse", 'List them with `firmlake query "FROM runs"`')
@@ -191,11 +183,7 @@ _HASHES = 262_144
 
 
 def check_mask(mask: Mapping[str, str]) -> None:
-    """Check that each pattern names a kind of personal data or a column of some table.
-
-    Raises:
-        SettingsError: A pattern names nothing. Correct it, because a misspelt mask would mask nothing.
-    """
+    """Check that each pattern names a kind of personal data or a column, because a misspelt mask would mask nothing."""
     for pattern in mask:
         if not any(_fits(pattern, table, column) for table in WAREHOUSE_TABLES.values() for column in table.columns):
             kinds = ", ".join(kind for kind in PRIVACY if kind)
@@ -209,12 +197,7 @@ def mask_columns(source: Source, mask: Mapping[str, str], key: bytes) -> Source:
     """Return a table without its dropped columns and with keyed hashes in its hashed ones.
 
     Equal values have equal hashes in all tables, so hashed columns can still be joined. If a column of the key is
-    dropped, the table has no key.
-
-    Args:
-        source: The table as it would be exported.
-        mask: "drop" or "hash" by pattern. If several patterns fit a column, "drop" wins.
-        key: The key of the hashes.
+    dropped, the table has no key. If several patterns of the mask fit a column, "drop" wins.
     """
     table, values = source.table, dict[Column, str]()
     for column in table.columns:
