@@ -56,9 +56,8 @@ COMMANDS = {
     "prune landed": lambda folders: named_by_prune(folders, landed_days=1),
 }
 PROOFS = ("verify", "verify --files")
-ANSWERS = (*PROOFS, "replay", "archive", "prune staged")
 FILES = {
-    f"landing/run={FIRST}/shard=00001/00001.zst": ANSWERS,
+    f"landing/run={FIRST}/shard=00001/00001.zst": COMMANDS,
     f"landing/run={FIRST}/log/00001.zst": COMMANDS,
     f"landing/run={FIRST}/log/00002.zst": (*PROOFS, "replay", "archive"),
     f"landing/run={FIRST}/targets-*.parquet": COMMANDS,

@@ -6,17 +6,21 @@ import os
 import shutil
 
 import pytest
+from msgspec.structs import replace
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
+from firmlake.landing.segments import read_segment
+from firmlake.rebuild import prune as pruning
 from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.tables.index import drop_index
 from firmlake.warehouse.generations import newest, open_warehouse
+from lake import Lake
 from support import ACME, DAY, MINUTE, NOON, answer, export, found, held_at, land, lookalike, make_run, publish_landed
 
 RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
@@ -55,6 +59,14 @@ def replayed(folders):
 def planned(folders):
     drop_index(folders)
     return held_at(folders, NOON + 20 * DAY).paid
+
+
+def records(folder):
+    return [each for path in sorted(folder.glob("shard=*/*.zst")) for each in read_segment(path)]
+
+
+def bodies(folder):
+    return [each.body_frame for each in records(folder) if each.body_frame]
 
 
 def names(found):
@@ -106,7 +118,7 @@ def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
     found = removable(three, **{f"{kind}_days": OLD})
     assert names(found) == [(kind, f"run={RUNS[0]}"), (kind, f"run={RUNS[1]}")]
     prune(three, found, NOW)
-    assert not any(list(each.path.glob("shard=*")) if each.kind == "landed" else each.path.exists() for each in found)
+    assert not any(bodies(each.path) if each.kind == "landed" else each.path.exists() for each in found)
     assert names(removable(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
     assert paid
     for _ in range(2):  # also where the index over the log is made again
@@ -117,6 +129,35 @@ def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
     assert sorted(run.is_pruned for run in runs) == ([False, True, True] if kind == "landed" else [False] * 3)
     replay(three, lambda: NOW, settings=RunSettings(keep_generations=9))
     assert hashes(three) == expected
+
+
+def test_of_pruned_answers_the_headers_stay_in_frames_of_their_own(three):
+    folder = three.landing(RUNS[0])
+    before = records(folder)
+    [one] = [each for each in removable(three, landed_days=OLD) if each.path == folder]
+    assert one.byte_count == sum(len(each.body_frame) for each in before)
+    prune(three, [one], NOW)
+    assert [each.header for each in records(folder)] == [replace(each.header, body_sha256="") for each in before]
+    assert all(each.header.body_bytes for each in records(folder)), "how long it was is known"
+    with pytest.raises(DamagedError, match=r"00001\.zst, byte 0: the body was pruned"):
+        _ = records(folder)[0].body
+
+
+def test_after_a_prune_and_without_an_index_nothing_is_bought_again(sandbox, tmp_path):
+    """Also a company that is no longer fresh is free inside its window, and replay and verify give the same."""
+    lake = Lake(tmp_path, sandbox, 5, run__refresh_after_days=0)
+    lake.run()
+    before, held = lake.call("plan", str(lake.list), "--json").content, hashes(lake.folders)
+    assert before["credits"] == 0
+    assert before["target_count"]
+    pruned = lake.call("prune", "--landed-days", "0", "--json").content
+    assert [each["kind"] for each in pruned["removable"]] == ["landed"]
+    for _ in range(2):
+        drop_index(lake.folders)
+        assert lake.call("plan", str(lake.list), "--json").content == before
+        assert lake.call("verify").code == 0
+        assert lake.call("replay").code == 0
+        assert hashes(lake.folders) == held
 
 
 def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
@@ -146,14 +187,16 @@ def test_a_run_that_is_not_in_the_warehouse_keeps_all(three):
 def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
     found = removable(three, keep_generations=1, landed_days=OLD)
 
-    def dies(path):
+    def dies(path, records):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", dies)
+        patch.setattr(pruning, "rewrite_segment", dies)
         with pytest.raises(KeyboardInterrupt):
             prune(three, found, NOW)
+    assert bodies(three.landing(RUNS[0])), "it was killed after its mark"
     prune(three, removable(three, keep_generations=1, landed_days=OLD), NOW)
+    assert not bodies(three.landing(RUNS[0]))
     assert removable(three, keep_generations=1, landed_days=OLD) == []
     assert newest(three).exists()
     assert all(check.agrees for check in verify(three, lambda: NOW))

@@ -49,10 +49,14 @@ def clean_sources(folders: Folders, forgotten: Forgotten) -> int:
     return count + _clean_runs(folders, forgotten)
 
 
-def clean_answers(records: Iterable[Landed], forgotten: Forgotten) -> tuple[list[tuple[Header, bytes]], int]:
+_Record = tuple[Header, bytes | None]
+"""A header and its body; None if it was pruned."""
+
+
+def clean_answers(records: Iterable[Landed], forgotten: Forgotten) -> tuple[list[_Record], int]:
     """Return the records of a segment without forgotten subjects, and how many changed."""
     renamed: dict[str, str] = {}
-    before = [(one.header, one.body) for one in records]
+    before = [(one.header, one.body if one.body_frame else None) for one in records]
     after = [_clean_answer(header, body, forgotten, renamed) for header, body in before]
     return after, sum(new != old for new, old in zip(after, before, strict=True))
 
@@ -120,7 +124,7 @@ def _clean_segment(path: Path, forgotten: Forgotten) -> bool:
     return count > 0
 
 
-def _clean_answer(header: Header, body: bytes, forgotten: Forgotten, renamed: dict[str, str]) -> tuple[Header, bytes]:
+def _clean_answer(header: Header, body: bytes | None, forgotten: Forgotten, renamed: dict[str, str]) -> _Record:
     """Clean an answer. The id of a request is a hash of its companies or contacts, so it changes with them.
 
     The checksum of the body as it was received is kept only as a keyed hash, so that nobody can test a guess.
@@ -128,7 +132,7 @@ def _clean_answer(header: Header, body: bytes, forgotten: Forgotten, renamed: di
     content = (clean_record if header.kind in LOG else clean_json)(body, forgotten) if body else body
     companies = tuple(company for company in header.companies if not forgotten.has_company(company))
     if header.dataset == "contacts":
-        if header.kind == "sending" and content != body:
+        if header.kind == "sending" and content and content != body:
             renamed[header.request_id] = apply.request_id(header.run_id, content)
     elif header.request_id and companies != header.companies and header.request_id not in renamed:
         page = Page(header.dataset, companies, header.limit, header.offset)

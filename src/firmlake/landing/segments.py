@@ -4,7 +4,7 @@
     record   = index frame | header frame | body frame
     index    = zstd skippable frame: lengths of the next two frames, their CRC-32, and the CRC-32 of the index itself
     header   = zstd frame: one line of JSON (`Header`)
-    body     = zstd frame: the body, byte for byte
+    body     = zstd frame: the body, byte for byte; no frame at all once `firmlake prune` removed it
 
 The index lets a reader skip bodies without inflating them, and reveals damage before a frame is read. Any zstd tool can
 print a segment, because zstd ignores skippable frames. A process always opens a new segment and never rewrites an old
@@ -79,6 +79,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             decision (`error` says why). `firmlake.service_lists.additions` has kinds of its own.
         companies: Companies of the request, in its order.
         code: For a kind of `ENDS`, the code of the reason; see `core.errors.Reason`.
+        body_sha256: Checksum of the body; empty once the body was pruned.
         original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.
     """
 
@@ -128,7 +129,11 @@ def credits_in(header: Header, name: str) -> int | None:
 
 
 class Landed(NamedTuple):
-    """One record of a segment; the property `body` reads and checks the answer."""
+    """One record of a segment; the property `body` reads and checks the answer.
+
+    Attributes:
+        body_frame: The compressed body; empty if it was pruned.
+    """
 
     header: Header
     path: Path
@@ -140,8 +145,10 @@ class Landed(NamedTuple):
         """The body as received.
 
         Raises:
-            DamagedError: The body does not match its checksum. Restore the file from a copy.
+            DamagedError: The body was pruned, or does not match its checksum. Restore the file from a copy.
         """
+        if not self.body_frame:
+            raise _damaged(self.path, self.position, "the body was pruned")
         try:
             content = decompress(self.body_frame)
         except ZstdError as error:
@@ -207,12 +214,13 @@ class SegmentWriter:
         self.close()
 
 
-def rewrite_segment(path: Path, records: Iterable[tuple[Header, bytes]]) -> None:
-    """Replace a segment atomically. Only `firmlake forget` does this; landed records never change otherwise.
+def rewrite_segment(path: Path, records: Iterable[tuple[Header, bytes | None]]) -> None:
+    """Replace a segment atomically. Only `firmlake forget` and `prune` do this; landed records never change otherwise.
 
     Args:
         path: The segment.
-        records: Its new records: headers, whose length and checksum are set here, and bodies.
+        records: Its new records: headers, whose length and checksum are set here, and bodies; None for one that is
+            pruned, whose header keeps its length.
     """
 
     def write(aside: Path) -> None:
@@ -265,13 +273,16 @@ def read_segment(path: Path, content: bytes | None = None) -> Iterator[Landed]:
 _HEADER = msgspec.json.Decoder(Header)
 
 
-def _sealed(header: Header, body: bytes) -> Header:
+def _sealed(header: Header, body: bytes | None) -> Header:
+    if body is None:  # who has the checksum could test a guess at what was pruned
+        return msgspec.structs.replace(header, body_sha256="")
     return msgspec.structs.replace(header, body_bytes=len(body), body_sha256=hashlib.sha256(body).hexdigest())
 
 
-def _record(header: Header, body: bytes) -> bytes:
+def _record(header: Header, body: bytes | None) -> bytes:
     """Return the bytes of a record."""
-    frames = [compress(part, options=_COMPRESSION) for part in (msgspec.json.encode(header) + b"\n", body)]
+    parts = msgspec.json.encode(header) + b"\n", body
+    frames = [b"" if part is None else compress(part, options=_COMPRESSION) for part in parts]
     checksum = zlib.crc32(frames[1], zlib.crc32(frames[0]))
     index = _INDEX.pack(_MAGIC, _PAYLOAD, len(frames[0]), len(frames[1]), checksum)
     return b"".join([index, _CHECKSUM.pack(zlib.crc32(index)), *frames])

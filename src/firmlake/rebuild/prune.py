@@ -4,7 +4,7 @@ Pruning always keeps
 
     a generation      if it is the newest, among the number to keep, or the start of a load or an export of changes
     a staged run      if it is not in the warehouse, or if its landed answers are gone
-    landed answers    if their run is not in the warehouse, or not completely staged
+    landed answers    if their run is not in the warehouse, or not completely staged; their headers in any case
     both of a run     if the one that would stay is damaged
     a kept list       if an unfinished run has its name
 
@@ -23,6 +23,7 @@ from typing import NamedTuple
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.landing.run import Run, open_run, read_runs, remove_unused_lists
+from firmlake.landing.segments import read_segment, rewrite_segment
 from firmlake.tables.stage import check_landed, check_staged, read_manifest
 from firmlake.warehouse.exported import export_record, exported_generations, last_exports
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
@@ -33,8 +34,8 @@ class Removable(NamedTuple):
     """Something that can be removed.
 
     Attributes:
-        kind: "generation", "staged", "landed", "list" for a kept copy of a list that was not a file, or "rest" for the
-            remains of a killed verification.
+        kind: "generation", "staged", "landed" for the bodies of answers, "list" for a kept copy of a list that was not
+            a file, or "rest" for the remains of a killed verification.
         byte_count: Its size on disk.
         ended_at: When its run ended, UTC; None if it belongs to no run.
     """
@@ -118,12 +119,12 @@ def find_removable(
 
 
 def prune(folders: Folders, removable: Iterable[Removable], now: datetime) -> None:
-    """Remove what `find_removable` found. If the process is killed, the next prune finishes half-removed folders."""
+    """Remove what `find_removable` found. If the process is killed, the next prune goes on."""
     for each in removable:
         if each.kind == "landed":
             open_run(folders, each.path.name.removeprefix("run=")).mark_pruned(now)
-            for shard in each.path.glob("shard=*"):
-                shutil.rmtree(shard)
+            for segment in each.path.glob(_SEGMENTS):
+                rewrite_segment(segment, [(landed.header, None) for landed in read_segment(segment)])
         elif each.path.is_dir():
             (each.path / "manifest.json").unlink(missing_ok=True)  # first: without it, the rest is no staged run
             shutil.rmtree(each.path)
@@ -151,19 +152,25 @@ def _lists(folders: Folders, now: datetime, days: int | None, unfinished: Collec
 
 
 def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bool) -> Iterator[Removable]:
-    landed, staged = run.folders.landing(run.run_id), run.folders.staged(run.run_id)
-    if run.is_pruned or not run.has_landed:
-        if run.has_landed:  # a prune was killed after its mark
-            yield _measured("landed", landed, ended_at)
-        return
+    landed, staged, is_pruned = run.folders.landing(run.run_id), run.folders.staged(run.run_id), run.is_pruned
     manifest = read_manifest(run)
-    kind = "landed" if is_landed_old and manifest else "staged" if is_staged_old and staged.exists() else ""
-    if not kind:
-        return
-    run.check()  # needed to read what stays
-    if manifest:
-        (check_staged if kind == "landed" else check_landed)(run, manifest)
-    yield _measured(kind, landed if kind == "landed" else staged, ended_at)
+    is_of_answers = is_pruned or (is_landed_old and manifest is not None)
+    is_of_tables = not is_of_answers and is_staged_old and run.has_landed and staged.exists()
+    if not is_pruned and (is_of_answers or is_of_tables):
+        run.check()
+        if manifest:
+            check_landed(run, manifest)
+        if manifest and is_of_answers:
+            check_staged(run, manifest)
+    if is_of_tables:
+        yield _measured("staged", staged, ended_at)
+    elif is_of_answers:  # those of a pruned run have bodies if the prune was killed
+        frames = (one.body_frame for path in landed.glob(_SEGMENTS) for one in read_segment(path))
+        if size := sum(map(len, frames)):
+            yield Removable("landed", landed, size, ended_at)
+
+
+_SEGMENTS = "shard=*/[0-9]*.zst"
 
 
 def _is_over(age: timedelta, days: int | None) -> bool:

@@ -271,8 +271,8 @@ def _whole_facts(run: Run) -> Facts:
         except DamagedError:
             if run.is_pruned:
                 raise
-    if not run.has_landed and run.plan.target_count:
-        raise DamagedError(f"{run.folders.landing(run.run_id)} is missing", answers_lost(run))
+    if run.is_pruned or (not run.has_landed and run.plan.target_count):
+        raise DamagedError(f"{run.folders.landing(run.run_id)} lacks the answers of the run", answers_lost(run))
     from firmlake.tables.flatten import flatten_shard
 
     return _facts({name: frame} for shard in run.shards() for name, frame in flatten_shard(run, shard))
