@@ -153,17 +153,10 @@ class Search:
 
 
 def choose_columns(reading: Reading, table: Table, mapping: Mapping[str, str]) -> tuple[Choice, tuple[str, ...]]:
-    """Choose the columns for each role of `synonyms`.
+    """Choose the columns for each role of `synonyms`: at least one number role and all others, except the country.
 
-    At least one number role and every other role must be found; only the country may be missing.
-
-    Args:
-        reading: How to read the list; its settings may map columns, and name a default country.
-        table: The list as a table.
-        mapping: Columns mapped to further roles: header names, or positions from 1.
-
-    Returns:
-        The choice, and one sentence for each role whose columns were not chosen by their names alone.
+    `mapping` has the columns of further roles: header names, or positions from 1. The settings may map numbers and
+    country. Returns the choice, and one sentence for each role whose columns were not chosen by their names alone.
 
     Raises:
         CompanyListError: A column is not found, or several qualify (`UndecidedError`). Map the right one as the next
@@ -248,15 +241,8 @@ def _best(search: Search, candidates: Sequence[Candidate], tie_share: float = _T
         return best
     columns = " and ".join(f"{search.name(one.position)} ({one.examples})" for one in equals[:3])
     what, flag = ("countries", COUNTRY) if best.role == COUNTRY else ("company numbers", "number")
-    raise refusal(
-        "tie",
-        UndecidedError,
-        path=search.path,
-        columns=columns,
-        what=what,
-        flag=flag,
-        mapped=mapped_name(search.table.names, equals[0].position),
-    )
+    mapped = mapped_name(search.table.names, equals[0].position)
+    raise refusal("tie", UndecidedError, path=search.path, columns=columns, what=what, flag=flag, mapped=mapped)
 
 
 def _weigh(search: Search, register: str | None = None) -> list[Candidate]:
@@ -329,13 +315,9 @@ def _suggest(search: Search) -> None:
             raise refusal(
                 "no_country",
                 UndecidedError,
-                path=search.path,
-                column=search.name(best.position),
-                adjective=ADJECTIVES[country],
-                examples=best.examples,
-                mapped=mapped,
-                country=country,
-            )
+                path=search.path, column=search.name(best.position), adjective=ADJECTIVES[country],
+                examples=best.examples, mapped=mapped, country=country,
+            )  # fmt: skip
 
 
 def _require(search: Search) -> None:

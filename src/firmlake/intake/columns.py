@@ -74,12 +74,7 @@ def fold(text: str) -> str:
 def country_codes(cells: pl.Series) -> pl.Series:
     """Return the country code of each cell; case, accents, punctuation and spaces are ignored.
 
-    Args:
-        cells: Texts from the file, null if empty.
-
-    Returns:
-        One text per cell: `BE`, `NL`, `FR`, `OTHER_COUNTRY` for any other text, null for an empty cell and for an
-        error of a spreadsheet (#N/A).
+    It is `BE`, `NL`, `FR`, `OTHER_COUNTRY` for any other text, null for an empty cell and an error such as #N/A.
 
     Example:
         >>> country_codes(pl.Series(["Belgique", "nl", "DE", " ", None])).to_list()
@@ -101,17 +96,12 @@ _CODE_OF: Final = {fold(name): code for code, names in _WORDS.countries.items() 
 """Codes of countries by folded names."""
 
 
-def header_names(*names: str) -> frozenset[str]:
-    """Return folded header names, for `Synonyms`."""
-    return frozenset(fold(name) for name in names)
-
-
 def _names_of(column: Column) -> frozenset[str]:
     """Return the folded names of a column, also those with a word for "number" before or after a word."""
     around, words = _WORDS.around, (*column.of, *column.alone)
     before = [f"{number}{of}" for number in around["before"] for of in around["between"]]
     with_number = [*map("".join, product(before, words)), *map("".join, product(words, around["after"]))]
-    return header_names(*column.names, *column.alone, *with_number)
+    return frozenset(map(fold, (*column.names, *column.alone, *with_number)))
 
 
 COMPANY_COLUMNS: Final[Synonyms] = {role: _names_of(column) for role, column in COLUMNS.items()}
@@ -166,9 +156,7 @@ def read_name(name: str, synonyms: Synonyms = COMPANY_COLUMNS) -> ColumnName:
 def country_of(role: str, *, is_sure: bool = False) -> str | None:
     """Return the country that a role implies for numbers without one of their own; None if it implies none, or several.
 
-    Args:
-        role: Role of a column.
-        is_sure: Whether it must be sure: some Belgian words are used for companies of other countries too.
+    With `is_sure`, it must be sure: some Belgian words are used for companies of other countries too.
     """
     column = COLUMNS.get(role, Column())
     return column.countries[0] if len(column.countries) == 1 and (column.is_sure or not is_sure) else None
@@ -210,9 +198,7 @@ def _role_of_part(name: str, synonyms: Synonyms) -> str | None:
 def find_columns(
     path: Path, names: Sequence[str] | None, width: int, synonyms: Synonyms, mapping: Mapping[str, str]
 ) -> dict[str, tuple[int, ...]]:
-    """Return the positions of the columns by role.
-
-    Several columns may share a role, for example if a header name occurs twice.
+    """Return the positions of the columns by role; several may share one, for example if a header name occurs twice.
 
     Args:
         path: The file, for messages.

@@ -47,7 +47,6 @@ class Entries:
     """A list while it is read.
 
     Attributes:
-        table: The list as a table of texts.
         choice: Positions of its columns by role.
         batches: Results of `resolve_lines`, batch by batch.
         guesses: One sentence for each guess about the list, with the way to override it.
@@ -68,8 +67,6 @@ def read_entries(
     """Read the lines of a list of any format, with the company of each line.
 
     Args:
-        path: The file.
-        options: How to read the file.
         synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
         mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1.
 
@@ -103,14 +100,13 @@ def resolve_lines(rows: pl.DataFrame, width: int, choice: Choice, default_countr
     in the name of its column. A line is refused if a prefix contradicts the country column. If columns are named after
     registers of several countries, each holds only numbers of its own register; others are refused. The first filled
     number counts, in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another
-    company. A line with too many cells counts if its columns name a company, and no other one counted from the right:
-    a delimiter within a cell would have moved them.
+    company. A line with too many cells counts if its columns name a company, and no other one counted from the right: a
+    delimiter within a cell would have moved them.
 
     Args:
         rows: Rows of the list, see `firmlake.intake.table.ROWS`.
         width: The number of its columns.
         choice: Positions of columns by role.
-        default_country: `BE`, `NL`, `FR` or None.
 
     Returns:
         One row per line, in the same order: the columns of `rows`, and

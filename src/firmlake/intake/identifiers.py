@@ -150,11 +150,7 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
 
 
 def read_company(country: str, text: str) -> Company:
-    """Read a company number in any spelling.
-
-    Raises:
-        UsageError: The text is not a company number of this country. The message gives the reason.
-    """
+    """Read a company number in any spelling; UsageError gives the reason if it is none of this country."""
     row = identify(pl.Series([text]), pl.Series([country]), None).row(0, named=True)
     if row["problem"] is not None or row["country"] != country:
         raise UsageError(
@@ -164,11 +160,7 @@ def read_company(country: str, text: str) -> Company:
 
 
 def read_named_company(text: str) -> Company:
-    """Read a company as a person names it, such as "BE 0403.227.515": the country, then the number in any spelling.
-
-    Raises:
-        UsageError: The text does not begin with a country, or the rest is not a company number of it.
-    """
+    """Read a company as a person names it, such as "BE 0403.227.515": the country, then the number in any spelling."""
     country, number = text.strip()[:2].upper(), text.strip()[2:].strip()
     if country not in COUNTRIES:
         raise UsageError(f"{text!r} does not begin with BE, NL or FR", "Write the country first: BE 0403227515")
@@ -178,26 +170,20 @@ def read_named_company(text: str) -> Company:
 def identify_column(
     numbers: pl.Series, country: pl.Series, role: str, default_country: str | None, *, is_register: bool = False
 ) -> pl.DataFrame:
-    """Identify the company of each number in a column.
+    """Identify the company of each number in a column, as `identify` does.
 
     The country of a line takes precedence over the one that the column's name implies. A SIRET needs no country: no
     other register has 14 digits with these check digits.
 
     Args:
-        numbers: Texts of the column, null if empty.
         country: Country of each line: `BE`, `NL`, `FR` or null.
-        role: Role of the column, one of `firmlake.intake.columns.NUMBER_ROLES`.
+        role: One of `firmlake.intake.columns.NUMBER_ROLES`.
         default_country: Country of numbers without another country; None if there is no default.
         is_register: Whether the column holds only numbers of the register in its name, whatever the country of a line.
             Numbers of other countries are then refused.
-
-    Returns:
-        The result of `identify`.
     """
-    country, countries = (
-        pl.select(pl.coalesce(country, _country_of_sirets(numbers))).to_series(),
-        COLUMNS[role].countries,
-    )
+    country = pl.select(pl.coalesce(country, _country_of_sirets(numbers))).to_series()
+    countries = COLUMNS[role].countries
     if len(countries) > 1 and default_country is None:
         return _of_several(numbers, country, countries)
     default = country_of(role, is_sure=default_country is not None) or default_country

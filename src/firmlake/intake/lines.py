@@ -43,13 +43,9 @@ _METADATA: Final = b"firmlake"
 
 
 class ListColumns(msgspec.Struct, frozen=True):
-    """What is known of a list beside its lines; Parquet keeps it with them.
+    """What is known of a list beside its lines, as in `TableInfo`; Parquet keeps it with them.
 
-    Attributes:
-        names: Names of the kept columns, in file order.
-        types: As `TableInfo.types`, but by column name.
-        formats: As `TableInfo.formats`, but by column name.
-        delimiter: See `TableInfo.delimiter`.
+    `names` are those of the kept columns, in file order; `types` and `formats` are by name.
     """
 
     names: tuple[str, ...] = ()
@@ -59,15 +55,12 @@ class ListColumns(msgspec.Struct, frozen=True):
 
 
 class Lines(StoredRows):
-    """The lines of a list in a temporary Parquet file.
+    """The lines of a list in a temporary Parquet file, and what is known of the list beside them.
 
     Each has line, country, company_number, status (accepted, refused or blank), reason (of the refusal or repair),
     given (as far as `intake.keep_columns` says), columns (a JSON object with the text of each kept cell by column name)
     and kinds (a letter for each of these cells, see `firmlake.intake.table.ROWS`; null if they have none, and empty if
     the line is refused because it cannot be split into cells).
-
-    Attributes:
-        columns: What is known of the list beside its lines.
     """
 
     def __init__(self, columns: ListColumns) -> None:
@@ -192,12 +185,7 @@ def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
 
 
 def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
-    """Make a list from companies in normal form instead of a file.
-
-    Args:
-        companies: country, company_number; each company once, in normal form.
-        name: Name of the list, used instead of a path.
-    """
+    """Make a list from companies in normal form, each once, instead of a file; its name takes the place of a path."""
     lines = companies.select(*_KEY, line=pl.int_range(1, pl.len() + 1), given="company_number")
     found = lines.select("line", *_KEY, "given", status=pl.lit("accepted"), reason=pl.lit(None, pl.String))
     return CompanyList(Path(name), lines, found)
@@ -206,15 +194,7 @@ def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
 def nothing_named(
     path: Path, refused: pl.DataFrame, header_count: int, options: IntakeSettings, *, of_contacts: bool = False
 ) -> CompanyListError:
-    """Return the error that refuses a list of which no line names what it should.
-
-    Args:
-        path: The list.
-        refused: Its refused lines: line, given, reason.
-        header_count: Lines before the data.
-        options: How the list was read.
-        of_contacts: Whether each line should name a contact of a company.
-    """
+    """Return the error that refuses a list of which no line names a company, or a contact of one (`of_contacts`)."""
     if not refused.height:
         return refusal("only_header" if header_count else "blank", path=path)
     if not options.keeps_all:  # the message is kept in the data folder
@@ -249,16 +229,7 @@ def list_name_of(path: Path) -> str:
 
 
 def store_lines(folder: Path, columns: ListColumns, batches: Iterable[pl.DataFrame]) -> Path:
-    """Store the lines of a list as one Parquet file that is named after its content; the same list is stored once.
-
-    Args:
-        folder: Where lists are stored.
-        columns: What is known of the list beside its lines.
-        batches: The lines, as `Lines.batches` gives them.
-
-    Returns:
-        The file. `read_columns` reads what is known beside its lines.
-    """
+    """Store `Lines.batches` as one Parquet file that is named after its content; the same list is stored once."""
     make_folder(folder)
     for rest in folder.glob(".*.part"):  # of a process that was killed; the lock of the data folder lets one write
         rest.unlink(missing_ok=True)

@@ -93,14 +93,10 @@ class _Order(msgspec.Struct):
 
 
 def open_table(reading: Reading) -> Table:
-    """Open a list of any format as a table.
+    """Open a list of any format as a table; CompanyListError names the file and, if possible, the line.
 
     It may be CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, a
     folder of Parquet files, or a ZIP archive with one of these.
-
-    Raises:
-        CompanyListError: The file cannot be used; the message names the file and, if possible, the line. Follow the
-            next step.
     """
     path, options, *_ = reading
     kind = find_format(path, options)
@@ -116,9 +112,7 @@ def open_table(reading: Reading) -> Table:
 def find_format(path: Path, options: IntakeSettings) -> _Format:
     """Return the format of a list. Everything that is not a known binary format is text.
 
-    Raises:
-        CompanyListError: The file is missing, unreadable, empty, truncated, damaged, encrypted or not a list. Correct
-            the path, or save the list in another format.
+    Raises CompanyListError if the file is missing, unreadable, empty, truncated, damaged, encrypted or not a list.
     """
     if path.is_dir():
         return "folder"
@@ -140,9 +134,6 @@ def open_parquet(reading: Reading) -> Table:
     """Open a Parquet file, or the Parquet files below a folder as one list, in the order of their paths.
 
     Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
-
-    Raises:
-        CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
     """
     path = reading.path
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
@@ -272,11 +263,7 @@ def _open_xlsx(reading: Reading) -> Table | None:
 
 
 def _open_guarded(reading: Reading) -> Table:
-    """Read a file in a process with limits, and open the Parquet file that it leaves.
-
-    Raises:
-        CompanyListError: The file cannot be used, or takes too much memory or time.
-    """
+    """Read a file in a process with limits, and open the Parquet file that it leaves."""
     path, options, synonyms, *_ = reading
     stored, share = StoredRows(), max(1, -(-path.stat().st_size // _PLAIN_BYTES))
     order = msgspec.json.encode(_Order(str(path), str(stored.file), options, dict(synonyms), share))

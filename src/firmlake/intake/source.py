@@ -43,7 +43,7 @@ class _Job(msgspec.Struct):
 
     Attributes:
         database: The database file; "" if the query names files.
-        sql: The query; "" takes the only table of the database.
+        sql: "" takes the only table of the database.
         target: The file to write, alone in its folder, where DuckDB also spills.
         hidden: The file of the token, which no query may read; "" if there is none.
     """
@@ -63,7 +63,6 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
     Args:
         source: A path, `-` for standard input, `s3://`, `gs://` or `az://`, or a DuckDB file; with `sql` it may be "".
         sql: The query whose result is the list; "" if there is none.
-        settings: Limits of the intake and of DuckDB.
         keep_in: Folder in which copies are kept, in a subfolder for each content; None keeps no copy.
 
     Raises:

@@ -71,8 +71,6 @@ class Reading(NamedTuple):
     """How to read a list.
 
     Attributes:
-        path: The file.
-        options: Settings.
         synonyms: Known header names by role.
         max_cells: Most cells of a sheet, empty ones included, below the setting.
         max_characters: Most characters of a sheet, and of Parquet if each cell held the longest text possible.
@@ -90,7 +88,6 @@ class TableInfo(msgspec.Struct, kw_only=True):
 
     Attributes:
         names: Header names in column order; None if the file has no header.
-        width: Number of columns.
         header_count: Lines before the data: titles, the header, the `sep=;` line of a spreadsheet.
         guesses: One sentence for each guess about the file, with the way to override it.
         unusable: Message and next step for columns that cannot hold numbers, by position.
@@ -130,7 +127,6 @@ class StoredRows:
     """Rows in a temporary Parquet file, which goes when nothing refers to it."""
 
     def __init__(self) -> None:
-        """Make a folder for the file, which is to be written."""
         self.folder = Path(tempfile.mkdtemp(prefix="firmlake-"))
         self.file = self.folder / "rows.parquet"
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
@@ -156,7 +152,7 @@ class Header(NamedTuple):
     """The header of a list.
 
     Attributes:
-        names: The names of the columns; None if there is no header.
+        names: None if there is no header.
         data: Position of the first row of data among the rows that are not blank.
         line: The first line of data; blank lines above it count as part of the header, like titles.
         guesses: A sentence about the position of the header, unless it is the first filled line.
@@ -232,9 +228,6 @@ def find_header(reading: Reading, records: Sequence[Record]) -> Header:
 
     The header is the row with the most known names above the first company number. If no row has a known name, the
     header is the last row above the data that fills about as many columns as the data.
-
-    Raises:
-        CompanyListError: Line `intake.header_row` is blank or too far down. Correct the setting.
     """
     path, options, synonyms, *_ = reading
     lines, rows = [record.line for record in records], [record.cells for record in records]
@@ -256,15 +249,9 @@ def find_header(reading: Reading, records: Sequence[Record]) -> Header:
 
 
 def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms) -> tuple[int | None, int]:
-    """Find the header among the first rows that are not blank.
+    """Return the position of the header (None if there is none) and of the first data among rows that are not blank.
 
-    Args:
-        rows: Their cells.
-        choice: `yes`, `no`, or `auto` to detect.
-        synonyms: Known header names by role.
-
-    Returns:
-        The position of the header, None if there is none, and the position of the first row of data.
+    The choice is `yes`, `no`, or `auto` to detect.
 
     Example:
         >>> from firmlake.intake.columns import COMPANY_COLUMNS

@@ -77,11 +77,8 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def open_text(reading: Reading) -> Table:
     """Open a text file as a table: NDJSON if it begins with `{`, else delimited text.
 
-    Its encoding is that of its byte order mark, else `intake.encoding`, else UTF-8 if it is valid, else cp1252.
-
-    Raises:
-        CompanyListError: The encoding is unknown; the file is binary, HTML, a JSON array or blank; or, now or while its
-            rows are read, it is truncated, damaged, in another encoding or larger than the settings allow.
+    Its encoding is that of its byte order mark, else `intake.encoding`, else UTF-8 if it is valid, else cp1252. Raises
+    CompanyListError now, or while rows are read.
     """
     reading, path = _with_encoding(reading, _find_encoding(reading)), reading.path
     start = "".join(islice((mark for line in _read_lines(reading) for mark in "".join(line.split())[:2]), 2))

@@ -64,7 +64,7 @@ class Sheet(NamedTuple):
 
 
 class _Grid:
-    """The rows of a worksheet, which are read as far as they are asked for.
+    """The rows of a worksheet, which are read as far as they are asked for; TooLargeError comes then.
 
     Attributes:
         first: Position of the first column with content.
@@ -72,11 +72,6 @@ class _Grid:
     """
 
     def __init__(self, reading: Reading, sheet: Sheet) -> None:
-        """Read the first rows.
-
-        Raises:
-            TooLargeError: There are more cells, or more text, now or while the others are read.
-        """
         self.name, self.first, self.width = sheet.name, 2**20, 0
         self._formats = Counter[tuple[int, str, str | int]]()
         self._batches = as_batches(self._records(reading, sheet.rows), _HEAD_ROWS)
@@ -120,15 +115,10 @@ class _Grid:
 
 
 def open_workbook(reading: Reading, list_sheets: Callable[[Path], Sequence[Sheet]]) -> Table:
-    """Open one worksheet; rows keep their numbers.
+    """Open one worksheet, by `list_xlsx` or `list_others`; rows keep their numbers.
 
-    Args:
-        reading: How to read it. The setting `sheet` names the sheet; if empty, the first with company numbers is taken.
-        list_sheets: Lists the worksheets: `list_xlsx` or `list_others`.
-
-    Raises:
-        CompanyListError: The workbook is damaged or too large, has no such sheet, or it is empty; or an earlier sheet
-            may hold the numbers too.
+    The setting `sheet` names it; if empty, the first with company numbers is taken. The workbook is refused if an
+    earlier sheet may hold the numbers too.
     """
     path, options, *_ = reading
     sheets = list_sheets(path)
@@ -161,8 +151,7 @@ def open_workbook(reading: Reading, list_sheets: Callable[[Path], Sequence[Sheet
 def list_xlsx(path: Path) -> list[Sheet]:
     """List the worksheets of an XLSX file, and read each as a stream, because its dimensions cannot be trusted.
 
-    Raises:
-        Exception: Whatever a damaged file makes openpyxl raise, or the strict form, which it reads as empty.
+    Raises whatever a damaged file makes openpyxl raise, and an error for the strict form, which it reads as empty.
     """
     import openpyxl  # here, because importing it takes a tenth of a second
 
