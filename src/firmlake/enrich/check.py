@@ -31,22 +31,14 @@ _VALUES_MIN = 10
 
 
 class Checked(NamedTuple):
-    """The result of a check.
-
-    Attributes:
-        settings: The given settings with the changes.
-        changes: The settings to change for this service, by dotted key.
-        request_count: Requests that were answered before the run.
-        charged: Credits charged according to the service; None if it does not report them.
-        run_id: The run in which all answers landed; empty if nothing was bought.
-    """
+    """The result of a check."""
 
     findings: list[Finding]
-    settings: Settings
-    changes: dict[str, Any]
-    request_count: int
-    charged: int | None
-    run_id: str = ""
+    settings: Settings  # those given, with the changes
+    changes: dict[str, Any]  # the settings to change for this service, by dotted key
+    request_count: int  # requests that were answered before the run
+    charged: int | None  # credits charged according to the service; None if it does not report them
+    run_id: str = ""  # the run in which all answers landed; empty if nothing was bought
 
 
 def check(
@@ -54,11 +46,7 @@ def check(
 ) -> Checked:
     """Ask a service for a few companies, compare its behaviour with the assumptions, and publish the paid answers.
 
-    Args:
-        settings: The service, and the data folder, which the caller holds.
-        asking: The companies to ask for; each costs at most one credit.
-        now: The clock, UTC.
-        on_finding: Called with each finding as soon as it is known.
+    The caller holds the data folder. Each company costs at most one credit.
 
     Raises:
         FirmlakeError: The service cannot be asked, or charges more than the budget. The message says what to do.
@@ -122,8 +110,7 @@ def _check_budget(planned: planning.Planned) -> None:
 def _publish(settings: Settings, run: Run, asked: Sequence[Company], now: Clock) -> tuple[str, list[Finding]]:
     """Fetch the companies again in the same run with the settings that fit, and publish them. This is free.
 
-    Returns:
-        The run, and what it says of the records that came: a run judges them as every other run does.
+    Return the run, and what it says of the records that came: a run judges them as every other run does.
     """
     row = "a run with these settings"
     run = read_by(settings, run)

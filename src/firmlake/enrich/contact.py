@@ -79,13 +79,13 @@ class Asking(NamedTuple):
 
 
 def choose_companies(settings: Settings, named: Sequence[Company], company_list: Path | None, most: int) -> Asking:
-    """Choose the companies to ask for.
+    """Choose the companies to ask for, without forgotten ones.
 
     Args:
         settings: How to read a list.
         named: Companies named by the user; the check asks for all of them.
         company_list: If no companies are named, take the first of each country in this list, then others. None takes
-            well-known companies. Forgotten ones are left out.
+            well-known companies.
         most: The most credits that may be spent.
 
     Raises:
@@ -115,11 +115,7 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
 def ask_in_run(settings: Settings, run: Run, credits_max: int, now: Clock) -> Iterator[Talk]:
     """Open a conversation with the service whose answers about companies land in a run, so that no credit is lost.
 
-    Args:
-        settings: The service.
-        run: The run, which has begun.
-        credits_max: The most credits that the conversation may cost.
-        now: The clock, UTC.
+    The run has begun. The conversation may cost `credits_max`.
     """
     clean = answer_filter(settings.privacy, run.folders, settings.contract)
     shard, given = run.plan.shard_count, settings.run.max_requests
@@ -153,14 +149,7 @@ def changes_of(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def write_settings(path: Path, changes: Mapping[str, Any], findings: Iterable[Finding], now: datetime) -> None:
-    """Write a settings file.
-
-    Args:
-        path: The file; it is replaced.
-        changes: What to write, by dotted key.
-        findings: Why, for what is due to a finding.
-        now: The time, for the first line of the file.
-    """
+    """Write the changes, by dotted key, to a settings file, with the findings that they are due to."""
     reasons = {key: f"{one.assumption}: {one.seen}" for one in findings for key in one.settings}
     text = f"# Written by firmlake on {now:%Y-%m-%d}: what differs from the defaults with this service.\n\n"
     text += render_changes(changes, reasons)
@@ -168,27 +157,18 @@ def write_settings(path: Path, changes: Mapping[str, Any], findings: Iterable[Fi
 
 
 class Met(NamedTuple):
-    """A service that answers as the settings say, as far as it was asked.
+    """A service that answers as the settings say, as far as it was asked."""
 
-    Attributes:
-        settings: The settings that fit the service; what differs from those given is the profile of the data folder.
-        run: The run, which reads its answers by them.
-        looks_closer: Whether only three requests were tried. The run asks everything if one of its own is refused.
-    """
-
-    settings: Settings
-    run: Run
-    looks_closer: bool
+    settings: Settings  # those that fit the service; what differs from those given is the profile of the data folder
+    run: Run  # reads its answers by them
+    looks_closer: bool  # whether only three requests were tried; the run asks everything if one of its own is refused
 
 
 def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock) -> Steps[Met]:
     """Ask a service that the data folder does not know yet, before a run buys its list.
 
-    Args:
-        settings: The settings of the run. `run.check = false` asks nothing, and neither does the embedded service.
-        run: The run, which has begun. Answers land in it, so no credit is lost.
-        companies: Companies that the run will ask for, in any number.
-        now: The clock, UTC.
+    `run.check = false` asks nothing, and neither does the embedded service. The run has begun: answers land in it, so
+    no credit is lost. The companies are some that it will ask for, in any number.
 
     Raises:
         ServiceError: The service differs in a way that no setting covers, or in which a person must decide.
@@ -210,17 +190,9 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
 
 
 def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now: Clock, sent: int = 0) -> Steps[Met]:
-    """Ask a service everything, because it did not answer as the settings say, and keep what fits it.
+    """Ask a service everything, because it did not answer as the settings say, and keep what fits it; see `meet`.
 
-    Args:
-        settings: The settings of the run.
-        run: The run, in which the answers land.
-        companies: Companies that the run will ask for, in any number.
-        now: The clock, UTC.
-        sent: Requests that were sent before.
-
-    Raises:
-        ServiceError: The service differs in a way that no setting covers, or in which a person must decide.
+    So many requests were `sent` before.
     """
     asked, spare = _mix(companies)[:_FIRST], companies[:_SPARE]
     stranger = STRANGER if settings.run.max_credits < 0 else None
@@ -269,11 +241,7 @@ def adopt(
     findings: Iterable[Finding],
     now: datetime,
 ) -> Steps[tuple[Settings, Run]]:
-    """Keep settings in the profile of the data folder, and let a run read its answers by them.
-
-    Returns:
-        The changed settings and run.
-    """
+    """Keep settings in the profile of the data folder, and let a run read its answers by them; return both, changed."""
     profile = {key: value for key, value, _ in read_profile(run.folders.data)}
     write_settings(run.folders.profile, {**profile, **changes}, findings, now)
     yield Advice(f"Written: {run.folders.profile}, which each run of this data folder reads")
@@ -296,13 +264,8 @@ def changes_by_values(run: Run, staged: duckdb.DuckDBPyConnection, least: int) -
       above 1 and none is above 100. Then the other fields in which most values are above 1 are in per cent too.
     - Decimals: a whole number was expected, and the service sends 12.5.
 
-    Args:
-        run: The run.
-        staged: Its staged tables.
-        least: Fewer values of a field say nothing about its scale.
-
-    Returns:
-        Settings under `contract`, by dotted key. Fields for which there is a setting already are left out.
+    Fewer than `least` values of a field say nothing about its scale. Returned are settings under `contract`, by dotted
+    key, without fields for which there is a setting already.
     """
     contract = run.plan.contract
     leaves = [(dataset, leaf) for dataset in run.plan.datasets for leaf in leaves_of(dataset, contract)]

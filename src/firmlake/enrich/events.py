@@ -25,26 +25,17 @@ class Step(NamedTuple):
 
 
 class PlanMade(NamedTuple):
-    """A plan, before its first request. It holds no company if there is nothing to ask for.
-
-    Attributes:
-        title: The expansion step that the plan is for; empty for the company list itself.
-    """
+    """A plan, before its first request. It holds no company if there is nothing to ask for."""
 
     planned: Planned
-    title: str
+    title: str  # the expansion step that the plan is for; empty for the company list itself
 
 
 class Fetching(NamedTuple):
-    """The beginning of fetching. The run goes on with a `Counter`, or None.
+    """The beginning of fetching. The run goes on with a `Counter`, or None."""
 
-    Attributes:
-        expected: Estimated number of requests.
-        api: The allowance, and the names of the response headers that report credits.
-    """
-
-    expected: int
-    api: ApiSettings
+    expected: int  # estimated number of requests
+    api: ApiSettings  # the allowance, and the names of the response headers that report credits
 
 
 class Fetched(NamedTuple):
@@ -60,19 +51,13 @@ class Advice(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The result of a published run, or of one that had nothing to load.
+    """The result of a published run, or of one that had nothing to load."""
 
-    Attributes:
-        run: The run; if it had nothing to load, the last published run of the same list.
-        failed: The companies that failed, grouped by dataset and reason; the ten largest groups.
-        settings: The settings of the run; those given, changed by what a first contact found.
-    """
-
-    run: Run
+    run: Run  # if it had nothing to load, the last published run of the same list
     outcome: Outcome
     summary: RunSummary
-    failed: list[FailureGroup]
-    settings: Settings
+    failed: list[FailureGroup]  # the companies that failed, grouped by dataset and reason; the ten largest groups
+    settings: Settings  # of the run: those given, changed by what a first contact found
 
 
 class Priced(NamedTuple):
@@ -92,8 +77,7 @@ Show = Callable[[Event], Any]
 class Counter:
     """Follows the progress of fetching, from any thread; this one shows nothing.
 
-    Attributes:
-        why: Why fetching waits; empty while it does not wait.
+    `why` says why fetching waits, if it does.
     """
 
     why = ""
@@ -107,18 +91,9 @@ def say_nothing(event: Event) -> None:
 
 
 def follow(run: Steps[R], show: Show = say_nothing, carry_out: CarryOut = at_once) -> R:
-    """Carry out the steps of a run and show its events, to its end.
+    """Carry out the steps of a run and show its events, to its end, and return its result.
 
-    Args:
-        run: The run.
-        show: Called with each event.
-        carry_out: Carries out each step.
-
-    Returns:
-        The result of the run.
-
-    Raises:
-        Exception: What the run raised, or what a step raised and the run did not handle.
+    It raises what the run raised, or what a step raised and the run did not handle.
     """
     todo = list[Step | Event]()  # emptied before the run goes on, because plans and shards take hundreds of MB
     try:

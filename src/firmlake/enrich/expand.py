@@ -21,11 +21,7 @@ _DIRECTIONS = {"parents": "parent", "children": "child"}
 
 
 def check_expand(settings: Settings) -> None:
-    """Check that `run.datasets` contains the dataset that `run.expand` needs.
-
-    Raises:
-        SettingsError: The dataset is missing. Add it to `run.datasets`.
-    """
+    """Raise SettingsError if `run.datasets` lacks the dataset that `run.expand` needs."""
     needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
     if settings.run.expand and needed not in settings.run.datasets:
         raise SettingsError(f"run.expand = {settings.run.expand} needs the dataset {needed}", "Add it to run.datasets")
@@ -72,12 +68,8 @@ def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Plan
 def open_steps(settings: Settings, plans: Sequence[Planned]) -> tuple[range, int | None]:
     """Find the expansion steps whose companies are not known before earlier steps are fetched.
 
-    Args:
-        settings: The budgets of the list and all steps together.
-        plans: The plan of the list and of each step that is known.
-
-    Returns:
-        The numbers of these steps, and the credits that the budget leaves for them; None without a budget.
+    The budgets hold for the list and all steps together; `plans` are that of the list and of each step that is known.
+    Return the numbers of these steps, and the credits that the budget leaves for them; None without a budget.
     """
     first = len(plans) if plans[-1].targets.height else settings.run.depth + 1  # no targets: expansion has ended
     spent = sum(map(_spent, plans))
@@ -95,17 +87,10 @@ def spend(settings: Settings, credit_count: int, request_count: int) -> Settings
 def neighbours(
     connection: duckdb.DuckDBPyConnection, companies: pl.DataFrame, known: pl.DataFrame, direction: str
 ) -> pl.DataFrame:
-    """Find the companies one step away from the given ones.
+    """Find the companies one step away from the given ones that are not known.
 
-    Args:
-        connection: A generation of the warehouse.
-        companies: The companies to start from: country, company_number.
-        known: The companies to leave out: country, company_number.
-        direction: A value of `run.expand`.
-
-    Returns:
-        One row per company with a valid number: country, company_number. The nearest companies come first, so that a
-        budget is spent on them.
+    All three frames have the columns country and company_number; numbers that are not valid are left out. The nearest
+    companies come first, so that a budget is spent on them. The direction is a value of `run.expand`.
     """
     connection.register("inner_companies", companies.select("country", "company_number").to_arrow())
     if direction == "lookalikes":

@@ -50,14 +50,7 @@ def decide_outcome(
     stopped: Stopped | None,
     now: datetime,
 ) -> Outcome:
-    """Decide the outcome of a staged run, and record it.
-
-    Args:
-        settings: `run.fail_on` sets how many companies may fail before the run is not done.
-        run: The run.
-        manifest: Its staged files.
-        stopped: Why fetching stopped early; None if it did not.
-        now: UTC.
+    """Decide the outcome of a staged run by `run.fail_on`, and record it; `stopped` says why fetching stopped early.
 
     Raises:
         DriftError: The run holds a value or field that the settings under `contract` do not allow. Nothing was
@@ -76,10 +69,7 @@ def decide_outcome(
 
 
 def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outcome, now: datetime) -> Path:
-    """Load a staged run into the next generation of the warehouse.
-
-    Returns:
-        The generation, published or held back by a gate.
+    """Load a staged run into the next generation of the warehouse; return that, published or held back by a gate.
 
     Raises:
         DriftError: More records than the settings allow would lose the value of a field. Nothing was published.
@@ -134,14 +124,7 @@ _ALWAYS = 2.0
 def refuse_unwanted(run: Run, staged: Staged, now: datetime) -> None:
     """Refuse to publish a run with a value or field that `contract.values` or `contract.new_fields` forbids.
 
-    Args:
-        run: The run. If it is refused, its outcome is recorded as refused.
-        staged: Its tables.
-        now: UTC.
-
-    Raises:
-        DriftError: The run holds such a value or field. The message names it and the setting to change. Nothing was
-            published.
+    The outcome is then recorded as refused. The DriftError names the value or field, and the setting to change.
     """
     stopping = staged.execute(_SQL["stopping"]).fetchall()
     seen = staged.execute(_SQL["new_fields"]).fetchall()
@@ -169,13 +152,8 @@ def refuse_unwanted(run: Run, staged: Staged, now: datetime) -> None:
 def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:
     """Make the check that a load calls before it replaces rows by rows that lack a field.
 
-    Args:
-        settings: The share and the number of records that may lose a field.
-        run: The run. If it is refused, its outcome is recorded as refused, so that the next run asks again.
-        now: UTC.
-
-    Returns:
-        A function that raises `DriftError` if more records lost a field. Then nothing is published and old rows stay.
+    If more records lost a field than the settings allow, it raises `DriftError`. Then nothing is published, old rows
+    stay, and the outcome is recorded as refused, so that the next run asks again.
     """
 
     def check(found: Sequence[Vanished]) -> None:

@@ -156,10 +156,8 @@ def split_targets(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFra
     """Split off the targets that an unfinished run keeps when it is planned again: in their shards, with the answers.
 
     A company stays if it is paid for now, or if nothing about it is left to request. All others are planned as if the
-    run had not asked for them: windows may have closed, and a budget may leave companies out.
-
-    Returns:
-        The targets that stay, and those of them that are still to be requested.
+    run had not asked for them: windows may have closed, and a budget may leave companies out. Return the targets that
+    stay, and those of them that are still to be requested.
     """
     key = ["company", "dataset"]
     targets = _begun_targets(unfinished).collect()

@@ -23,21 +23,15 @@ from firmlake.warehouse.generations import open_warehouse
 
 
 class HeldCompany(NamedTuple):
-    """What the warehouse holds about a company after a lookup.
-
-    Attributes:
-        tables: The rows of the company, by table.
-        rejects: Records and values of this run that did not fit: dataset, path, reason.
-        shortfall: What the run left undone, as an error; None if the answers are complete.
-    """
+    """What the warehouse holds about a company after a lookup."""
 
     company: Company
     name: str | None
     place: str | None
     is_found: bool
-    tables: dict[str, pl.DataFrame]
-    rejects: list[tuple[str, str, str]]
-    shortfall: FirmlakeError | None
+    tables: dict[str, pl.DataFrame]  # the rows of the company, by table
+    rejects: list[tuple[str, str, str]]  # records and values of this run that did not fit: dataset, path, reason
+    shortfall: FirmlakeError | None  # what the run left undone, as an error; None if the answers are complete
 
 
 def fetch_company(settings: Settings, company: Company, datasets: Sequence[str]) -> HeldCompany:

@@ -48,21 +48,13 @@ _WARN_SHARE = 0.8
 
 
 class Budget(NamedTuple):
-    """The credits that a run may spend.
+    """The credits that a run may spend."""
 
-    Attributes:
-        credits: The most credits; -1 for any number.
-        limit: The setting that limits the credits, with its value; empty if that is `run.max_credits`.
-        spent: Credits spent in this calendar month.
-        of_month: `run.max_credits_per_month`.
-        before: Credits that earlier attempts of the run spent; they count towards `run.max_credits`.
-    """
-
-    credits: int
-    limit: str
-    spent: int
-    of_month: int
-    before: int = 0
+    credits: int  # the most credits; -1 for any number
+    limit: str  # the setting that limits the credits, with its value; empty if that is `run.max_credits`
+    spent: int  # in this calendar month
+    of_month: int  # `run.max_credits_per_month`
+    before: int = 0  # spent by earlier attempts of the run; these count towards `run.max_credits`
 
     def tell(self, credit_count: int) -> str:
         """Describe the month's budget after a run of this cost, as a warning from 80 %; empty without such a budget."""
@@ -78,13 +70,7 @@ class Budget(NamedTuple):
 
 
 def budget_of(run: RunSettings, spent: int, before: int = 0) -> Budget:
-    """Return the credits that a run may still spend.
-
-    Args:
-        run: The budgets.
-        spent: Credits spent in this calendar month.
-        before: Credits that earlier attempts of the run spent.
-    """
+    """Return the credits that a run may still spend; see `Budget` for `spent` and `before`."""
     of_month = run.max_credits_per_month
     left = max(0, of_month - spent)
     own = max(0, run.max_credits - before) if run.max_credits >= 0 else -1
@@ -102,8 +88,7 @@ def tell_before(credit_count: int) -> str:
 def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> CompanyList:
     """Refuse the lines of a list that name a forgotten company, and clean the kept columns of all other lines.
 
-    Raises:
-        CompanyListError: All companies of the list are forgotten.
+    If all companies are forgotten, that is a CompanyListError.
     """
     if forgotten is None:
         return companies
@@ -126,9 +111,8 @@ _NOBODY = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
 def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Estimate, pl.DataFrame]:
     """Choose the first `run.sample` companies of a list for which a dataset is missing or stale.
 
-    Returns:
-        A list of these companies, with the refused lines of the whole list; what the whole list would cost without
-        budgets; and the targets of the whole list.
+    Return a list of these companies, with the refused lines of the whole list; what the whole list would cost without
+    budgets; and the targets of the whole list.
     """
     targets = find_targets(
         companies.companies,
@@ -153,7 +137,6 @@ class Planned(NamedTuple):
         whole: What the whole list would cost, if only a sample of it is planned.
         resume: How to resume the run, as in `RunPlan`.
         waits: How long the allowance will make the run wait; None if that is not known.
-        budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
         kept: The targets that the unfinished run keeps; None without one.
         hit_rate: How many of the companies asked so far the service knew.
@@ -177,13 +160,9 @@ class Planned(NamedTuple):
 
 
 def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bool = False) -> Planned:
-    """Read a company list and work out what to fetch for it and what that costs.
+    """Read a company list and work out what to fetch for it and what that costs; also the prices of its cheaper cuts.
 
-    Args:
-        settings: Budgets and limits.
-        company_list: A file.
-        now: UTC.
-        is_priced: Also price the whole list and its cheaper cuts.
+    The prices are left out unless `is_priced`.
 
     Raises:
         CompanyListError: The list cannot be used.
@@ -212,16 +191,9 @@ def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bo
 
 
 def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:
-    """Work out what to fetch for companies that come from no file.
+    """Work out what to fetch for companies in normal form (country, company_number) that come from no file.
 
-    Args:
-        settings: Budgets and limits.
-        companies: One row per company in normal form: country, company_number.
-        name: The command that asks for them, instead of a file name.
-        now: UTC.
-
-    Raises:
-        SettingsError: The data folder belongs to another service.
+    `name` is the command that asks for them. SettingsError if the data folder belongs to another service.
     """
     folders = Folders.of(settings)
     check_service(settings, folders)
@@ -230,11 +202,7 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
 
 
 def plan_redrive(settings: Settings, now: datetime) -> Planned:
-    """Work out how to ask again for every company and dataset that failed, from any list.
-
-    Raises:
-        SettingsError: The data folder belongs to another service.
-    """
+    """Work out how to ask again for every company and dataset that failed, from any list."""
     folders = Folders.of(settings)
     check_service(settings, folders)
     held = read_held(settings, folders, known_companies(_NOBODY, REDRIVE), now, of_all=True)

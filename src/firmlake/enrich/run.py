@@ -98,16 +98,9 @@ def enrich(
 
 
 def redrive(settings: Settings, holder: str, show: Show = say_nothing, now: Clock = utc_now) -> list[Published]:
-    """Ask again for the companies that failed, from any list, and publish the answers.
+    """Ask again for the companies that failed, from any list, and publish the answers; empty if nothing has failed.
 
-    Args:
-        settings: Budgets and limits.
-        holder: The text that others see if they find the data folder locked.
-        show: Called with each event, see `follow`.
-        now: The clock, UTC.
-
-    Returns:
-        The published run, or an empty list if nothing has failed.
+    See `enrich` for the arguments.
 
     Raises:
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
@@ -137,7 +130,7 @@ def _run_list(settings: Settings, company_list: Path, now: Clock, file_back: Fil
 def run_plan(
     settings: Settings, plan: Callable[[], planning.Planned], now: Clock, title: str = "", values_min: int = 0
 ) -> Steps[Published | None]:
-    """Carry out one run, for a caller that holds the data folder.
+    """Carry out one run, for a caller that holds the data folder; None if there is nothing to ask for.
 
     Args:
         settings: The settings of the run.
@@ -145,9 +138,6 @@ def run_plan(
         now: The clock, UTC.
         title: The name of the expansion step; empty for the company list itself.
         values_min: So many values of a field tell its scale at first contact; 0 leaves that to `run.check`.
-
-    Returns:
-        The published run; None if there is nothing to ask for.
 
     Raises:
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
@@ -232,8 +222,7 @@ def _stage(run: Run, name: Callable[[str], str], staged: dict[int, Manifest]) ->
 def _end_unchanged(settings: Settings, run: Run, now: Clock) -> Published | None:
     """End a run that has nothing to load, without a generation; None if it has something.
 
-    Returns:
-        The summary of this run, with the last published run of the same list, whose tables are equal.
+    Return its summary with the last published run of the same list, whose tables are equal.
     """
     last = find_same_run(run)
     if last is None:
@@ -313,27 +302,20 @@ def _go_outward(settings: Settings, first: Published, now: Clock) -> Steps[list[
 
 
 class Started(NamedTuple):
-    """A run that has begun.
-
-    Attributes:
-        expected: Its estimated number of requests.
-        credit_count: The credits that it may spend; -1 for any number.
-        companies: Its first companies.
-    """
+    """A run that has begun."""
 
     run: Run
-    expected: int
-    credit_count: int
-    companies: list[Company]
+    expected: int  # its estimated number of requests
+    credit_count: int  # the credits that it may spend; -1 for any number
+    companies: list[Company]  # its first companies
 
 
 def _start(
     settings: Settings, plan: Callable[[], planning.Planned], now: Clock, title: str, name: Callable[[str], str]
 ) -> Steps[Started | Published | None]:
-    """Plan a run and start it. The plan is then released: the targets of a million companies take 400 MB.
+    """Plan a run and start it. The plan is released then: the targets of a million companies take 400 MB.
 
-    Returns:
-        The run; its result if it had ended before or has nothing to load; None if there is nothing to ask for.
+    A run that had ended before or has nothing to load is returned with its result. None if there is nothing to ask for.
     """
     with kept_open(Folders.of(settings)):
         loaded = yield from _load_ended(settings, now)
@@ -389,11 +371,7 @@ def _publish(
 
 
 def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
-    """Begin a new run, or take up the interrupted run of the same list with its current lines and what is planned now.
-
-    Raises:
-        SettingsError: A rule of `paths.alert_rules` or `paths.gates` is wrong.
-    """
+    """Begin a new run, or take up the interrupted one of the same list with its current lines and the new plan."""
     folders, companies, before, targets = Folders.of(settings), planned.companies, planned.unfinished, planned.targets
     if planned.kept is not None:
         kept = planned.kept

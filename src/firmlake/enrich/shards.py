@@ -40,8 +40,7 @@ def fetch_shards(
 ) -> Steps[tuple[Stopped | None, dict[int, Manifest]]]:
     """Fetch all shards, and stage each shard once it is completely fetched.
 
-    Returns:
-        Why fetching stopped early (None if every company is answered or given up), and the staged shards.
+    Return why fetching stopped early (None if every company is answered or given up), and the staged shards.
 
     Raises:
         InterruptedRunError: The process got a signal to stop. Run again to resume.
@@ -113,11 +112,7 @@ def _fetching(
 def _work_aside(work: Callable[[], T], stop: threading.Event) -> T:
     """Work in another thread, in the caller's context, which tells Prefect the flow run; this one can handle signals.
 
-    When this function returns or raises, the work has ended.
-
-    Args:
-        work: What to do.
-        stop: Set to make the work end early.
+    When this function returns or raises, the work has ended; `stop` makes it end early.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="shard") as pool:
         future = pool.submit(copy_context().run, work)
@@ -134,12 +129,8 @@ def _work_aside(work: Callable[[], T], stop: threading.Event) -> T:
 class Watch:
     """Ends the process if a run stalls: each request and wait has a limit, so something hangs that we cannot stop.
 
-    What was fetched is kept, as after a kill at any instant, and the next run resumes.
-
-    Args:
-        minutes: The longest time without a sign of life; 0 watches nothing.
-        state: The folder where the failure is recorded.
-        list_name: The company list of the run; empty if it has none.
+    That is after so many minutes without a sign of life; 0 watches nothing. The failure is recorded in the `state`
+    folder. What was fetched is kept, as after a kill at any instant, and the next run resumes.
     """
 
     def __init__(self, minutes: float, state: Path, list_name: str) -> None:

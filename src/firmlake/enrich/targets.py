@@ -34,23 +34,14 @@ _FROZEN = ("expected_count", "is_paid", "free_until", "is_refresh", "has_failed"
 
 
 class Estimate(NamedTuple):
-    """What a run will cost, estimated before its first request.
+    """What a run will cost, estimated before its first request."""
 
-    Attributes:
-        target_count: Companies to request.
-        request_counts: Requests by dataset: exact for datasets without pages, otherwise from known or assumed totals.
-        credit_count: Companies outside their paid window, at one credit each.
-        minutes: Duration at the allowance; 0 without an allowance.
-        left_out_count: How many of these requests `max_requests` leaves to a later run.
-        refresh_count: Companies refreshed for free, because they are in the last days of their paid window.
-    """
-
-    target_count: int
-    request_counts: dict[str, int]
-    credit_count: int
-    minutes: float
-    left_out_count: int
-    refresh_count: int = 0
+    target_count: int  # companies to request
+    request_counts: dict[str, int]  # by dataset; exact without pages, otherwise from known or assumed totals
+    credit_count: int  # companies outside their paid window, at one credit each
+    minutes: float  # at the allowance; 0 without an allowance
+    left_out_count: int  # how many of these requests `max_requests` leaves to a later run
+    refresh_count: int = 0  # companies refreshed for free, because they are in the last days of their paid window
 
 
 def find_targets(
@@ -117,14 +108,10 @@ def beside(kept: pl.DataFrame, last_shard: int, targets: pl.DataFrame) -> pl.Dat
 
 
 def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int], max_requests: int = -1) -> Estimate:
-    """Estimate what targets will cost.
+    """Estimate what targets (as returned by `find_targets`; shard 0 costs nothing) will cost.
 
-    Args:
-        api: Limits of the service.
-        targets: Targets as returned by `find_targets`; shard 0 costs nothing.
-        known_totals: Numbers of records of companies already held, used for companies without any information. If there
-            are too few, `ASSUMED_TOTALS` is used instead.
-        max_requests: Requests that the run may send; -1 for all.
+    Companies without any information have as many records as those already held (`known_totals`), or as
+    `ASSUMED_TOTALS` says if there are too few. The run may send `max_requests`; -1 for all.
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
     totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)
@@ -153,43 +140,25 @@ _WITHOUT: Final = "lookalikes"
 
 
 class HitRate(NamedTuple):
-    """How many of the companies that were asked the service knows.
-
-    Attributes:
-        hit_count: Companies that it knew.
-        asked_count: Companies that it knew or did not know; companies that failed count as neither.
-        low: Lower bound of the share of companies that it knows, at 95 %.
-        high: Upper bound.
-    """
+    """How many of the companies that were asked the service knows."""
 
     hit_count: int
-    asked_count: int
-    low: float
-    high: float
+    asked_count: int  # companies that it knew or did not know; companies that failed count as neither
+    low: float  # lower bound of the share of companies that it knows, at 95 %
+    high: float  # upper bound
 
 
 class Price(NamedTuple):
-    """What a list costs, or a cheaper part of it.
+    """What a list costs, or a cheaper part of it."""
 
-    Attributes:
-        cut: What is fetched.
-        how: What restricts a run to it: an option, or a shorter list; empty for the whole list.
-        target_count: Companies to request.
-        request_count: Requests, about.
-        minutes: Duration at the allowance.
-        low: Credits, if the true hit rate is the lower bound of its interval.
-        expected: Credits, at the observed hit rate; None if no company was asked yet.
-        worst: Credits, if the service charges for every company outside its paid window.
-    """
-
-    cut: str
-    how: str
-    target_count: int
-    request_count: int
-    minutes: float
-    low: int
-    expected: int | None
-    worst: int
+    cut: str  # what is fetched
+    how: str  # what restricts a run to it: an option, or a shorter list; empty for the whole list
+    target_count: int  # companies to request
+    request_count: int  # about
+    minutes: float  # at the allowance
+    low: int  # credits, if the true hit rate is the lower bound of its interval
+    expected: int | None  # credits, at the observed hit rate; None if no company was asked yet
+    worst: int  # credits, if the service charges for every company outside its paid window
 
     def in_money(self, credit_price: str) -> list[str]:
         """Convert low, expected and worst into money, at a price such as "0.12 EUR"; empty if it is unknown."""
@@ -218,11 +187,7 @@ def price_cuts(
 ) -> tuple[HitRate, list[Price]]:
     """Price the targets of a list, then the cheaper cuts that would leave some of them out.
 
-    Args:
-        settings: The datasets, and the limits of the service.
-        companies: The companies of the list: country, company_number.
-        targets: As returned by `find_targets`, without a budget or with one, which is ignored.
-        held: What earlier answers come to.
+    Targets are as returned by `find_targets`, without a budget or with one, which is ignored.
     """
     earlier = held.state.group_by("company").agg(pl.col("is_bought").any(), pl.col("is_not_found").any())
     listed = earlier.join(companies.select(company_key().alias("company")), on="company", how="semi")

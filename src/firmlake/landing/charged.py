@@ -54,10 +54,8 @@ class Credits:
     def refusal(self, due: int, lapsed: int, *, is_fitted: bool) -> Stopped | None:
         """Return why a page is not sent; None if it may be affordable.
 
-        Args:
-            due: The credits that the page should cost.
-            lapsed: How many of them the plan did not foresee, because paid windows have closed since.
-            is_fitted: Whether the page is no larger than `affordable`.
+        `lapsed` of the `due` credits were not foreseen by the plan, because paid windows have closed since. The page
+        `is_fitted` if it is no larger than `affordable`.
         """
         if lapsed and self._budget >= 0:
             self.end = self.end or Stopped(

@@ -98,13 +98,10 @@ class Fetcher:
 
     @collecting_rarely()
     def fetch_shard(self, number: int) -> Progress:
-        """Fetch everything that a shard still lacks.
+        """Fetch everything that a shard still lacks; return its progress with all records, so staging reads nothing.
 
         When the credits run out, the remaining credits are spent first. Companies that are already paid for are still
         requested.
-
-        Returns:
-            The shard's progress with all its records, so that staging need not read them back.
 
         Raises:
             Stopped: A budget or the credits ran out, or the service asked for a long pause. Landed answers are kept.
@@ -230,11 +227,9 @@ class Fetcher:
         return Sent(ask, landed, None)
 
     def _recognise(self, page: Page, elements: list[Element]) -> None:
-        """Check that an answer is about companies that were requested.
+        """Raise UnusableAnswerError if an answer is about several other companies instead.
 
-        Raises:
-            UnusableAnswerError: The answer is about several other companies instead. Ask again.
-            ServiceError: The next one is, too. Stop: further requests would cost credits for nothing.
+        If the next one is too, ServiceError: further requests would cost credits for nothing.
         """
         names = self._run.plan.names
         found = (
@@ -259,14 +254,8 @@ class Fetcher:
     def _follow_up(self, sent: Sent, asks: deque[Ask], shard: Shard) -> None:
         """Plan the requests that follow from an answer, before or after those that are planned.
 
-        A failed page is halved again and again, so one company that makes it fail is found in at most
-        2 log2(companies) requests. A page that failed by chance costs only two requests, because both halves are
-        answered.
-
-        Args:
-            sent: The page, whose answers the shard has absorbed.
-            asks: The requests that are planned, the next one first.
-            shard: The shard of the page.
+        A failed page is halved again and again, so one company that makes it fail is found in at most 2 log2(companies)
+        requests. A page that failed by chance costs only two requests, because both halves are answered.
         """
         if isinstance(sent.error, OutOfCreditsError):
             asks.extendleft(_afford(sent, shard))

@@ -21,19 +21,12 @@ from firmlake.core.text import count_of
 
 
 class Wanted(NamedTuple):
-    """The next records to fetch for a company.
-
-    Attributes:
-        company: The company.
-        offset: Records that have landed already.
-        remaining: Records still to come; None before the first page, which has the total.
-        expected: Records that an earlier run found, used if `remaining` is None; None if unknown.
-    """
+    """The next records to fetch for a company."""
 
     company: Company
-    offset: int = 0
-    remaining: int | None = None
-    expected: int | None = None
+    offset: int = 0  # records that have landed already
+    remaining: int | None = None  # records still to come; None before the first page, which has the total
+    expected: int | None = None  # records that an earlier run found, used if `remaining` is None; None if unknown
 
 
 class Page(NamedTuple):
@@ -116,11 +109,7 @@ def accompany(api: ApiSettings, pages: Iterable[Page], witness: Company | None) 
 def count_pages(api: ApiSettings, dataset: str, expected: pl.Series, totals: Iterator[int]) -> int:
     """Count the pages that `plan_pages` would make, without making them.
 
-    Args:
-        api: Limits of the service.
-        dataset: The dataset.
-        expected: The expected number of records of each company; null if unknown.
-        totals: Supplies record counts for companies without any information.
+    The expected number of records of a company is null if it is unknown; then `totals` supplies one.
     """
     api = fitting(api, dataset)
     if not DATASETS[dataset].is_paged:

@@ -43,44 +43,30 @@ class Part(NamedTuple):
 class Track(msgspec.Struct, gc=False):
     """The progress of one company and dataset.
 
-    Attributes:
-        expected: Number of records that an earlier run found; None if unknown.
-        status: "pending", "answered", "not_found", or another status of `ENDS`.
-        next_offset: Records received so far, which is the offset of the next page.
-        total: Records that the service holds; None before the first page.
-        wider: Limit of the next request, which starts at the first record again: the last page was full and may not
-            hold all records, or the pages were inconsistent. 0 otherwise.
-        digests: Hashes of the records received so far; empty once all are there.
-        misses: Answers in a row without anything usable about the company.
-        left_out: Answers in a row that cover other companies but not this one.
-        restarts: Restarts from the first page because pages were inconsistent.
-        reason: The last problem; if the company failed, the reason.
-        attempts: Requests that named the company.
-        first_at: Time of the first answer that paid for the company: its first page, an answer to `firmlake check`, or
-            an unreadable answer that was charged for.
-        answered_at: Time of the last page.
-        ended_at: When the company was given up.
-        parts: The pages, if records are kept.
+    `wider` is the limit of the next request if that starts at the first record again, because the last page was full
+    and may not hold all records, or the pages were inconsistent; 0 otherwise. `first_at` is the time of the first
+    answer that paid for the company: its first page, an answer to `firmlake check`, or an unreadable answer that was
+    charged for.
     """
 
-    expected: int | None = None
-    status: str = "pending"
-    next_offset: int = 0
-    total: int | None = None
+    expected: int | None = None  # number of records that an earlier run found; None if unknown
+    status: str = "pending"  # "pending", "answered", "not_found", or another status of `ENDS`
+    next_offset: int = 0  # records received so far, which is the offset of the next page
+    total: int | None = None  # records that the service holds; None before the first page
     wider: int = 0
-    digests: set[int] = set()
-    misses: int = 0
-    left_out: int = 0
-    restarts: int = 0
-    attempts: int = 0
-    reason: Reason = _LEFT_OUT
+    digests: set[int] = set()  # hashes of the records received so far; empty once all are there
+    misses: int = 0  # answers in a row without anything usable about the company
+    left_out: int = 0  # answers in a row that cover other companies but not this one
+    restarts: int = 0  # from the first page, because pages were inconsistent
+    attempts: int = 0  # requests that named the company
+    reason: Reason = _LEFT_OUT  # the last problem; if the company failed, the reason
     request_id: str | None = None
     first_at: datetime | None = None
-    answered_at: datetime | None = None
-    ended_at: datetime | None = None
+    answered_at: datetime | None = None  # time of the last page
+    ended_at: datetime | None = None  # when the company was given up
     name: str | None = None
     place: str | None = None
-    parts: list[Part] = []
+    parts: list[Part] = []  # the pages, if records are kept
 
     @property
     def is_given_up(self) -> bool:
@@ -210,7 +196,6 @@ class Progress:
         trusts_totals: Whether the total of a page counts all records of its company (`api.totals`).
 
     Attributes:
-        free: Companies inside their paid window before this run, and until when.
         datasets: Tracks by dataset, then company, in the order of the company list.
         headers: Headers of all landed records, in landing order.
         foreign: Elements about companies that were not asked for, with the header of their answer.
@@ -264,7 +249,7 @@ class Progress:
     def is_paid(self, company: Company, at: datetime, before: datetime | None = None) -> bool:
         """Return whether a company is paid for at some time: by a window that it had before this run, or by this run.
 
-        An answer of this run counts if it landed before another time; None counts them all.
+        An answer of this run counts if it landed `before` another time; None counts them all.
         """
         if self.is_free(company, at):
             return True
@@ -293,10 +278,7 @@ class Progress:
     def absorb(self, header: Header, body: bytes, elements: Sequence[Element] | None = None) -> None:
         """Update the tracks from one landed record. Call this in landing order for each company and dataset.
 
-        Args:
-            header: Header of the record.
-            body: The answer as received.
-            elements: The result of `check_elements`, if known already; None reads the body.
+        `elements` is the result of `check_elements`, if known already; None reads the body.
         """
         of_dataset = self.datasets[header.dataset]
         asked = [(company, of_dataset[company]) for company in header.companies if company in of_dataset]
@@ -397,11 +379,7 @@ class Progress:
 
 
 def check_elements(elements: list[Element]) -> list[Element]:
-    """Check that a bulk answer names a company, and return its elements.
-
-    Raises:
-        UnusableAnswerError: It does not. Ask again.
-    """
+    """Return the elements of a bulk answer; UnusableAnswerError if none of them names a company."""
     if elements and all(element.company is None for element in elements):
         raise _unusable(make_reason("no_company_named", problem=elements[0].problem))
     if not elements:
@@ -451,14 +429,7 @@ def read_landed(run: Run, shard: int) -> Iterator[Landed]:
 
 
 def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, keep_records: bool = False) -> Progress:
-    """Compute the progress of a shard from its landed answers.
-
-    Args:
-        run: The run.
-        shard: Number of the shard.
-        targets: Targets of the shard; None reads them from the run.
-        keep_records: Whether records are kept for staging; otherwise they are only counted.
-    """
+    """Compute the progress of a shard from its landed answers; `targets` are those of the shard, None reads them."""
     targets = run.targets(shard) if targets is None else targets
     paid = targets.filter(pl.col("free_until").is_not_null()).select(*Company._fields, "free_until").unique()
     free = {Company(country, number): until.replace(tzinfo=UTC) for country, number, until in paid.iter_rows()}

@@ -42,20 +42,13 @@ REDRIVE = "redrive"
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule about the rows of a relation, as read and checked by `firmlake.warehouse.rules`.
-
-    Attributes:
-        says: What the rule watches for, as a sentence.
-        list_name: The company list that the rule is for; empty for all companies.
-        view: The relation that the rule reads.
-        when: The comparison for each column, such as "< 0". All of them must be true.
-    """
+    """A rule about the rows of a relation, as read and checked by `firmlake.warehouse.rules`."""
 
     name: str
-    says: str
-    list_name: str = ""
-    view: str
-    when: dict[str, str]
+    says: str  # what the rule watches for, as a sentence
+    list_name: str = ""  # the company list that the rule is for; empty for all companies
+    view: str  # the relation that the rule reads
+    when: dict[str, str]  # the comparison for each column, such as "< 0"; all of them must be true
 
     @property
     def condition(self) -> str:
@@ -73,9 +66,8 @@ class AlertRule(Rule, frozen=True, kw_only=True):
 class Gate(Rule, frozen=True, kw_only=True):
     """A rule that decides whether a generation is published.
 
-    Attributes:
-        publish_if: What must be true of the number of rows that meet the rule, or with % of their share, such as
-            ">= 95 %", "= 0" or ">= last - 10 %", where `last` is the same of the generation published last.
+    `publish_if` says what must be true of the number of rows that meet the rule, or with % of their share, such as ">=
+    95 %", "= 0" or ">= last - 10 %", where `last` is the same of the generation published last.
     """
 
     publish_if: str
@@ -142,20 +134,16 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How fetching ended; recorded before anything is published.
 
-    Attributes:
-        outcome: "done", "some_failed" or "stopped" if nothing more will land; "refused" if drift keeps the run from
-            being published.
-        reason: Why the outcome is not "done".
-        next_step: What to do about it.
-        vanished_share: The largest share of records that lack a known field, if the run was refused.
+    It is "done", "some_failed" or "stopped" if nothing more will land; "refused" if drift keeps the run from being
+    published.
     """
 
     run_id: str
     finished_at: datetime
     outcome: str
-    reason: str = ""
+    reason: str = ""  # why the outcome is not "done"
     next_step: str = ""
-    vanished_share: float = 0.0
+    vanished_share: float = 0.0  # the largest share of records that lack a known field, if the run was refused
 
     @property
     def is_refused(self) -> bool:
@@ -198,15 +186,12 @@ class Run(msgspec.Struct, frozen=True):
         return [shard for shard in shards if list_segments(self.folders.landing(self.run_id, shard))]
 
     def scan_targets(self) -> pl.LazyFrame:
-        """Scan the run's targets, of which there may be millions.
+        """Scan the run's targets, of which there may be millions; DamagedError if the file does not match its checksum.
 
         Returns:
             One row per company and dataset, in list order: shard (0 holds targets that a budget left out), country,
             company_number, dataset, expected_count, is_paid, free_until (UTC; until when it is paid), is_refresh,
             has_failed, is_barred.
-
-        Raises:
-            DamagedError: The file does not match its checksum.
         """
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
         return pl.scan_parquet(self.checked("targets"), glob=False).cast(narrow)  # texts would take twice the memory
@@ -222,11 +207,7 @@ class Run(msgspec.Struct, frozen=True):
         return range(0 if has_rest else 1, self.plan.shard_count + 1)
 
     def companies(self) -> pl.DataFrame:
-        """Read the companies that the run is about: those of its list, or of its sample of the list.
-
-        Raises:
-            DamagedError: A file does not match its checksum.
-        """
+        """Read the companies that the run is about: those of its list, or of its sample of the list."""
         key = ["country", "company_number"]
         lines = pl.scan_parquet(self.checked("list"), glob=False).filter(status="accepted").select(key)
         if self.plan.sample:
@@ -234,11 +215,7 @@ class Run(msgspec.Struct, frozen=True):
         return lines.unique(maintain_order=True).collect()
 
     def outcome(self) -> Outcome | None:
-        """Read how fetching ended; None while it has not ended.
-
-        Raises:
-            DamagedError: The log does not match its checksums.
-        """
+        """Read how fetching ended; None while it has not ended."""
         ended = self.log().get(ENDED)
         return msgspec.json.decode(ended.body, type=Outcome) if ended else None
 
@@ -274,11 +251,7 @@ class Run(msgspec.Struct, frozen=True):
             path.unlink()
 
     def path(self, name: str) -> Path:
-        """Return the path of a table, `list` or `targets`.
-
-        Raises:
-            DamagedError: A development version wrote the run.
-        """
+        """Return the path of a table, `list` or `targets`; DamagedError if a development version wrote the run."""
         if name not in self.plan.files:
             raise DamagedError(f"Run {self.run_id} was written by an earlier version", "Convert it: `firmlake replay`")
         sha256 = self.plan.files[name]
@@ -287,11 +260,7 @@ class Run(msgspec.Struct, frozen=True):
         return self.folders.landing(self.run_id) / f"{name}-{sha256[:12]}.parquet"
 
     def checked(self, name: str) -> Path:
-        """Return the path of a table after checking its checksum.
-
-        Raises:
-            DamagedError: The file is missing or does not match its checksum.
-        """
+        """Return the path of a table; DamagedError if the file is missing or does not match its checksum."""
         path = self.path(name)
         if not path.exists() or _sha256_of_file(path, *_LOOK(path.stat())) != self.plan.files[name]:
             step = plan_lost(self.folders, self.run_id, is_list=name == "list" and bool(self.plan.company_list))
@@ -299,11 +268,7 @@ class Run(msgspec.Struct, frozen=True):
         return path
 
     def check(self) -> list[Path]:
-        """Check the list and the targets, and return their paths.
-
-        Raises:
-            DamagedError: A file is missing or does not match its checksum.
-        """
+        """Check the list and the targets as `checked` does, and return their paths."""
         return [self.checked(name) for name in ("list", "targets")]
 
 
@@ -322,11 +287,7 @@ def new_run_id(now: datetime) -> str:
 
 
 def open_run(folders: Folders, run_id: str) -> Run:
-    """Open a run by its name.
-
-    Raises:
-        DamagedError: The plan cannot be read.
-    """
+    """Open a run by its name; DamagedError if its plan cannot be read."""
     log = read_log(folders, run_id)
     if BEGUN not in log:
         raise log_lost(folders, run_id)
@@ -337,11 +298,7 @@ def open_run(folders: Folders, run_id: str) -> Run:
 
 
 def read_log(folders: Folders, run_id: str) -> dict[str, Landed]:
-    """Read the newest record of each kind in a run's log.
-
-    Raises:
-        DamagedError: A record does not match its checksum. Restore the file from a copy.
-    """
+    """Read the newest record of each kind in a run's log; after a DamagedError, restore the file from a copy."""
     try:
         records = (landed for path in list_segments(folders.log(run_id)) for landed in read_segment(path))
         return {landed.header.kind: landed for landed in records}
@@ -374,12 +331,7 @@ def plan_lost(folders: Folders, run_id: str, *, is_list: bool = False) -> str:
 def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
     """List the runs that began, oldest first.
 
-    Args:
-        folders: The data folder.
-        published: Names of published runs; these are left out if they cannot be read.
-
-    Raises:
-        DamagedError: The plan or outcome of an unpublished run cannot be read.
+    Published ones are left out if they cannot be read; others are a DamagedError.
     """
     runs, damaged = read_runs(folders)
     for run_id, error in damaged.items():
@@ -408,12 +360,7 @@ def run_ids(folders: Folders) -> list[str]:
 
 
 def unfinished_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
-    """List the unpublished runs after which no run of the same subject was published, oldest first.
-
-    Args:
-        runs: The result of `list_runs`.
-        loaded: Names of the runs in the warehouse.
-    """
+    """List the unpublished runs after which no run of the same subject was published, oldest first; `runs` are all."""
     replaced: set[tuple[object, int]] = set()
     found = []
     for run in reversed(runs):
@@ -425,14 +372,9 @@ def unfinished_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
 
 
 def begin(run: Run, targets: pl.DataFrame | None = None) -> Run:
-    """Record that a run begins, or begins again; what it replaces goes after that, so a kill leaves it whole.
+    """Record that a run begins, or begins again, and return it with its targets; None leaves those as they are.
 
-    Args:
-        run: The run, whose list is stored.
-        targets: What it asks for; None leaves that as it is.
-
-    Returns:
-        The run with its targets.
+    What it replaces goes after that, so a kill leaves it whole.
     """
     _remove_never_started(run.folders)
     if targets is not None:

@@ -142,11 +142,7 @@ class Landed(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """The body as received.
-
-        Raises:
-            DamagedError: The body was pruned, or does not match its checksum. Restore the file from a copy.
-        """
+        """The body as received. After a DamagedError (pruned, or a wrong checksum), restore the file from a copy."""
         if not self.body_frame:
             raise _damaged(self.path, self.position, "the body was pruned")
         try:
@@ -159,11 +155,7 @@ class Landed(NamedTuple):
 
 
 class SegmentWriter:
-    """Appends to a new segment in a folder; threads may share it.
-
-    Attributes:
-        headers: Headers of the records written, in landing order.
-    """
+    """Appends to a new segment in a folder; threads may share it. `headers` are those written, in landing order."""
 
     def __init__(self, folder: Path) -> None:
         self.headers: list[Header] = []
@@ -177,11 +169,7 @@ class SegmentWriter:
         self._lock = threading.Lock()
 
     def append(self, header: Header, body: bytes = b"") -> Header:
-        """Write one record durably; it has landed when this returns.
-
-        Returns:
-            The header as written, with the length and checksum of the body.
-        """
+        """Write one record durably; it has landed when this returns its header with the body's length and checksum."""
         header = _sealed(header, body)
         with self._lock:
             self._write(_record(header, body))
@@ -215,12 +203,10 @@ class SegmentWriter:
 
 
 def rewrite_segment(path: Path, records: Iterable[tuple[Header, bytes | None]]) -> None:
-    """Replace a segment atomically. Only `firmlake forget` and `prune` do this; landed records never change otherwise.
+    """Replace a segment atomically by headers, whose length and checksum are set here, and bodies.
 
-    Args:
-        path: The segment.
-        records: Its new records: headers, whose length and checksum are set here, and bodies; None for one that is
-            pruned, whose header keeps its length.
+    A body that is None is pruned; its header keeps its length. Only `firmlake forget` and `prune` do this; landed
+    records never change otherwise.
     """
 
     def write(aside: Path) -> None:
@@ -237,16 +223,10 @@ def list_segments(folder: Path) -> list[Path]:
 
 
 def read_segment(path: Path, content: bytes | None = None) -> Iterator[Landed]:
-    """Yield a segment's records in the order they were written.
+    """Yield a segment's records in the order they were written; `content` is its bytes, if they were read already.
 
-    A truncated record at the end of the file was left by a crash. It never landed, so it is ignored.
-
-    Args:
-        path: The segment.
-        content: Its bytes, if they were read already.
-
-    Raises:
-        DamagedError: A record does not match its checksum; the message names the file and the byte.
+    A truncated record at the end of the file was left by a crash. It never landed, so it is ignored. The DamagedError
+    of a record that does not match its checksum names the file and the byte.
     """
     content = path.read_bytes() if content is None else content
     position = 0

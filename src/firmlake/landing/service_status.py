@@ -54,28 +54,20 @@ class Scope(NamedTuple):
 class ScopeStatus(msgspec.Struct):
     """What is known about a scope.
 
-    Attributes:
-        asked: Companies of the scope that the run asks for.
-        is_open: Whether one of them was answered.
-        forbidden: Companies that were forbidden in a row, each in a request of its own.
-        tested: Companies that were asked for alone to see whether the token may ask about the scope.
-        refused: Companies that were refused in a row in such requests for another reason, by whether their numbers
-            begin with a zero: requests may leave it out.
-        closed: Why no other is requested; None if they may be.
+    `refused` counts the companies that were refused in a row in such requests for another reason, by whether their
+    numbers begin with a zero: requests may leave it out.
     """
 
-    asked: int = 0
-    is_open: bool = False
-    forbidden: int = 0
-    tested: int = 0
+    asked: int = 0  # companies of the scope that the run asks for
+    is_open: bool = False  # whether one of them was answered
+    forbidden: int = 0  # companies that were forbidden in a row, each in a request of its own
+    tested: int = 0  # companies that were asked for alone to see whether the token may ask about the scope
     refused: Counter[bool] = msgspec.field(default_factory=Counter)
-    closed: ForbiddenError | None = None
+    closed: ForbiddenError | None = None  # why no other is requested; None if they may be
 
 
 class ServiceStatus:
-    """What a run knows about its datasets and their scopes.
-
-    Only the thread that absorbs answers changes it.
+    """What a run knows about its datasets and their scopes. Only the thread that absorbs answers changes it.
 
     Args:
         run: The run.
@@ -128,11 +120,7 @@ class ServiceStatus:
             self._on_works()
 
     def compare(self, page: Page, whole: tuple[Page, FirmlakeError] | None) -> None:
-        """Compare an answered page with the limits of the settings.
-
-        Args:
-            page: The page.
-            whole: If it is a half of a page that was refused: that page, and its error.
+        """Compare an answered page with the limits of the settings; `whole` is the refused page of which it is a half.
 
         Raises:
             ServiceError: For the second time in a row, the service answered both halves of a page that it had refused,

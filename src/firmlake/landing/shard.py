@@ -42,21 +42,13 @@ Record = tuple[Header, bytes, list[Element] | None]
 
 
 class Ask(NamedTuple):
-    """A page to send.
-
-    Attributes:
-        page: The page.
-        tries: How often to try before the request counts as failed.
-        is_fitted: Whether the page is sized by the credits that are left.
-        is_witnessed: Whether its companies were asked for beside a witness, see `accompany`.
-        whole: The page of which this is a half, and why it was refused; None if there was none.
-    """
+    """A page to send."""
 
     page: Page
-    tries: int
-    is_fitted: bool = False
-    is_witnessed: bool = False
-    whole: tuple[Page, FirmlakeError] | None = None
+    tries: int  # how often to try before the request counts as failed
+    is_fitted: bool = False  # whether the page is sized by the credits that are left
+    is_witnessed: bool = False  # whether its companies were asked for beside a witness, see `accompany`
+    whole: tuple[Page, FirmlakeError] | None = None  # the page of which this is a half, and why it was refused
 
 
 class Sent(NamedTuple):
@@ -127,10 +119,6 @@ class Shard:
     """A shard while it is fetched.
 
     Attributes:
-        writer: Writes the shard's answers and decisions.
-        status: What the run has learnt about the service.
-        credits: What the service charged.
-        progress: What has landed so far.
         refreshed: Companies by dataset in the last days of their paid window. They are requested separately, so that a
             charge for them is noticed.
         apart: Companies by dataset that failed, or were forbidden or given up with their dataset, in an earlier run.
@@ -197,10 +185,7 @@ class Shard:
         return self.status.refusal(dataset, company)
 
     def may_ask(self, dataset: str, company: Company) -> bool:
-        """Return whether a company may be requested.
-
-        It may not if it failed alone, if it is refused, or if credits ran out and it is not paid for.
-        """
+        """Return whether a company may be requested: not if it failed alone, is refused, or cannot be paid for."""
         if self.credits.end or company in self._failed_alone[dataset] or self.refusal(dataset, company):
             return False
         return not self.credits.out or (company not in self.unpaid and self.progress.is_paid(company, self.now()))
@@ -262,9 +247,8 @@ class Shard:
     def note_failed(self, sent: Sent) -> None:
         """Give up a company that failed alone. While its dataset has never been answered, it waits for others.
 
-        Raises:
-            RequestRefusedError: The settings do not fit: so many failed alone, one was refused, and no dataset was ever
-                answered.
+        After so many failed alone, one was refused, and no dataset was ever answered, RequestRefusedError: the settings
+        do not fit.
         """
         dataset, status = sent.ask.page.dataset, self.status
         if sent.names_unknown(status.api):
