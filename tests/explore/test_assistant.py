@@ -91,3 +91,21 @@ def test_without_the_extra_the_command_says_what_to_install(desk, monkeypatch):
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     code, _, said = desk.call("mcp")
     assert (code, "firmlake[mcp]" in said) == (2, True)
+
+
+def test_the_dictionary_can_be_read_as_resources(desk):
+    async def work(client):
+        assert [str(one.uri) for one in (await client.list_resources()).resources] == ["firmlake://dictionary"]
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in templates] == ["firmlake://dictionary/{name}"]
+
+        async def read(uri):
+            return {row["name"]: row for row in json.loads((await client.read_resource(uri)).contents[0].text)["rows"]}
+
+        assert {"companies", "portfolio", 'lists."list"'} <= (await read("firmlake://dictionary")).keys()
+        assert (await read("firmlake://dictionary/financials"))["revenue"]["type"] == "DECIMAL(18,2)"
+        assert "status" in await read("firmlake://dictionary/lists.list")
+        with pytest.raises(Exception, match="There is no table or view nothing"):
+            await read("firmlake://dictionary/nothing")
+
+    talk(desk, work)

@@ -32,6 +32,7 @@ Call describe first: it names the tables and views, and with a name explains the
 with the views portfolio, trend, ratios, findings, incomplete and lists."NAME". Amounts are exact, without a currency.
 At most {_ROWS_MAX} rows and {_BYTES_MAX:,} bytes come back, within 30 seconds, so aggregate in SQL. No tool costs
 credits."""
+_DICTIONARY: Final = "firmlake://dictionary"
 _SINCE: Final = f"FROM changes WHERE found_at >= ? ORDER BY found_at DESC LIMIT {_ROWS_MAX + 1}"
 _OF_COMPANY: Final = "FROM {} WHERE country = ? AND company_number = ? LIMIT 100"
 _TABLES: Final = (
@@ -58,6 +59,10 @@ class Assistant:
             raise UsageError(f"There is no table or view {name}", "Call describe without a name for all of them")
         return _as_text(rows.to_dicts())
 
+    def dictionary(self) -> str:
+        """List tables, views and macros with their meaning; firmlake://dictionary/NAME has the columns of one."""
+        return self.describe()
+
     def company(self, number: str) -> str:
         """Give everything held about a company, such as BE 0403.091.220; it fetches nothing."""
         wanted, holding = read_named_company(number), self._newest.holding()
@@ -78,24 +83,24 @@ class Assistant:
 
 
 def make_server(folders: Folders) -> MCPServer[Any]:
-    """Make the server with its tools.
+    """Make the server with its tools, and with the dictionary as resources: all relations, and each by its name.
 
     Raises:
         UsageError: The extra is not installed.
     """
     try:
         from mcp.server import MCPServer
-        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
     except ImportError:
         raise UsageError("The extra mcp is not installed", "pip install 'firmlake[mcp]'") from None
 
-    def told(work: Callable[..., str]) -> Callable[..., str]:
+    def told(work: Callable[..., str], failure: type[Exception] = ToolError) -> Callable[..., str]:
         @wraps(work)
         def tell(*arguments: str, **named: str) -> str:
             try:
                 return work(*arguments, **named)
             except FirmlakeError as error:
-                raise ToolError(str(error)) from None
+                raise failure(str(error)) from None
 
         return tell
 
@@ -103,6 +108,8 @@ def make_server(folders: Folders) -> MCPServer[Any]:
     assistant = Assistant(folders)
     for tool in (assistant.query, assistant.describe, assistant.company, assistant.changes):
         server.tool(structured_output=False)(told(tool))
+    for uri, page in ((_DICTIONARY, assistant.dictionary), (f"{_DICTIONARY}/{{name}}", assistant.describe)):
+        server.resource(uri, mime_type="application/json")(told(page, ResourceNotFoundError))
     return server
 
 
