@@ -43,7 +43,6 @@ class Matched(NamedTuple):
     """The result of matching a list.
 
     Attributes:
-        out: The file that was written.
         counts: Number of lines by kind of match.
         register: One sentence about each register file.
         columns: The column read for each role.
@@ -68,13 +67,8 @@ def match_names(
         path: The list, in any format that the intake reads, with names or VAT numbers.
         register: Files of one or more registers.
         out: Output file: .csv, .parquet or .xlsx.
-        settings: Limits of the intake and of DuckDB.
         mapping: Columns for `ROLES` and `country`, for those that cannot be detected.
         accept: Lowest score of a similar name that counts as certain; a value above 1 accepts none.
-
-    Raises:
-        UsageError: `out` has another ending.
-        CompanyListError: A file cannot be used. Follow the next step.
     """
     if out.suffix not in _ENDINGS:
         raise UsageError(

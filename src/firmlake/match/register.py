@@ -61,19 +61,11 @@ def find_column(columns: Sequence[str], words: Sequence[str]) -> int | None:
 
 
 def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], options: IntakeSettings) -> list[str]:
-    """Load the files of one or more registers into the tables names, places and vats.
+    """Load the files of one or more registers into the tables names, places and vats of an empty database.
 
-    Args:
-        connection: An empty database.
-        paths: KBO open data, SIRENE stock files, or lists with numbers and names, in any format that the intake reads.
-        options: How to read the files.
-
-    Returns:
-        One sentence for each file: its kind, how many names, places and VAT numbers it provided, and how many rows have
-        a wrong company number.
-
-    Raises:
-        CompanyListError: A file has no company numbers, or no file has names or VAT numbers.
+    The files are KBO open data, SIRENE stock files, or lists with numbers and names, in any format that the intake
+    reads. Returns a sentence for each: its kind, how many names, places and VAT numbers it provided, and how many rows
+    have a wrong company number.
     """
     connection.execute(_SQL["prepare"])
     said = [_load_file(connection, path, options) for path in paths]

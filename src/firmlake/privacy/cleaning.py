@@ -48,23 +48,17 @@ _NULLABLE = {
 }  # fmt: skip
 
 
-def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None, whole: str | None = None) -> bytes:
+def clean_json(body: bytes, forgotten: Forgotten, whole: str | None = None) -> bytes:
     """Return a document without forgotten subjects; the same bytes if it names none.
 
-    A document that does not begin as JSON is cleaned as plain text.
-
-    Args:
-        body: The document.
-        forgotten: The forgotten subjects.
-        company: The company that the document is about, if the document does not name it.
-        whole: Replaces a text that is only a name.
+    A document that does not begin as JSON is cleaned as plain text. `whole` replaces a text that is only a name.
     """
     if not looks_like_json(body):
         text = body.decode("utf-8", "surrogateescape")
-        cleaned = forgotten.clean(text, company)
+        cleaned = forgotten.clean(text)
         return body if cleaned == text else (cleaned or "").encode("utf-8", "surrogateescape")
     try:
-        return _clean_document(body, _Cleaner(forgotten, company, whole))
+        return _clean_document(body, _Cleaner(forgotten, None, whole))
     except ValueError:
         return b""
 
@@ -77,9 +71,7 @@ def clean_record(body: bytes, forgotten: Forgotten) -> bytes:
 def clean_frame(frame: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
     """Return a table without forgotten subjects; the same frame if it names none.
 
-    Args:
-        frame: A table. The names of its columns tell what its rows are about.
-        forgotten: The forgotten subjects.
+    The names of its columns tell what its rows are about.
     """
     if forgotten.has_companies:
         frame = _clean_rows(frame, forgotten)
@@ -121,8 +113,7 @@ def company_of(place: Place) -> Company | None:
 def _clean_document(body: bytes, cleaner: _Cleaner) -> bytes:
     """Clean a document, of an array of objects only the elements that may name a forgotten subject.
 
-    Raises:
-        ValueError: It is no JSON, was cut off, or nests too deeply.
+    Raises ValueError if it is no JSON, was cut off, or nests too deeply.
     """
     if not cleaner.forgotten.may_be_in(body):
         return body
@@ -175,7 +166,7 @@ class _Cleaner:
             return GONE
         named = self._names_in_parts([item for _, item in pairs], place)
         return Object(
-            (self._clean_key(key, item, place), self._whole if index in named else item)
+            (self._clean_text(key, Place(item, key, place)) or FORGOTTEN, self._whole if index in named else item)
             for index, (key, item) in enumerate(pairs)
         )
 
@@ -192,9 +183,6 @@ class _Cleaner:
             return None if place.outer and self._is_forgotten(place.value) else place.value
 
         return Object((key, None if key in lost else item) for key, item in rewrite(party, remove))
-
-    def _clean_key(self, key: str, item: Any, outer: Place) -> str:
-        return self._clean_text(key, Place(item, key, outer)) or FORGOTTEN
 
     def _clean_text(self, text: str, place: Place) -> str | None:
         has_contacts = self.forgotten.has_contacts and _is_of_contacts(place)

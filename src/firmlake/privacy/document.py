@@ -57,8 +57,7 @@ def looks_like_json(body: bytes) -> bool:
 def read(body: bytes) -> Any:
     """Read a JSON document into `Object`, list, str, `Number`, bool and None.
 
-    Raises:
-        ValueError: It is no JSON, was cut off, or nests too deeply.
+    Raises ValueError if it is no JSON, was cut off, or nests too deeply.
     """
     text = body.decode("utf-8-sig", "surrogateescape")
     try:
@@ -89,14 +88,10 @@ def write(value: Any) -> bytes:
 
 
 def rewrite(value: Any, change: Callable[[Place], Any], key: str | None = None, outer: Place | None = None) -> Any:
-    """Change each value of a document, the outermost first.
+    """Change each value of a document, or of the part of one with a key and a place around it, the outermost first.
 
-    Args:
-        value: A document from `read`, or a part of one.
-        change: Returns what takes the place of a value: the same value, another one, or `GONE`. The values inside what
-            it returns are changed next.
-        key: The key of the value, if an object holds it.
-        outer: The place around the value.
+    `change` returns what takes the place of a value: the same value, another one, or `GONE`. The values inside what it
+    returns are changed next.
     """
     value = change(Place(value, key, outer))
     place = Place(value, key, outer)

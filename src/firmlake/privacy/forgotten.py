@@ -35,14 +35,9 @@ _LENGTHS = {"BE": (9, 10), "NL": (7, 8), "FR": (9, 14)}
 
 
 class Forgotten:
-    """The forgotten subjects; finds and removes them in texts.
-
-    Args:
-        register: The tombstones.
-        key: Their key.
+    """The forgotten subjects; finds and removes them in texts, by the tombstones and their key.
 
     Attributes:
-        register: The tombstones.
         is_scoped: Whether a person is forgotten for one company only, so that the company of a text matters.
         names: The names of parties and companies from which `clean_frame` removed a person, as they are written, by
             their words. A longer name with the words of a forgotten one is another name.
@@ -91,12 +86,8 @@ class Forgotten:
     def spelled_in(self, content: bytes, shortest: int = 1) -> set[bytes]:
         """Find spellings in any bytes, one of which stands wherever a forgotten name stands.
 
-        Args:
-            content: Text in UTF-8, also as JSON, URL or HTML, or any file.
-            shortest: Look only for names of so many words.
-
-        Returns:
-            The spellings of the rarest word of each name all of whose words occur, and masked names; often none.
+        The bytes are UTF-8, also as JSON, URL or HTML, or any file. Returns the spellings of the rarest word of each
+        name of at least `shortest` words all of which occur, and masked names; often none.
         """
         spelled: defaultdict[str, set[bytes]] = defaultdict(set)
         if len(self._other_tokens) > _KNOWN_TOKENS_MAX:
@@ -163,8 +154,6 @@ class Forgotten:
                     found.append((first, first + count - 1))
         return found
 
-    # -----------------------------------------------------------------------------------------------------------------
-
     def _find_word(self, word: str) -> str:
         """Return the keyed hash of a word that is part of a forgotten name, else an empty text."""
         mark = word_hash(self._key, word)
@@ -227,12 +216,7 @@ def is_mark(contact_id: str) -> bool:
 
 
 def open_forgotten(settings: PrivacySettings, folders: Folders) -> Forgotten | None:
-    """Open the tombstones of a data folder; None if there are none.
-
-    Raises:
-        SettingsError: The key of the tombstones is missing, or it is the wrong key. Restore the right one.
-        DamagedError: The tombstones cannot be read. Restore them.
-    """
+    """Open the tombstones of a data folder; None if there are none. Raises what `read_register` raises."""
     held = read_register(settings, folders)
     return Forgotten(*held) if held and held[0].tombstones else None
 

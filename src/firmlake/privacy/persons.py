@@ -6,7 +6,6 @@ person. Structures, stakes and counts do not change, and an answer that names no
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 from collections.abc import Callable, Collection
@@ -20,7 +19,7 @@ from firmlake.core.settings import ContractSettings, ListSettings, PrivacySettin
 from firmlake.privacy.cleaning import IDENTIFIERS, PARTIES, clean_json, identity
 from firmlake.privacy.document import Number, Object, Place, edit, looks_like_json, objects_in, write
 from firmlake.privacy.forgotten import open_forgotten
-from firmlake.privacy.tombstones import key_path, person_hash, read_key
+from firmlake.privacy.tombstones import key_path, keyed_hash, person_hash, read_key
 from firmlake.privacy.words import name_words
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -40,17 +39,12 @@ _KNOWN = {"identifier", "data", "pagination", "message", "function", "percentage
 Mask = Callable[[Any], str | None]
 """What takes the place of a value that names a person; None for null."""
 _ADDRESS = re.compile(r"[^\s\"\\@<>(),;:\[\]{}]{1,320}+@[^\s\"\\@<>(),;:\[\]{}]{1,320}+")
-_HASH_DIGITS = 32
 
 
 def answer_filter(settings: PrivacySettings, folders: Folders, contract: ContractSettings) -> Callable[[bytes], bytes]:
     """Return a function that masks persons and removes forgotten subjects in an answer before it lands.
 
     Names are also looked for under the keys that `contract.rename` gives.
-
-    Raises:
-        SettingsError: The key cannot be read or made, or does not fit the tombstones. Restore it.
-        DamagedError: The tombstones cannot be read. Restore them.
     """
     forgotten, masked = open_forgotten(settings, folders), mask(settings, folders)
     renamed = frozenset(
@@ -138,18 +132,10 @@ def _is_name_of_party(place: Place, renamed: frozenset[str]) -> bool:
 def concealer(settings: ListSettings, folders: Folders, known: Collection[str]) -> Callable[[bytes], bytes]:
     """Return a function that conceals who made a list of the service in an answer, as set by `lists.created_by`.
 
-    Makers and e-mail addresses are concealed, and persons in unknown fields too, unless the list names its maker. The
-    keyed hash (HMAC-SHA256, cut to 128 bits) of a person is the same in every answer, whatever the case of the address.
-    Without the key, nobody can compare it with a list of addresses. The key is created when first needed, readable only
-    by its owner.
-
-    Args:
-        settings: What takes the place of a person.
-        folders: The data folder.
-        known: The keys of a list that the contract knows.
-
-    Raises:
-        SettingsError: The key cannot be read or made.
+    Makers and e-mail addresses are concealed, and persons in fields whose keys are not `known`, unless the list names
+    its maker. The keyed hash (HMAC-SHA256, cut to 128 bits) of a person is the same in every answer, whatever the case
+    of the address. Without the key, nobody can compare it with a list of addresses. The key is created when first
+    needed, readable only by its owner.
     """
     if settings.created_by == "as_is":
         return lambda body: body
@@ -170,8 +156,7 @@ def concealer(settings: ListSettings, folders: Folders, known: Collection[str]) 
 
 def _hash(key: bytes, value: Any) -> str:
     text = value if isinstance(value, str) else write(value).decode("utf-8", "replace")
-    content = text.strip().casefold().encode("utf-8", "surrogatepass")
-    return hmac.new(key, content, "sha256").hexdigest()[:_HASH_DIGITS]
+    return keyed_hash(key, text.strip().casefold())
 
 
 def _conceal(place: Place, conceal: Mask, known: Collection[str]) -> Any:

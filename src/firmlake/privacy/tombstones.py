@@ -125,9 +125,7 @@ def add_tombstones(
 ) -> tuple[Register, bytes]:
     """Return the tombstones, with one added for each subject. Only a new key is written, and only unless `is_dry`.
 
-    Raises:
-        UsageError: A name holds no letters. Spell it as the answers do.
-        SettingsError: The key of earlier tombstones is missing. Restore it.
+    Raises UsageError if a name holds no letters.
     """
     held, path = read_register(settings, folders), key_path(settings, folders)
     is_unkept = is_dry and not path.exists()
@@ -140,12 +138,7 @@ def add_tombstones(
 
 
 def lift(settings: PrivacySettings, folders: Folders, subject: Subject) -> bool:
-    """Remove the tombstone of a subject, so that later answers and lists keep it; return whether there was one.
-
-    Raises:
-        UsageError: A name holds no letters. Spell it as it was forgotten.
-        SettingsError: The key of the tombstones is missing. Restore it.
-    """
+    """Remove the tombstone of a subject, so that later answers and lists keep it; return whether there was one."""
     held = read_register(settings, folders)
     if held is None:
         return False
@@ -158,15 +151,9 @@ def lift(settings: PrivacySettings, folders: Folders, subject: Subject) -> bool:
 
 
 def read_key(path: Path, setting: str, *, is_new: bool = True) -> bytes:
-    """Read a key, or make one if there is none.
+    """Read a key, or make one if there is none and `is_new`, that is if no hashes were made with it.
 
-    Args:
-        path: The key file.
-        setting: The setting that names another file, for the message.
-        is_new: Whether a missing key may be made. False if hashes made with the key exist.
-
-    Raises:
-        SettingsError: The key cannot be read or made, or is missing although hashes were made with it.
+    Messages name the setting. Raises SettingsError if the key cannot be read or made, or is missing.
     """
     try:
         if not path.exists():

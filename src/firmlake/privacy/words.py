@@ -51,10 +51,7 @@ def words_in(text: str) -> list[Word]:
 def known_words_in(text: str, is_known: Callable[[str], object]) -> list[Word]:
     """Find the words of a text, where an invisible character may stand inside a word or between two.
 
-    Args:
-        text: The text.
-        is_known: Whether a word in normal form is looked for. Parts between invisible characters are one word if that
-            word is looked for, the longest such first.
+    Parts between invisible characters are one word if that word is known, the longest such first.
     """
     return [part for word in words_in(text) for part in _split(text, word, is_known)]
 

@@ -43,8 +43,7 @@ class ContactStatus(NamedTuple):
         sent_count: Requests that carried the contact, repeats included.
         lost_count: Requests whose answer was lost or cannot be read.
         changed_at: When the status became known or, if it is unknown, when the contact was last sent; UTC.
-        request_id: The request that led to the status.
-        plan_id: The plan of that request.
+        request_id: The request that led to the status, in `plan_id`.
     """
 
     status: str
@@ -104,8 +103,6 @@ class Additions:
 
     Attributes:
         plans: The plans that were applied, by name, the oldest first.
-        statuses: By list and contact.
-        remarks: Differences from the contract.
     """
 
     def __init__(self) -> None:
@@ -133,8 +130,8 @@ class Additions:
     def failed(self, list_id: int, names: NameSettings, *, also_not_found: bool = False) -> list[Contact]:
         """List the contacts that were sent to a list, and not added.
 
-        Contacts that the service does not know, or whose company it does not know, are left out unless
-        `also_not_found`: they fail until somebody creates them.
+        Those that the service does not know, or whose company it does not know, are left out unless `also_not_found`:
+        they fail until somebody creates them.
         """
         return [
             contact
@@ -192,12 +189,8 @@ def read_additions(
     """Read what became of the contacts of all plans.
 
     Args:
-        folders: The data folder.
         until: Take only records that had landed by then; None takes all.
-        damaged: Receives the errors of plans with damaged files, which are then left out.
-
-    Raises:
-        DamagedError: A landed file was changed, and `damaged` is None.
+        damaged: Receives the errors of plans with damaged files, which are then left out; None raises them.
     """
     additions, segments = Additions(), []
     for path in sorted(folders.additions.glob("plan=*/plan.json")):
@@ -264,8 +257,7 @@ _NO_REASON = "no reason is given"
 def read_addition(body: bytes) -> _Addition:
     """Read the answer to a request that adds contacts.
 
-    Raises:
-        UnusableAnswerError: The body says neither what was added nor what failed.
+    Raises UnusableAnswerError if it says neither what was added nor what failed.
     """
     try:
         answer = _ADDITION.decode(body)
@@ -280,7 +272,7 @@ def read_addition(body: bytes) -> _Addition:
 def read_outcomes(
     sent: Sequence[Contact], body: bytes, says_present: Callable[[str], bool] = lambda message: False
 ) -> tuple[Outcomes, list[tuple[str, str, str | None, int]]]:
-    """Work out the status of each contact of a request from its answer, without guessing.
+    """Work out the status of each contact of a request from its successful answer, without guessing.
 
     - A contact that a failure names has failed, or counts as added if the list already has it.
     - If the answer is a success and every failure can be read, all other contacts were added.
@@ -291,16 +283,8 @@ def read_outcomes(
     - If a failure matches no contact that was sent, every contact that it could mean stays unknown. In a request of one
       contact there is no doubt which one is meant.
 
-    Args:
-        sent: The contacts of the request.
-        body: The successful answer to it.
-        says_present: Returns whether a message says that the list already has the contact.
-
-    Returns:
-        The outcomes that the answer settles; and kind, path, first example and count of its differences.
-
-    Raises:
-        UnusableAnswerError: As `read_addition`.
+    Returns the outcomes that the answer settles; and kind, path, first example and count of its differences. Raises
+    UnusableAnswerError, as `read_addition`.
     """
     answer, odd, failed = read_addition(body), _find_differences(body, _Addition, ""), list[_FailedCompany]()
     for raw in answer.failed or ():
@@ -332,9 +316,8 @@ def _match(
 ) -> tuple[Outcomes, set[Contact]]:
     """Match failures with the contacts that were sent; what matches none is added to the differences.
 
-    Returns:
-        The outcomes of the contacts that failures name, of which the first counts; and contacts that failures may mean
-        without naming them.
+    Returns the outcomes of the contacts that failures name, of which the first counts; and contacts that failures may
+    mean without naming them.
     """
     outcomes: Outcomes = {}
     vague, by_company = set[Contact](), by_companies(sent)

@@ -63,19 +63,13 @@ _UNCLEAR_MAX = 3
 def read_service_lists(
     settings: Settings, kind: ListKind, holder: str, step: CarryOut = at_once
 ) -> tuple[Overview, list[dict[str, Any]]]:
-    """Read all lists of the service into the next generation of the warehouse.
+    """Read all lists of the service into the next generation of the warehouse, and return their events too.
+
+    Nothing is published if `take_overview` fails.
 
     Args:
-        settings: The service and the data folder.
-        kind: Static lists, smart ones or both.
         holder: The text that others see if they find the data folder locked.
         step: Carries out "read lists" and "publish".
-
-    Returns:
-        The overview, and its events, as returned by `read_list_changes`.
-
-    Raises:
-        FirmlakeError: As `take_overview`; nothing is published.
     """
     folders = Folders.of(settings)
     with _connected(settings, holder) as client:
@@ -105,16 +99,8 @@ def plan_contacts(
 ) -> ContactPlan:
     """Plan which contacts of a contact list are still to be added to a service list; nothing is added.
 
-    Args:
-        settings: The service and the data folder.
-        contacts: From `read_contact_list`.
-        list_id: The service list.
-        holder: The text that others see if they find the data folder locked.
-        now: The clock, UTC.
-
-    Raises:
-        UsageError: There is no such list, or it is not static.
-        FirmlakeError: As `take_overview`.
+    Others who find the data folder locked see `holder`. Raises UsageError if there is no such list, or it is not
+    static, and what `take_overview` raises.
     """
     with _connected(settings, holder) as client:
         service_list = _find_list(settings, client, list_id, now)
@@ -183,10 +169,7 @@ def apply_plan(
     has added in the meantime are not sent again.
 
     Args:
-        settings: Limits, and how old a plan may be.
-        plan: The plan.
         holder: The text that others see if they find the data folder locked.
-        now: The clock, UTC.
         on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
 
     Raises:
@@ -296,9 +279,7 @@ class _Sender:
     def _request(self, contacts: Sequence[Contact], tries: int | None) -> FirmlakeError | None:
         """Send contacts in one request; return the error if the cause may be one of them.
 
-        Args:
-            contacts: The contacts.
-            tries: How often the request may be sent; None takes the setting.
+        `tries` says how often the request may be sent; None takes the setting.
         """
         sending = self._header(contacts)
         # They are on record before they are sent, even if the answer is lost.

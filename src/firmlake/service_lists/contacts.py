@@ -128,11 +128,7 @@ PLAN_AGAIN: Final = "Plan again with `firmlake contacts plan`, which leaves out 
 
 
 def read_plan(path: Path) -> ContactPlan:
-    """Read a plan.
-
-    Raises:
-        UsageError: The file cannot be read or was changed. Plan again.
-    """
+    """Read a plan; UsageError if the file cannot be read or was changed."""
     try:
         return read_json(path, ContactPlan)
     except DamagedError as error:
@@ -140,11 +136,7 @@ def read_plan(path: Path) -> ContactPlan:
 
 
 def check_plan(settings: Settings, plan: ContactPlan, now: datetime) -> None:
-    """Refuse a plan that was made for another service, or too long ago.
-
-    Raises:
-        UsageError: Plan again.
-    """
+    """Refuse a plan that was made for another service, or too long ago."""
     service, hours = service_name(settings), settings.lists.plan_max_age_hours
     if plan.service != service:
         raise UsageError(f"The plan was made for {plan.service}, not for {service}", PLAN_AGAIN)
@@ -191,12 +183,7 @@ class ContactList(NamedTuple):
 def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
     """Read a contact list of any format; company numbers are repaired and refused as in a company list.
 
-    Args:
-        path: CSV, TSV, text or NDJSON (also compressed with gzip), XLSX or Parquet; detected by content.
-        options: How to read the list; by default everything is detected.
-
-    Raises:
-        CompanyListError: The file cannot be used at all, or every line is refused.
+    Raises CompanyListError if the file cannot be used at all, or every line is refused.
     """
     entries = read_entries(path, options, CONTACT_COLUMNS, {"contact_id": options.contact_column})
     contact = pl.coalesce(map(cell, entries.choice["contact_id"]))

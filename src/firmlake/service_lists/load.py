@@ -45,18 +45,12 @@ def publish_lists(
     overview: Overview | None = None,
     change: Callable[[duckdb.DuckDBPyConnection], object] = lambda connection: None,
 ) -> Path:
-    """Load an overview and the additions into the next generation.
+    """Load an overview and the additions into the next generation; return it, held back if that before was.
 
     Args:
-        folders: The data folder.
-        settings: Memory limit, and how many generations are kept.
         name: The overview or plan that is loaded.
-        now: The clock, UTC.
         overview: None leaves the lists as they are.
         change: A further change of the generation.
-
-    Returns:
-        The newest generation; held back, if that before was.
     """
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
@@ -100,10 +94,8 @@ def newest_applied(folders: Folders) -> str | None:
 def load_overview(connection: duckdb.DuckDBPyConnection, overview: Overview, load: Load) -> None:
     """Replace the lists of the warehouse by an overview; an overview of static lists leaves the smart ones alone.
 
-    Args:
-        connection: A generation in the making, in a transaction.
-        overview: A complete overview; a list that it lacks no longer exists.
-        load: The row that marks it as loaded.
+    The overview is complete: a list that it lacks no longer exists. Call this in the transaction that makes a
+    generation.
     """
     tables, name, counts = overview_tables(overview), overview.plan.overview_id, {}
     number = next_number(connection)
@@ -129,13 +121,10 @@ def load_additions(
     load: Load | None,
     until: datetime | None = None,
 ) -> None:
-    """Replace the table of additions by what has landed.
+    """Replace the table of additions by what has landed until some time; None takes all.
 
-    Args:
-        connection: A generation in the making, in a transaction.
-        folders: The data folder.
-        load: The row that marks them as loaded; None if another row does.
-        until: Take only answers that had landed by then; None takes all.
+    Call this in the transaction that makes a generation. `load` is the row that marks them as loaded; None if another
+    row does.
     """
     connection.execute("DELETE FROM contact_additions")
     connection.execute("DELETE FROM drift WHERE dataset = 'contacts'")

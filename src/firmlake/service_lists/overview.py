@@ -56,8 +56,7 @@ _KEYS = {field.path.partition(".")[0] for field in _FIELDS.values()}
 class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of an overview, written before its first request.
 
-    Attributes:
-        is_look: Whether the overview only looks up a list and is not loaded into the warehouse.
+    With `is_look`, it only looks up a list and is not loaded.
     """
 
     overview_id: str
@@ -117,14 +116,7 @@ def take_overview(
     *,
     is_look: bool = False,
 ) -> Overview:
-    """Request all service lists; every answer lands before anything acts on it.
-
-    Args:
-        client: The service.
-        settings: The data folder, page size, and how to store the maker of a list.
-        kind: `OVERVIEW` is static and smart lists.
-        now: The clock, UTC.
-        is_look: Whether to look up a list only; see `OverviewPlan`.
+    """Request all service lists; every answer lands before anything acts on it. `OVERVIEW` is static and smart lists.
 
     Raises:
         FirmlakeError: As `Client.send`.
@@ -168,11 +160,7 @@ def take_overview(
 
 
 def list_overviews(folders: Folders) -> list[Overview]:
-    """Read the completed overviews, oldest first.
-
-    Raises:
-        DamagedError: A landed file was changed.
-    """
+    """Read the completed overviews, oldest first."""
     found = []
     for path in folders.overviews.glob("overview=*/plan.json"):
         plan = read_json(path, OverviewPlan, "Restore it from a copy, or remove its folder")
@@ -242,9 +230,8 @@ _PAGE = msgspec.json.Decoder(_Page, strict=False)  # a total may be a text
 def read_list_page(body: bytes) -> ListPage:
     """Read a page of the overview of service lists.
 
-    Raises:
-        UnusableAnswerError: The body is not such a page, or a list has no id or type. Skipping that list would report
-            it as gone.
+    Raises UnusableAnswerError if it is none, or if a list has no id or type: skipping that list would report it as
+    gone.
     """
     try:
         page = _PAGE.decode(body)
