@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
 from firmlake.core.rows import csv_parts, guard, json_parts
+from firmlake.core.settings_layers import SAMPLE_SETTINGS
 from firmlake.core.text import count_of, shown
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import (
@@ -96,9 +97,8 @@ def alerts_parts(columns: Sequence[str], found: Rows, *, has_rules: bool) -> Ite
     closed = f", {len(alerts) - open_count:,} closed" if len(alerts) > open_count else ""
     yield f"{count_of(open_count, 'open alert')}{closed}"
     if not has_rules:
-        yield (
-            'No file of rules is set. To use the rules that come with firmlake: paths.alert_rules = "config/watch.toml"'
-        )
+        shipped = SAMPLE_SETTINGS["paths.alert_rules"]
+        yield f'No file of rules is set. To use the rules that come with firmlake: paths.alert_rules = "{shipped}"'
 
 
 def as_csv(columns: Sequence[str], rows: Rows) -> Iterator[str]:
