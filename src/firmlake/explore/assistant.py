@@ -83,11 +83,7 @@ class Assistant:
 
 
 def make_server(folders: Folders) -> MCPServer[Any]:
-    """Make the server with its tools, and with the dictionary as resources: all relations, and each by its name.
-
-    Raises:
-        UsageError: The extra is not installed.
-    """
+    """Make the server with its tools, and with the dictionary as resources: all relations, and each by its name."""
     try:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError

@@ -32,14 +32,13 @@ _MEGABYTES_MAX = 64
 
 
 class Holding:
-    """One generation. Questions are asked one after another, from any thread.
+    """One generation. Opening prepares it, which takes some seconds for a hundred thousand companies.
 
-    Attributes:
-        answer: `ask` with a question of `holding.sql` and its values by name, which may have been answered before.
+    Questions are asked one after another, from any thread. `answer` is `ask` with a question of `holding.sql` and its
+    values by name, which may have been answered before.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a generation and prepare it, which takes some seconds for a hundred thousand companies."""
         self.path = path
         self._lock = threading.Lock()
         self._connection = connect_to(path)
@@ -56,11 +55,9 @@ class Holding:
         return generation_number(self.path)
 
     def ask(self, sql: str, values: Any = None) -> pl.DataFrame:
-        """Ask a question of firmlake's own.
+        """Ask a question of firmlake's own, with its values in order or by name.
 
-        Args:
-            sql: A query; it may read the tables of the report's sections.
-            values: The values of its parameters, in order or by name.
+        It may read the tables of the report's sections.
         """
         with self._lock:
             self._tables.prepare(sql)
@@ -86,22 +83,15 @@ class Holding:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def page(self, company: Company) -> str:
-        """Write the page of a company, as `firmlake company --page` does.
-
-        Raises:
-            UsageError: The warehouse does not hold the company.
-        """
+        """Write the page of a company, as `firmlake company --page` does."""
         with self._lock:
             return make_company_page(self._connection, company, datetime.now(UTC))
 
     def ask_freely(self, sql: str) -> tuple[pl.DataFrame, bool]:
         """Ask a question of the user's: read-only, with no file, network or setting in reach, for half a minute.
 
-        Returns:
-            The first rows, and whether there are more.
-
-        Raises:
-            UsageError: DuckDB rejects the query, or it takes too long or gives too much text. The message says why.
+        Returns the first rows, and whether there are more. UsageError says why DuckDB rejects the query, or that it
+        takes too long or gives too much text.
         """
         with self._lock:
             timer = threading.Timer(_SECONDS_MAX, self._connection.interrupt)
@@ -136,9 +126,7 @@ class Newest:
     def holding(self) -> Holding:
         """Return the newest generation; the first call after it was published opens it.
 
-        Raises:
-            UsageError: Nothing was published yet.
-            DamagedError: The newest generation is missing or damaged; the message says what to do.
+        Raises UsageError if nothing was published yet, and DamagedError if the newest generation is missing or damaged.
         """
         with self._lock:
             path = newest(self._folders)
@@ -155,9 +143,5 @@ def _newest_of(data: str) -> Newest:
 
 
 def newest_holding() -> Holding:
-    """Return the newest generation in FIRMLAKE_PATHS__DATA, or else of `firmlake demo`.
-
-    Raises:
-        UsageError: Nothing was published yet.
-    """
+    """Return the newest generation in FIRMLAKE_PATHS__DATA, or else of `firmlake demo`."""
     return _newest_of(os.environ.get("FIRMLAKE_PATHS__DATA", "data/sandbox")).holding()

@@ -49,13 +49,10 @@ def serve(folders: Folders, port: int, show: Callable[[str], object], open_page:
 
     Args:
         folders: The data folder.
-        port: The port; 0 takes a free one.
+        port: 0 takes a free one.
         show: Called with lines for a person. One holds the token of the application and must not be logged.
         open_page: Called with the address of a file that only this account can read. The file leads the browser to the
             application, whose token must not be in the process list.
-
-    Raises:
-        UsageError: The port is taken, or the extra `explore` is not installed.
     """
     with _listen(port) as listening:
         os.environ["FIRMLAKE_PATHS__DATA"] = str(folders.data)
@@ -73,11 +70,7 @@ def serve(folders: Folders, port: int, show: Callable[[str], object], open_page:
 
 
 def make_application(token: str, port: int) -> ASGIApp:
-    """Make the application: marimo's, which asks for the token, with headers that keep pages to this server.
-
-    Raises:
-        UsageError: The extra `explore` is not installed.
-    """
+    """Make the application: marimo's, which asks for the token, with headers that keep pages to this server."""
     os.environ.setdefault("_MARIMO_DISABLE_ANALYTICS", "1")
     try:
         import marimo

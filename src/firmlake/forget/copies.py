@@ -73,14 +73,7 @@ class _Copy(NamedTuple):
 
 
 class Copies:
-    """The copies recorded in a data folder.
-
-    Args:
-        folders: The data folder.
-        forgotten: The forgotten subjects.
-        settings: Limits of DuckDB, and where the key of masks is.
-        now: The clock, UTC.
-        tell: Called with a line for each copy.
+    """The copies recorded in a data folder; `tell` is called with a line for each.
 
     Attributes:
         failed: The reason for each copy that the last call of `find` or `clean` could not read or clean, by name.
@@ -104,10 +97,9 @@ class Copies:
         return list(chain.from_iterable(self._each("Reading", self._find)))
 
     def clean(self, *, is_due: bool) -> None:
-        """Clean archives and replace other copies. One that fails is in `failed`.
+        """Clean archives and replace other copies: all if `is_due`, else only those that name a forgotten subject.
 
-        Args:
-            is_due: Replace all exports and loads; False only those that name a forgotten subject.
+        One that fails is in `failed`.
         """
         self._each("Cleaning", partial(self._clean, is_due=is_due))
 

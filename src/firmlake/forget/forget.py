@@ -61,16 +61,14 @@ def forget(
     is_dry: bool = False,
     agree: Callable[[Sequence[str]], object] | None = None,
 ) -> Forgetting:
-    """Forget subjects, and finish the work of earlier calls that were interrupted.
+    """Forget subjects, and finish the work of earlier calls that were interrupted. The caller holds the folder's lock.
 
     Args:
-        settings: The data folder, the key, and the limits of the warehouse. The caller holds the folder's lock.
-        subjects: The subjects to forget. If empty, only interrupted calls are finished and restored files cleaned.
-        now: The clock, UTC.
+        subjects: If empty, only interrupted calls are finished and restored files cleaned.
         tell: Called with a line for each step.
         is_dry: Find the places, but write nothing.
-        agree: Called before anything is written with all names that would go, if other names than those given are
-            among them; raises an error if they are not meant. None takes them all.
+        agree: Called before anything is written with all names that would go, if other names than those given are among
+            them; raises an error if they are not meant. None takes them all.
 
     Raises:
         DamagedError: The contents of a file do not match its checksum. Restore the file, then call again. All landed
@@ -91,7 +89,8 @@ def forget(
     places, names = [*found, *copies.find()], tuple(forgotten.names.values())
     if is_dry:
         return Forgetting(places, len(subjects), 0, copies.out_of_reach(), names)
-    if agree and _has_other_names(forgotten, subjects):
+    given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
+    if agree and given and forgotten.names.keys() - given:
         agree(names)
     check_derivable(folders)
     write_register(folders, register)
@@ -102,8 +101,7 @@ def forget(
 def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
     """Clean landed answers, plans and lists from a copy or an archive before they are loaded, and pruned tables.
 
-    Returns:
-        The number of changed files; 0 if there are no tombstones.
+    Returns the number of changed files; 0 if there are no tombstones.
     """
     forgotten = open_forgotten(settings, folders)
     changed = clean_sources(folders, forgotten) if forgotten else 0
@@ -146,9 +144,3 @@ def _erase(
     if not copies.failed:
         write_register(folders, forgotten.register.done)
     end_cleaning(folders)
-
-
-def _has_other_names(forgotten: Forgotten, subjects: Sequence[Subject]) -> bool:
-    """Tell whether a name that would go has more words than that of a person to forget."""
-    given = {name_words(subject.name) for subject in subjects if subject.kind == "person"}
-    return bool(given and forgotten.names.keys() - given)

@@ -99,14 +99,8 @@ def prove(
 ) -> tuple[Receipt, Path | None]:
     """Search every file of a data folder and the copies recorded there, and write a receipt into `state/receipts`.
 
-    Args:
-        folders: The data folder.
-        forgotten: The forgotten subjects.
-        now: UTC.
-        copies: The archives, exports and loaded databases; None searches the data folder alone.
-
-    Returns:
-        The receipt and its file; None if the folder cannot be written to.
+    Without `copies`, the data folder alone is searched. Returns the receipt and its file; None if the folder cannot be
+    written to.
     """
     found: list[Place] = []
     unread: list[tuple[str, str]] = []
@@ -156,10 +150,8 @@ def list_ours(folders: Folders) -> list[Path]:
 def find_places(folders: Folders, forgotten: Forgotten) -> list[Place]:
     """Find the places that name a forgotten subject in what `firmlake forget` cleans or derives again.
 
-    Staged tables and earlier generations that cannot be read are passed over: they are derived again, or removed.
-
-    Raises:
-        DamagedError: The newest generation, or a source, cannot be read.
+    Staged tables and earlier generations that cannot be read are passed over: they are derived again, or removed. If
+    the newest generation or a source cannot be read, this raises one of `UNREADABLE`.
     """
     current = {path.name for path in (newest(folders), find_held(folders)) if path}
     places: list[Place] = []
@@ -176,13 +168,9 @@ def find_places(folders: Folders, forgotten: Forgotten) -> list[Place]:
 def search(path: Path | str, content: Buffer, forgotten: Forgotten) -> tuple[list[Place], int]:
     """Search a file, or an object of a copy, in its own format and then in every byte.
 
-    Its format tells contacts, and the company of a person who is forgotten about one company only.
-
-    Returns:
-        A place for each way in which it names a forgotten subject, and the number of bytes searched when unpacked.
-
-    Raises:
-        FirmlakeError, OSError, ZstdError, zipfile.BadZipFile, pl.exceptions.PolarsError: The bytes are damaged.
+    Its format tells contacts, and the company of a person who is forgotten about one company only. Returns a place for
+    each way in which it names a forgotten subject, and the number of bytes searched when unpacked. Raises one of
+    `UNREADABLE` if the bytes are damaged.
     """
     places = list(search_format(path, content, forgotten))
     hits = byte_count = 0
@@ -220,11 +208,7 @@ def search_format(path: Path | str, content: Buffer, forgotten: Forgotten) -> It
 
 
 def unpack(content: bytes) -> Iterator[bytes]:
-    """Yield everything that the bytes of a file say.
-
-    Raises:
-        OSError, zipfile.BadZipFile, ZstdError, pl.exceptions.PolarsError: The bytes are damaged.
-    """
+    """Yield everything that the bytes of a file say; damaged ones raise one of `UNREADABLE`."""
     for start, unpack_packed in _PACKED.items():
         if content.startswith(start):
             yield from unpack_packed(content)
@@ -236,11 +220,7 @@ def unpack(content: bytes) -> Iterator[bytes]:
 
 
 def search_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
-    """Yield each table of a generation that names a forgotten subject, with the number of such rows.
-
-    Raises:
-        DamagedError: The generation cannot be read.
-    """
+    """Yield each table of a generation that names a forgotten subject, with the number of such rows."""
     try:
         with connect_to(path) as connection:
             for table, texts in connection.execute(_TABLES).fetchall():

@@ -29,8 +29,7 @@ _COMPANY = ["country", "company_number"]
 def check_sources(folders: Folders) -> None:
     """Check that lists, targets and documents are unchanged; who searches the landed answers checks them too.
 
-    Raises:
-        DamagedError: A file was changed. The message names the file and says how to restore it.
+    DamagedError names the file that was changed, and says how to restore it.
     """
     for run in list_runs(folders):
         run.check()
@@ -42,8 +41,7 @@ def check_sources(folders: Folders) -> None:
 def clean_sources(folders: Folders, forgotten: Forgotten) -> int:
     """Clean all sources, and return how many files named a forgotten subject.
 
-    Raises:
-        DamagedError: The contents of a file do not match its checksum. Restore the file.
+    DamagedError names a file that was changed.
     """
     count = sum(clean(path, forgotten) for path, clean in _list_files(folders))
     return count + _clean_runs(folders, forgotten)
@@ -67,10 +65,9 @@ def list_addresses(folders: Folders) -> set[Path]:
 
 
 def decode_line(line: bytes) -> tuple[str, str]:
-    """Decode a line of a text as the intake does: UTF-8 if it is valid, else Windows-1252.
+    """Decode a line of a text as the intake does, as UTF-8 if it is valid, else Windows-1252; return text and encoding.
 
-    Returns:
-        The text, and its encoding. With `surrogateescape` the encoding gives the same bytes back.
+    With `surrogateescape` the encoding gives the same bytes back.
     """
     try:
         return line.decode("utf-8"), "utf-8"

@@ -41,7 +41,6 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         month: The first day of the calendar month in `time_zone`.
-        time_zone: `run.time_zone`.
         spent: Credits spent in this month.
         budget: `run.max_credits_per_month`; None for no budget.
         month_free_refreshes: Companies refreshed for free this month. Each would have cost a credit.
@@ -108,10 +107,7 @@ def month_start(now: datetime, zone: ZoneInfo) -> datetime:
 def spent_this_month(index: sqlite3.Connection, run: RunSettings, now: datetime) -> int:
     """Count the credits spent in this calendar month: those that answers report or the purchases, whichever is more.
 
-    Args:
-        index: The index over the log; see `firmlake.tables.index`.
-        run: `run.time_zone` says when the month began.
-        now: UTC.
+    `run.time_zone` says when the month began.
     """
     return _spent(index, "at >= ?", micros(month_start(now, ZoneInfo(run.time_zone))))
 
@@ -133,11 +129,7 @@ def count_unbought(
 ) -> int:
     """Count the companies that unfinished runs still have to buy: one credit each.
 
-    Args:
-        connection: The newest generation, or None before the first. Companies that it holds do not count: `read_bill`
-            forecasts them.
-        index: The index over the log; see `firmlake.tables.index`.
-        open_runs: These runs.
+    Those of the newest generation (`connection`; None before the first) do not count: `read_bill` forecasts them.
     """
     left = [_NOBODY]
     for run in open_runs:

@@ -30,8 +30,7 @@ periods, as text by column."""
 class AlertCounts(msgspec.Struct, frozen=True):
     """What a run did to the alerts: opened and closed by it, and open after it; `opened_high` are the grave ones.
 
-    Attributes:
-        has_rules: Whether the run evaluated rules; without a file of rules it leaves all alerts as they are.
+    A run without a file of rules (`has_rules`) leaves all alerts as they are.
     """
 
     opened: int
@@ -54,7 +53,7 @@ def query_alerts(
 
     Args:
         connection: A generation; if it is restricted to a company list, alerts of its companies.
-        company: Only alerts of this company; None reads those of all.
+        company: None reads those of all.
         rules: Only alerts of these rules; empty reads all.
         with_closed: Whether to read closed alerts too.
         since: Only alerts that were opened or closed on this day (UTC) or later; None reads all.
@@ -62,9 +61,6 @@ def query_alerts(
 
     Returns:
         A cursor over rows of `Alert`.
-
-    Raises:
-        UsageError: There is no such rule. The message suggests a similar name.
     """
     known = [rule for (rule,) in connection.execute(_RULES).fetchall()]
     for rule in rules:
@@ -157,9 +153,6 @@ def query_changes(
     Returns:
         A cursor over rows of `company_changes` and `list_changes` with when they were found and the names of their
         companies or lists; or, in words, over found, name, number, event, about and change.
-
-    Raises:
-        UsageError: `since` is neither a known run nor a time.
     """
     try:
         if since:

@@ -19,7 +19,7 @@ from firmlake.core.sql import fetch_dicts
 from firmlake.core.text import count_of
 from firmlake.report.bill import Day
 from firmlake.report.feed import alert_row, count_alerts, read_alerts
-from firmlake.report.render import MINUS, Part, Tile, draw_rows, draw_section, render_page, shown_change, shown_number
+from firmlake.report.render import MINUS, Part, Tile, draw_alerts, draw_section, render_page, shown_change, shown_number
 from firmlake.report.sections import SectionTables, read_sections
 from firmlake.report.status import read_status
 from firmlake.report.summary import find_doubts
@@ -63,14 +63,13 @@ def write_report(
     company_list: str = "",
     run: RunSettings | None = None,
 ) -> Path:
-    """Write the report on the newest generation.
+    """Write the report on the newest generation, and return its file.
 
     A section that needs more memory than `memory_limit` is replaced by a note.
 
     Args:
-        folders: The data folder.
         now: UTC.
-        path: The file; None writes report.html into the data folder.
+        path: None writes report.html into the data folder.
         memory_limit: Memory limit of DuckDB, such as "512MB".
         company_list: Restrict the report to the companies of this list; empty reports on all.
         run: The settings of runs, for the bill of the next four weeks; None leaves it out.
@@ -94,16 +93,14 @@ def write_report(
 def make_report(
     connection: duckdb.DuckDBPyConnection, now: datetime, dues: Iterable[Day] = (), company_list: str = ""
 ) -> str:
-    """Write the report on an open generation as one HTML document.
+    """Write the report on an open generation as one HTML document, which loads nothing.
+
+    Names come from outside, so they are escaped and isolated from the text around them.
 
     Args:
         connection: A generation with a run in it, restricted to `company_list` if that is not empty.
-        now: UTC; shown in the heading.
+        now: UTC; shown in the heading, as the list is.
         dues: `Bill.days`, for the bill of the next four weeks.
-        company_list: Name of the list that the report is about; shown in the heading.
-
-    Returns:
-        HTML that loads nothing. Names come from outside, so they are escaped and isolated from the text around them.
 
     Raises:
         FirmlakeError: The generation holds no run, or lacks the views of this version. The message says what to do.
@@ -134,7 +131,7 @@ def make_report(
             parts.append(draw_section(connection, tables, section))
         elif counts:
             rows = [alert_row(alert, with_company=True) for alert in read_alerts(connection, limit=_ALERTS_MAX)]
-            parts.append(draw_rows("Alerts", "Open alerts", _ALERTS, rows, counts.open))
+            parts.append(draw_alerts("Open alerts", _ALERTS, rows, counts.open))
             parts.append(draw_section(connection, tables, section))
     title = f"firmlake report, generation {generation}{f', {company_list}' if company_list else ''}"
     return render_page(
@@ -145,14 +142,7 @@ def make_report(
 
 
 def write_company_page(folders: Folders, company: Company, now: datetime, path: Path, *, memory_limit: str) -> None:
-    """Write the page of a company from the newest generation, without a request.
-
-    Args:
-        folders: The data folder.
-        company: The company.
-        now: UTC; shown in the heading.
-        path: The HTML file.
-        memory_limit: Memory limit of DuckDB, such as "512MB".
+    """Write the page of a company from the newest generation, without a request. `now` (UTC) is shown in the heading.
 
     Raises:
         UsageError: The warehouse does not hold the company. The message names the command that fetches it.
@@ -165,12 +155,7 @@ def write_company_page(folders: Folders, company: Company, now: datetime, path: 
 
 
 def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, now: datetime) -> str:
-    """Write the page of a company as one HTML document.
-
-    Args:
-        connection: A generation.
-        company: The company.
-        now: UTC; shown in the heading.
+    """Write the page of a company as one HTML document. `now` (UTC) is shown in the heading.
 
     Raises:
         UsageError: The warehouse does not hold the company.
@@ -185,7 +170,7 @@ def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, n
         )
     head = found[0] | {"name": found[0]["name"] or str(company)}
     alerts = [alert_row(alert) for alert in read_alerts(connection, company, with_closed=True)]
-    parts = [draw_rows("Alerts", "Alerts", "Open alerts first, then closed ones.", alerts)] if alerts else []
+    parts = [draw_alerts("Alerts", "Open alerts first, then closed ones.", alerts)] if alerts else []
     parts += [draw_section(connection, tables, section) for section in sections]
     title = f"{found[0]['name'] or company.company_number}, firmlake"
     return render_page(

@@ -79,7 +79,6 @@ class Tile(NamedTuple):
     """A figure in large letters.
 
     Attributes:
-        name: What it is.
         shown: The figure as people read it.
         note: What stands under it, such as its change; empty for nothing.
         tone: good, bad or empty: the colour of the note.
@@ -123,16 +122,11 @@ class Part(NamedTuple):
 
 
 def render_page(template: str, title: str, parts: Sequence[Part], **values: Any) -> str:
-    """Write a page.
+    """Write a page by a file of `templates/`, as HTML that loads nothing. Texts are escaped.
 
     Args:
-        template: Name of a file in `templates/`.
         title: Text of the browser's tab.
-        parts: Its sections.
         values: What the header of the template shows.
-
-    Returns:
-        HTML that loads nothing. Texts are escaped.
     """
     return _templates().get_template(template).render(title=title, parts=parts, version=__version__, **values)
 
@@ -140,8 +134,7 @@ def render_page(template: str, title: str, parts: Sequence[Part], **values: Any)
 def draw_section(connection: duckdb.DuckDBPyConnection, tables: SectionTables, section: Section) -> Part:
     """Ask the question of a section, and draw the answer.
 
-    Raises:
-        duckdb.Error: DuckDB cannot compute a figure. A section that takes too much memory says so instead.
+    A section that takes too much memory says so. Raises duckdb.Error if DuckDB cannot compute a figure.
     """
     try:
         tables.prepare(section.sql)
@@ -167,34 +160,30 @@ def draw_section(connection: duckdb.DuckDBPyConnection, tables: SectionTables, s
     return part._replace(columns=_columns(rows), rows=rows)
 
 
-def draw_rows(chapter: str, title: str, about: str, rows: Sequence[dict[str, Any]], total: int = 0) -> Part:
-    """Draw the first rows of a section that is not asked in SQL; `total` is how many there are, 0 for no more."""
+def draw_alerts(title: str, about: str, rows: Sequence[dict[str, Any]], total: int = 0) -> Part:
+    """Draw the first of some alerts, which are not asked in SQL; `total` is how many there are, 0 for no more."""
     if not rows:
-        return Part(chapter, title, "None.", "empty")
+        return Part("Alerts", title, "None.", "empty")
     some = rows[:_ROWS_MAX]
     about = _explain(about, len(some), max(total, len(rows)))
-    return Part(chapter, title, about, columns=_columns(some), rows=some)
+    return Part("Alerts", title, about, columns=_columns(some), rows=some)
 
 
 def draw_groups(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Place the members of groups, each on its shortest path from the head, from left to right.
 
-    Args:
-        rows: The members, grouped by head, each after its parent: head_no, no, parent_no (None for the head), depth,
-            name, number, stake (the fraction that the parent holds), is_held (whether we hold its accounts), is_asked
-            (whether it is the company that the page is about), is_ring,
-            member_count (of the group, including members that are not drawn).
+    The rows are the members, grouped by head, each after its parent: head_no, no, parent_no (None for the head), depth,
+    name, number, stake (the fraction that the parent holds), is_held (whether we hold its accounts), is_asked (whether
+    it is the company that the page is about), is_ring, member_count (of the group, including members that are not
+    drawn).
     """
     return [_draw_group(list(members)) for _, members in groupby(rows, lambda row: row["head_no"])]
 
 
 def draw(chart: str, frame: pl.DataFrame, label: str) -> str:
-    """Draw a chart as an SVG element for an HTML page: it loads nothing, and texts in it stay texts.
+    """Draw one of `CHARTS` as an SVG element for an HTML page: it loads nothing, and texts in it stay texts.
 
-    Args:
-        chart: One of `CHARTS`.
-        frame: The rows, with the columns that the chart needs.
-        label: What the chart shows, for readers that see no pictures.
+    The frame has the columns that the chart needs; the label is for readers that see no pictures.
     """
     import vl_convert
 
@@ -211,11 +200,9 @@ def draw(chart: str, frame: pl.DataFrame, label: str) -> str:
 
 
 def clean_svg(drawing: str, label: str) -> str:
-    """Write a drawing again with what a picture needs and nothing else.
+    """Write a drawing of a library for charts again, with what a picture needs and nothing else.
 
-    Args:
-        drawing: SVG from a library for charts. The description of a symbol becomes its tooltip.
-        label: What the drawing shows, for readers that see no pictures.
+    The description of a symbol becomes its tooltip; the label is for readers that see no pictures.
     """
     root = ElementTree.fromstring(_UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", drawing))  # noqa: S314 - no document of others
     _, _, width, height = root.get("viewBox", "0 0 0 0").split()
@@ -227,13 +214,11 @@ def clean_svg(drawing: str, label: str) -> str:
 
 
 def shown_number(name: str, value: Any) -> str:
-    """Write a number.
+    """Write a number as the name of its column asks.
 
-    Args:
-        name: Name of its column. An ending such as fraction, growth or margin makes it a percentage, `_amount` an
-            amount (1.2 M) without a currency, which the service does not state, score a number with three decimals and
-            ratio one with two; anything else is a count with thousand separators.
-        value: The number.
+    An ending such as fraction, growth or margin makes it a percentage, `_amount` an amount (1.2 M) without a currency,
+    which the service does not state, score a number with three decimals and ratio one with two; anything else is a
+    count with thousand separators.
     """
     number = float(value)
     if _SHARE.search(name):

@@ -51,7 +51,6 @@ class Section(NamedTuple):
         name: Page and name of its file, such as `report/newest_accounts`.
         chart: How its rows are drawn, a file of `charts/`; empty for a table.
         about: A short explanation; what stands in backticks is code.
-        sql: The query for its rows.
     """
 
     name: str
@@ -87,11 +86,7 @@ class SectionTables:
             connection.execute(f"SET VARIABLE {variable} = ?", [value])
 
     def prepare(self, sql: str) -> None:
-        """Make the tables that a query reads, unless they are there.
-
-        Raises:
-            duckdb.Error: DuckDB cannot compute one.
-        """
+        """Make the tables that a query reads, unless they are there."""
         for name in re.findall(r"\w+", sql):
             if name in self._ready:
                 continue
@@ -162,11 +157,7 @@ def read_sections(page: str) -> tuple[Section, ...]:
 
 
 def find_section(name: str) -> Section:
-    """Return the section with a name such as `report/newest_accounts`.
-
-    Raises:
-        UsageError: There is none. The message suggests a similar name.
-    """
+    """Return the section with a name such as `report/newest_accounts`; UsageError suggests a similar name."""
     known = {section.name: section for page in ("report", "company") for section in read_sections(page)}
     if name not in known:
         near = get_close_matches(name, known, n=1)

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import duckdb
 import msgspec
 from msgspec import structs
-from msgspec.structs import replace
 
 from firmlake.core.errors import (
     EXIT_DONE,
@@ -102,7 +101,7 @@ class ListStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a data folder.
+    """The state of a data folder. Times are UTC.
 
     Attributes:
         running: The process that holds the folder; empty if none does.
@@ -117,23 +116,20 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         refused: Runs that were refused at publishing, newest last: (run, list, reason).
         damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step). Of the
             runs, only what resuming or planning needs is read; `verify` reads everything.
-        landed_at: When an answer last landed for the newest unfinished run, UTC.
+        landed_at: When an answer last landed for the newest unfinished run.
         parked: Companies that lack something, most first: (failed, forbidden, unavailable, waiting or rejected records;
             reason; number of companies and datasets).
         incomplete: For each list, and without a list for all companies: dataset, cause, and companies that lack it.
         open_contacts: The newest plan of contacts that is not settled: its file, its list, and its open contacts.
         companies: Companies by dataset and status, over all runs.
-        oldest_answer_at: When the oldest answer held was received, UTC.
-        newest_answer_at: When the newest answer held was received, UTC.
-        credits_remaining: Credits left, as the service reported them last.
-        credits_told_at: When the service reported them, UTC.
+        oldest_answer_at: When the oldest answer held was received.
+        credits_remaining: Credits left, as the service reported them last, at `credits_told_at`.
         refresh_off: Why no company is refreshed for free; empty if they may, or without settings.
-        bill: Credits and free refreshes of this month, and the credits of the next four weeks; None without settings
-            or before the first run.
+        bill: Credits and free refreshes of this month, and the credits of the next four weeks; None without settings or
+            before the first run.
         exports: The last export to each place.
         disk_bytes: Sizes of the folders landing, staged and warehouse.
         disk_free_bytes: Free space on their disk.
-        next_step: What to do next.
     """
 
     data: Path
@@ -174,10 +170,7 @@ _OF_COMMANDS = (CHECK, "firmlake company ")
 def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
     """Return what to do next: first what is open, then what failed, then what is left of the last run.
 
-    Args:
-        status: The state of the folder, without a next step.
-        unfinished: The runs that can go on, oldest first.
-        refused: The runs that were refused at publishing, oldest first, with how they ended.
+    The runs that can go on, and those that were refused at publishing with how they ended, come oldest first.
     """
     failure, last = status.failure, status.last_run
     if status.running:
@@ -227,13 +220,9 @@ def read_status(
     """Read the state of a data folder, without changing anything.
 
     Args:
-        folders: The data folder.
-        company_list: Count only the companies of this list; empty counts all.
+        company_list: Count only the companies of this list; empty counts all. UsageError suggests a similar name.
         run: The settings of runs, for the bill; None reads no bill.
         now: UTC; None takes the clock's time.
-
-    Raises:
-        UsageError: There is no such list. The message suggests a similar name.
     """
     runs, unreadable = read_runs(folders)
     now = now or datetime.now(UTC)
@@ -276,7 +265,7 @@ def read_status(
         next_step="",
         **told,
     )
-    return replace(status, next_step=_next_step(status, folders, outdated, open_, refused))
+    return structs.replace(status, next_step=_next_step(status, folders, outdated, open_, refused))
 
 
 def render_metrics(status: Status) -> str:

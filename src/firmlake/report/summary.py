@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, get_origin
@@ -34,11 +34,7 @@ _BOUGHT_BEFORE = (
 
 
 class FailureGroup(NamedTuple):
-    """The companies of a run that failed for one dataset for the same reason.
-
-    Attributes:
-        examples: The first of these companies, at most three.
-    """
+    """The companies of a run that failed for one dataset for the same reason, with at most three as examples."""
 
     dataset: str
     reason: str
@@ -61,8 +57,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         drift: Differences from the contract: dataset, kind, path, records.
         alerts: What the run did to the alerts; None if there are neither rules nor alerts.
         doubts: What a person should look at, although the run ended as it should; see `find_doubts`.
-        reason: Why it is not done; empty where it is.
-        next_step: What to do about that.
+        reason: Why it is not done; empty where it is. `next_step` is what to do about that.
         is_unchanged: Whether the run had nothing to load, so that it is not in the warehouse: all its companies are
             fresh, and the list, its settings and the rules of alerts are those of the last run.
     """
@@ -115,7 +110,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_EMPTY: dict[Any, Callable[[], Any]] = {bool: bool, int: int, str: str, dict: dict, list: list}
+_EMPTY: dict[Any, Any] = {bool: False, int: 0, str: "", dict: {}, list: []}
 
 
 _FIELDS_MAX = 3
@@ -130,7 +125,6 @@ class Doubt(NamedTuple):
     """A sign that the service means something else than firmlake reads.
 
     Attributes:
-        text: What was seen.
         next_step: What helps; empty if nothing does.
         is_loss: Whether values were discarded.
     """
@@ -191,14 +185,9 @@ def summarise_unchanged(
     *,
     has_rules: bool = True,
 ) -> RunSummary:
-    """Return the summary of a run that had nothing to load.
+    """Return the summary of a run that had nothing to load, after the last published run of the same list.
 
-    Args:
-        connection: The newest generation.
-        last_id: The last published run of the same list.
-        unchanged: The run.
-        warehouse: The path to show.
-        has_rules: Whether its plan has rules of alerts.
+    `has_rules` says whether its plan has rules of alerts.
     """
     last = summarise(connection, last_id, warehouse)
     assert last
@@ -221,7 +210,7 @@ def summarise_unchanged(
 def summary_of_nothing() -> dict[str, Any]:
     """Return the fields of a summary where there was nothing to fetch and so no run: all are empty, 0 or null."""
     fields = msgspec.structs.fields(RunSummary)
-    empty = {each.name: _EMPTY.get(get_origin(each.type) or each.type, _none)() for each in fields}
+    empty = {each.name: _EMPTY.get(get_origin(each.type) or each.type) for each in fields}
     return {**empty, "outcome": "done"}
 
 
@@ -311,10 +300,6 @@ def read_unread(connection: duckdb.DuckDBPyConnection, run_id: str, besides: Seq
         name = column if inside and inside[0][1].path == path else path
         example = "" if kind in ("text", "codes") else shown(value)[:_EXAMPLE_MAX]
         yield Unread(dataset, column, path, f"{dataset}.{name}", code, lost, total, example)
-
-
-def _none() -> None:
-    return None
 
 
 def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
