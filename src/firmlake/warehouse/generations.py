@@ -59,10 +59,8 @@ _GIVEN_BACK_FROM = "8MB"
 def newest(folders: Folders) -> Path | None:
     """Find the newest generation; None before the first publish.
 
-    The link names it. If the folder was copied without the link, it is the generation with the highest number.
-
-    Raises:
-        DamagedError: The link names a missing file. Replay: using an older generation instead would go unnoticed.
+    The link names it. If the folder was copied without the link, it is the generation with the highest number. If the
+    link names a missing file, that is a DamagedError: using an older generation instead would go unnoticed.
     """
     link = folders.warehouse / LINK
     while link.is_symlink():
@@ -97,13 +95,8 @@ def newest_link(folders: Folders) -> Path:
 def lost_warehouse(folders: Folders, *, unloaded_max: int = 0) -> DamagedError | None:
     """Return an error if there is no generation although runs have ended; otherwise None.
 
-    Args:
-        folders: The data folder.
-        unloaded_max: So many runs are no loss, for a caller that loads them: the first may have been killed before it
-            was loaded.
-
-    Raises:
-        DamagedError: The link names a missing file.
+    So many runs as `unloaded_max` are no loss, for a caller that loads them: the first may have been killed before it
+    was loaded.
     """
     ended = [] if newest_of_all(folders) else [run for run in read_runs(folders)[0] if run.is_fetched]
     if len(ended) <= unloaded_max:
@@ -194,14 +187,8 @@ def ask(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Run a query on the newest generation, made by any version, and return column names and rows.
 
-    Args:
-        folders: The data folder.
-        sql: The query.
-        locked: Restrict SQL to the generation; False lets it read and write everything that this process may.
-        company_list: Restrict all tables and views to the companies of this list; empty shows all companies.
-
-    Raises:
-        UsageError: DuckDB rejects the query. The message holds DuckDB's explanation.
+    If it is not `locked`, SQL reads and writes everything that this process may; see `open_warehouse`. If DuckDB
+    rejects the query, the UsageError holds DuckDB's explanation.
     """
     with asking(folders, sql, locked=locked, company_list=company_list) as connection:
         cursor = connection.execute(sql)
@@ -229,12 +216,7 @@ def asking(
 
 
 def connect_to(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a generation for reading.
-
-    Raises:
-        DamagedError: The file was changed. Replay.
-        FirmlakeError: We may not read the file, or another program has it open for writing.
-    """
+    """Open a generation for reading; FirmlakeError if we may not read it, or another program is writing to it."""
     try:
         return duckdb.connect(path, read_only=True)
     except duckdb.IOException as error:
@@ -271,12 +253,11 @@ def publish(
     storage_version: str = "latest",
     number: int | None = None,
 ) -> Path:
-    """Make the next generation and point the link to it, unless `load` holds it back.
+    """Make the next generation, point the link to it unless `load` holds it back, and return it.
 
     A crash at any moment leaves a complete newest generation.
 
     Args:
-        folders: The data folder.
         load: Changes the new generation inside a transaction; called with a connection and the number. It returns
             True or False for whether the generation is held back; anything else leaves that as it is for `start`.
         memory_limit: Memory limit of DuckDB, such as "512MB".
@@ -285,9 +266,6 @@ def publish(
         storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one. A
             copy keeps the version of `start`.
         number: Its number; None is the next one. A generation that is held back stays if its number is higher.
-
-    Returns:
-        The new generation.
 
     Raises:
         DamagedError: `start` was changed. Replay.
@@ -335,12 +313,10 @@ def release(folders: Folders) -> Path | None:
 
 
 def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = False) -> None:
-    """Commit everything loaded so far and write it into the unpublished generation, to free memory.
+    """Commit everything loaded so far, write it into the unpublished generation to free memory, and begin again.
 
-    Args:
-        connection: A connection in a transaction; afterwards it is in a new one.
-        may_compact: Whether DuckDB may compact rows, if this generation is one to compact. That changes the row ids of
-            all tables, so no code may rely on earlier row ids.
+    DuckDB may compact rows if the caller allows it and this generation is one to compact. That changes the row ids of
+    all tables, so no code may rely on earlier row ids.
     """
     (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
     allowed = vacuum_tasks if may_compact else 0

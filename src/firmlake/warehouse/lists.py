@@ -24,13 +24,7 @@ _TABLES = ("company_lists", "list_members")
 def load_members(connection: duckdb.DuckDBPyConnection, run: Run, number: int) -> int:
     """Replace the held version of a list by the version of a run, unless the run was planned earlier.
 
-    Args:
-        connection: An unpublished generation, in a transaction.
-        run: The run.
-        number: The number of this load.
-
-    Returns:
-        The number of lines written; 0 if the list has not changed.
+    Return the number of lines written; 0 if the list has not changed.
     """
     from firmlake.intake.lines import read_columns  # here, because readers import this module to show lists
 

@@ -60,15 +60,9 @@ def load_run(
     load: Load,
     check_vanished: Callable[[list[Vanished]], None] = lambda found: None,
 ) -> None:
-    """Load a staged run.
+    """Load a staged run into an unpublished generation, in a transaction. A large load checkpoints each table.
 
-    Args:
-        connection: An unpublished generation, in a transaction. A large load checkpoints each table.
-        run: The run.
-        manifest: Its staged files.
-        outcome: How fetching ended.
-        load: The row that marks it as loaded.
-        check_vanished: Called with the fields that records lost. If it raises, the warehouse stays as it was.
+    `check_vanished` is called with the fields that records lost. If it raises, the warehouse stays as it was.
     """
     if sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
         expect_large_load(connection)
@@ -123,14 +117,7 @@ def _replace_rows_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> 
 
 
 def check_keys(connection: duckdb.DuckDBPyConnection) -> None:
-    """Check that no key occurs twice.
-
-    Args:
-        connection: A generation, published or not.
-
-    Raises:
-        DamagedError: A company occurs twice; the message names the table and a key.
-    """
+    """Check that no key occurs twice; the DamagedError names the table and a key."""
     for table in _TABLES:
         key = ", ".join(TABLES[table].key)
         repeated = f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1"

@@ -18,12 +18,8 @@ from firmlake.warehouse.versions import VALIDITY, queries_of, versions_of
 def create_tables(connection: duckdb.DuckDBPyConnection, *, with_comments: bool = True) -> None:
     """Create the tables, with comments on tables and columns, unless they exist.
 
-    Args:
-        connection: An unpublished generation, or an empty database.
-        with_comments: Comments take nine tenths of the time; a database that nobody sees needs none.
-
-    Raises:
-        FirmlakeError: The tables have the shape of another version of firmlake; the message says what to do.
+    Comments take nine tenths of the time; a database that nobody sees needs none. Tables with the shape of another
+    version of firmlake are a FirmlakeError; the message says what to do.
     """
     if check_version(connection):
         return
@@ -37,8 +33,7 @@ def create_tables(connection: duckdb.DuckDBPyConnection, *, with_comments: bool 
 def widen(connection: duckdb.DuckDBPyConnection, run: Run) -> bool:
     """Widen integer columns that the run reads as decimals. Only a replay can make them integers again.
 
-    Returns:
-        Whether there is such a column. Views must then be made again, because a view keeps the types of its columns.
+    Return whether there is such a column. Views must then be made again, because a view keeps the types of its columns.
     """
     wide = [
         (dataset, leaf.name)

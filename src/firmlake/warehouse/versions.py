@@ -78,7 +78,7 @@ def supersede(
     *,
     is_all_answered: bool = False,
 ) -> int:
-    """Replace rows of a table by staged rows, for the keys that were answered.
+    """Replace rows of a table by staged rows, for the keys that were answered; return the number of rows written.
 
     A row stays if the answer has an equal one. The comparison ignores the origin of a row and the volatile columns;
     volatile columns of rows that stay are updated. Rows that occur several times are matched one to one.
@@ -94,9 +94,6 @@ def supersede(
         retained: An SQL condition on held rows `h` that stay although the answer lacks them, because a part of the
             answer could not be read.
         is_all_answered: Whether all staged rows belong to answered keys; a first load then skips comparing keys.
-
-    Returns:
-        The number of rows written.
     """
     shape = TABLES[table]
     names = {
@@ -130,13 +127,10 @@ def supersede(
 
 
 def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> None:
-    """Make the relation `merged_<table>`: rows for a table, each compared with the held row of its key.
+    """Make the relation `merged_<table>`: rows for a table with history, each compared with the held row of its key.
 
-    Args:
-        connection: A connection in a transaction.
-        table: A table that keeps history.
-        query: Selects one row per key: its values, and the held row of the key, from `current_rows`, as the struct
-            `held`, with nulls if there is none. Other columns are passed on.
+    The query selects one row per key: its values, and the held row of the key, from `current_rows`, as the struct
+    `held`, with nulls if there is none. Other columns are passed on.
     """
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in TABLES[table].content)
     free_memory(connection)
@@ -151,13 +145,7 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
 
 
 def merge(connection: duckdb.DuckDBPyConnection, table: str, number: int) -> None:
-    """Replace the rows that `compare` found different, as `supersede` does, and update volatile columns of the rest.
-
-    Args:
-        connection: A connection in a transaction.
-        table: The table.
-        number: The number of this load.
-    """
+    """Replace the rows that `compare` found different, as `supersede` does, and update volatile columns of the rest."""
     columns = ", ".join(column.name for column in TABLES[table].columns)
     # Rows that stay are deleted and inserted too, because an update of millions of rows would not fit into memory.
     for statement in (_SQL["close_merged"], _DELETE_MERGED, _SQL["insert_merged"], _DROP_MERGED):

@@ -78,25 +78,16 @@ _RELATIONS = ("table", "view", "macro")
 
 
 class Definition(NamedTuple):
-    """One file.
+    """One file."""
 
-    Attributes:
-        kind: function, table, view, macro or check.
-        parameters: The parameters of a function or macro; the severity of a check; what a row of a table is about:
-            company, pair, or nothing.
-        example: A call of a macro; the name of any other relation.
-        columns: The meanings of the columns that the file describes.
-        reads: The tables and definitions that the file reads, in the order of their first use.
-    """
-
-    kind: str
+    kind: str  # function, table, view, macro or check
     name: str
-    parameters: str
-    example: str
+    parameters: str  # of a function or macro; severity of a check; what a row of a table is about: company, pair, or ""
+    example: str  # a call of a macro; the name of any other relation
     meaning: str
-    columns: dict[str, str]
+    columns: dict[str, str]  # the meanings of the columns that the file describes
     sql: str
-    reads: tuple[str, ...]
+    reads: tuple[str, ...]  # the tables and definitions that the file reads, in the order of their first use
 
 
 @cache
@@ -120,11 +111,8 @@ def is_of_companies(definition: Definition) -> bool:
 def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = False) -> None:
     """Create derived tables and the views of lists again, and other views and macros unless they are up to date.
 
-    The tables that they read must exist.
-
-    Args:
-        connection: An unpublished generation.
-        only_lists: Whether nothing about companies was loaded, so that derived tables need not change.
+    The tables that they read must exist. With `only_lists`, nothing about companies was loaded, so that derived tables
+    need not change.
     """
     mark = _read_mark(connection)
     if not mark:
@@ -306,12 +294,8 @@ def _create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: D
     aggregates in memory until the statement ends, and cannot spill all of them. For a million companies with an owner
     each, `group_branches` needs more than 150 MB as one statement, and 60 MB in steps.
 
-    Args:
-        connection: An unpublished generation that holds what the macro reads. Temporary tables with the names of its
-            queries are replaced, and dropped at the end.
-        table: Name of the table.
-        macro: A table macro whose SQL is laid out as in `views/`: each query of its WITH, and the rest, begins and ends
-            on a line of its own.
+    The SQL must be laid out as in `views/`: each query of its WITH, and the rest, begins and ends on a line of its own.
+    Temporary tables with the names of its queries are replaced, and dropped at the end.
     """
     parameters = dict(_PARAMETER.findall(macro.parameters))
     made = []
@@ -363,10 +347,8 @@ _PARTS = {
 def _renew(connection: duckdb.DuckDBPyConnection, mark: _Mark) -> Sequence[Definition]:
     """Make the rows of derived tables again that are about companies touched by the loads since.
 
-    The definitions are carried out over what is known about these companies.
-
-    Returns:
-        The tables that are now up to date; none if too many companies are touched.
+    The definitions are carried out over what is known about these companies. Return the tables that are now up to date;
+    none if too many companies are touched.
     """
     changed = " UNION ".join(_CHANGED.format(source, mark.number) for source in _SOURCES)
     connection.execute(_TOUCHED.format(changed=changed, day=quote_text(mark.day)))
