@@ -74,13 +74,9 @@ EXITS_OF_SIGNALS = (EXIT_SIGHUP, EXIT_SIGINT, EXIT_SIGTERM)
 
 
 class FirmlakeError(Exception):
-    """The base of all exceptions.
+    """The base of all exceptions: what happened (to which file, line, key or company), and what the user can do.
 
     Secrets and control characters are removed from both texts, because they may quote input from outside.
-
-    Args:
-        message: What happened, naming the file, line, key or company.
-        next_step: What the user can do about it.
     """
 
     exit_code = EXIT_FAILED
@@ -166,8 +162,7 @@ class AuthorizationError(FirmlakeError):
 class ForbiddenError(AuthorizationError):
     """The service answers 403 to a request; the token may be valid for other endpoints or other companies.
 
-    Attributes:
-        said: The status and the service's message, as one line.
+    `said` is the status and the service's message, as one line.
     """
 
     code = "forbidden"
@@ -251,10 +246,8 @@ class RequestFailedError(ServiceError):
 def from_system(error: OSError, path: object = "", before: str = "") -> FirmlakeError:
     """Return the error for a file or folder that the system does not let us read or write.
 
-    Args:
-        error: The system's error.
-        path: The file or folder, if the system's error does not name the one that matters.
-        before: A sentence before the next step, such as "Nothing was published. ".
+    `path` is the one that matters, if the system's error does not name it. `before` is a sentence before the next step,
+    such as "Nothing was published. ".
     """
     # Without a name it is an open file or stdout; Polars sets no strerror.
     message = f"{path or error.filename or 'Stdout or a file'}: {error.strerror or first_line(error)}"
@@ -266,11 +259,7 @@ def from_system(error: OSError, path: object = "", before: str = "") -> Firmlake
 def in_our_words() -> Iterator[None]:
     """Turn an error of the system about a file, or a signal that DuckDB noticed, into one that says what to do next.
 
-    A closed pipe stays what it is: nobody would read the message.
-
-    Raises:
-        FirmlakeError: A file cannot be read or written.
-        InterruptedRunError: A signal arrived while DuckDB worked.
+    A closed pipe stays what it is: nobody would read the message. After a signal, it is an InterruptedRunError.
     """
     try:
         yield
@@ -295,30 +284,19 @@ def first_line(error: BaseException) -> str:
 
 
 class Translation(NamedTuple):
-    """What the user does about some errors of a library.
-
-    Attributes:
-        errors: Their types.
-        next_step: What the user can do.
-        message: Has `{where}`, `{kind}` of the error and `{reason}`, its first line.
-    """
+    """What the user does about some errors of a library."""
 
     errors: type[Exception] | tuple[type[Exception], ...]
     next_step: str
-    message: str = "{where}: {reason}"
+    message: str = "{where}: {reason}"  # has `{where}`, `{kind}` of the error and `{reason}`, its first line
 
 
 @contextmanager
 def translated(where: str, *translations: Translation, secret: str = "") -> Iterator[None]:
     """Turn errors of a library into one line: where it happened, the reason without queries of addresses, what to do.
 
-    Args:
-        where: The file, table, store or database.
-        translations: The first that fits an error is taken; other errors are not changed.
-        secret: A text to hide in reasons, such as a password.
-
-    Raises:
-        FirmlakeError: An error was translated.
+    The first translation that fits an error is taken; other errors are not changed. The secret, such as a password, is
+    hidden in reasons.
     """
     try:
         yield
@@ -334,11 +312,7 @@ def translated(where: str, *translations: Translation, secret: str = "") -> Iter
 
 @contextmanager
 def needed(what: str, library: str, extra: str) -> Iterator[None]:
-    """Import optional libraries inside; if one is missing, say how to install it.
-
-    Raises:
-        UsageError: A library is missing.
-    """
+    """Import optional libraries inside; if one is missing, the UsageError says how to install it."""
     try:
         yield
     except ImportError:

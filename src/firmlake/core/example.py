@@ -67,14 +67,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Example(NamedTuple):
-    """A request by example.
+    """A request by example, with placeholders in all its parts but the method.
 
-    Attributes:
-        method: `GET`, `POST` or `PUT`.
-        path: The path, with placeholders.
-        query: Names and values of parameters, with placeholders.
-        headers: Names and values of headers, with placeholders.
-        body: JSON, with a marked text for each placeholder outside quotation marks; None if there is no body.
+    The body is JSON with a marked text for each placeholder outside quotation marks; None if there is no body.
     """
 
     method: str
@@ -109,11 +104,7 @@ class Filled(NamedTuple):
 
 @lru_cache(maxsize=256)
 def read_example(endpoint: str, text: str) -> Example:
-    """Read an example.
-
-    Args:
-        endpoint: `financials`, `lookalikes`, `relationships`, `service_lists` or `contacts`.
-        text: The request line, headers, and after an empty line the body.
+    """Read the example of a request: its first line, headers, and after an empty line the body.
 
     Raises:
         SettingsError: The text is no request, or lacks a placeholder. The message names the setting.
@@ -137,13 +128,10 @@ def read_example(endpoint: str, text: str) -> Example:
 def fill(
     endpoint: str, text: str, values: Mapping[str, str | int | None], rows: Iterable[Mapping[str, Any]] = ()
 ) -> Filled:
-    """Fill an example.
+    """Fill an example with a value for each placeholder; what is None is left out.
 
-    Args:
-        endpoint: The request that the example is for.
-        text: The example.
-        values: Value by placeholder; what is None is left out.
-        rows: For an array of companies, the values of each: country, number, and for contacts a list of ids `contact`.
+    The rows are for an array of companies, with the values of each: country, number, and for contacts a list of ids
+    `contact`.
     """
     example = read_example(endpoint, text)
     given: dict[str, Any] = {name: str(value) for name, value in values.items() if value is not None}
@@ -195,14 +183,7 @@ def follow_examples(texts: Mapping[str, str], usual: Mapping[str, str]) -> dict[
     """Return examples for the datasets that have only the usual one, as another dataset has one of its own.
 
     They get its header for the language. If it is a bulk request whose path names the dataset, they are like it in all
-    else too, without its paging parameters.
-
-    Args:
-        texts: The example of each dataset.
-        usual: The default of each.
-
-    Raises:
-        SettingsError: An example cannot be read.
+    else too, without its paging parameters. Both arguments have an example of each dataset.
     """
     ours = {name: read_example(name, usual[name]) for name in _OF_COMPANIES}
     own = {name: one for name in _OF_COMPANIES if (one := read_example(name, texts[name])) != ours[name]}

@@ -34,12 +34,7 @@ T = TypeVar("T")
 
 
 def make_folder(path: Path, readers: int | None = None) -> None:
-    """Make a folder and its missing parents durably, so that they survive a power cut.
-
-    Args:
-        path: The folder.
-        readers: Number of the group that may read the new folders; None means only the owner.
-    """
+    """Make a folder and its missing parents, which survive a power cut; the group `readers` may read the new ones."""
     if not path.is_dir():
         make_folder(path.parent, readers)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -48,11 +43,7 @@ def make_folder(path: Path, readers: int | None = None) -> None:
 
 
 def find_group(name: str) -> int | None:
-    """Return the number of a group of this system; None for an empty name.
-
-    Raises:
-        SettingsError: There is no group of that name.
-    """
+    """Return the number of a group of this system, None for an empty name; SettingsError if there is no such group."""
     try:
         return grp.getgrnam(name).gr_gid if name else None
     except KeyError:
@@ -69,8 +60,7 @@ def is_writable(folder: Path) -> bool:
 def open_to(path: Path, readers: int | None) -> None:
     """Let a group read a file or list a folder; None changes nothing.
 
-    Raises:
-        FirmlakeError: We do not own the file, or are not a member of the group.
+    If we do not own the file, or are not a member of the group, that is a FirmlakeError.
     """
     if readers is None:
         return
@@ -87,12 +77,8 @@ def open_to(path: Path, readers: int | None) -> None:
 def write_file(path: Path, write: Callable[[Path], object], readers: int | None = None) -> None:
     """Write a file atomically: a crash leaves the old file, or none if there was none.
 
-    Only one process may write a path at a time, because temporary files of killed processes are removed.
-
-    Args:
-        path: The file.
-        write: Receives the path of an empty temporary file and fills it.
-        readers: Number of the group that may read the file; None means only the owner.
+    Only one process may write a path at a time, because temporary files of killed processes are removed. `write` gets
+    the path of an empty temporary file and fills it.
 
     Raises:
         FirmlakeError: The disk is full or the folder cannot be written to. The old file is unchanged.
@@ -156,15 +142,9 @@ def write_parquet(path: Path, frame: pl.DataFrame) -> None:
 
 
 def read_json(path: Path, kind: type[T], next_step: str = "Restore it from a copy") -> T:
-    """Read a value written by `write_json`.
+    """Read a value written by `write_json`; DamagedError if it is missing, unreadable or does not match its checksum.
 
-    Args:
-        path: The file.
-        kind: Type of the value.
-        next_step: What the user should do if the file is damaged.
-
-    Raises:
-        DamagedError: The file is missing, unreadable or does not match its checksum.
+    The error tells the user `next_step`, unless the file is only closed to us.
     """
     try:
         sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
@@ -208,8 +188,7 @@ _PIECE = 2**20
 def decompress_frames(content: bytes) -> bytes:
     """Decompress all frames of a file; the last may be cut short, as a crash leaves it.
 
-    Raises:
-        ZstdError: The bytes are damaged.
+    ZstdError if the bytes are damaged.
     """
     pieces = []
     with zstd.open(io.BytesIO(content)) as file, suppress(EOFError):

@@ -14,34 +14,22 @@ from firmlake.core.settings import PROFILE, Settings
 
 
 class Folders(msgspec.Struct, frozen=True):
-    """The folders inside a data folder; no other module spells them.
-
-    Attributes:
-        data: The data folder.
-        made: Folder for files that can be rebuilt from landed answers (staged, warehouse); None is the data folder.
-        readers: Number of the group that may read the warehouse and the report; None means only the owner.
-    """
+    """The folders inside a data folder; no other module spells them."""
 
     data: Path
-    made: Path | None = None
-    readers: int | None = None
+    made: Path | None = None  # for files that can be rebuilt from landed answers (staged, warehouse); None is `data`
+    readers: int | None = None  # number of the group that may read the warehouse and the report; None is only the owner
 
     @classmethod
     def of(cls, settings: Settings) -> Folders:
-        """Return the folders of the settings.
-
-        Raises:
-            SettingsError: `paths.readers` names no group of this system.
-        """
+        """Return the folders of the settings; SettingsError if `paths.readers` names no group of this system."""
         return cls(Path(settings.paths.data), readers=find_group(settings.paths.readers))
 
     @classmethod
     def existing(cls, settings: Settings) -> Folders:
         """Return the folders of the settings, for work on what is there: a mistyped name must not make a folder.
 
-        Raises:
-            UsageError: There is no such data folder.
-            SettingsError: `paths.readers` names no group of this system.
+        If there is no such data folder, that is a UsageError.
         """
         folders = cls.of(settings)
         if not folders.data.is_dir():
@@ -133,10 +121,9 @@ _CREDENTIALS: Final = re.compile(r"[?#]|^[^/]*:[^/]*@")
 
 
 def check_address(address: str) -> None:
-    """Refuse the address of a store that holds credentials, because addresses are printed, logged and recorded.
+    """Raise UsageError if the address of a store holds credentials, because addresses are printed, logged and recorded.
 
-    Raises:
-        UsageError: It holds a password, a query or a fragment. The message does not quote it.
+    That is a password, a query or a fragment. The message does not quote it.
     """
     scheme, _, place = address.partition("://")
     if _CREDENTIALS.search(place):

@@ -29,11 +29,7 @@ def log(message: str, **fields: Any) -> None:
 
 @contextmanager
 def log_to(path: Path) -> Iterator[None]:
-    """Append events to a file; `-` is stderr.
-
-    Raises:
-        FirmlakeError: The file cannot be written.
-    """
+    """Append events to a file; `-` is stderr."""
     try:
         if str(path) != "-":
             path.touch(mode=0o600)

@@ -120,14 +120,11 @@ def hidden_token() -> Iterator[None]:
 def run_guarded(module: str, content: bytes, *, seconds: float, folder: Path) -> subprocess.CompletedProcess[bytes]:
     """Run a module as a program, and wait for its end. Its first step is to call `limit_process`.
 
-    Args:
-        module: Its full name.
-        content: Its standard input. Other accounts cannot see it, as they could arguments.
-        seconds: Longest duration.
-        folder: Its folder for temporary files.
+    Other accounts cannot see its standard input, `content`, as they could arguments. Its temporary files are in
+    `folder`.
 
     Raises:
-        TimeoutError: It took too long, and was ended.
+        TimeoutError: It took longer than so many seconds, and was ended.
         CompanyListError: It refuses its order.
     """
     inherited = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PYTHON)}
@@ -162,12 +159,12 @@ def serve(act: Callable[[bytes], bytes]) -> int:
 
 
 def limit_process(*, seconds: int, memory_bytes: int = 0, file_bytes: int = 0) -> None:
-    """Let the kernel limit this process.
+    """Let the kernel limit this process; 0 sets no limit.
 
     Args:
         seconds: Processor time, which also ends a child whose parent was killed.
-        memory_bytes: Address space beyond what is in use now; 0 sets no limit.
-        file_bytes: Largest file that it may write; 0 sets no limit.
+        memory_bytes: Address space beyond what is in use now.
+        file_bytes: Largest file that it may write.
     """
     with suppress(ImportError, ValueError, OSError):  # not every system supports limits
         import resource
@@ -190,10 +187,9 @@ _UNITS = {"MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30}
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Run the garbage collector rarely.
+    """Run the garbage collector rarely: a shard's records form no cycles.
 
-    A shard's records form no cycles, yet with the usual thresholds the collector scans hundreds of thousands of
-    records over and over.
+    With the usual thresholds the collector scans hundreds of thousands of records over and over.
     """
     usual = gc.get_threshold()
     gc.set_threshold(*_RARELY)

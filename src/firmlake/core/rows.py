@@ -90,11 +90,11 @@ def write_parts(path: Path, rows: Iterable[T], as_text: Callable[[Iterable[T]], 
     return count
 
 
-def csv_parts(header: Sequence[str], rows: Iterable[Iterable[object]], line_end: str = "\r\n") -> Iterator[str]:
-    """Write a header and rows as CSV."""
-    yield _lines([header], line_end)
+def csv_parts(header: Sequence[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """Write a header and rows as CSV, with LF at the end of a line."""
+    yield _lines([header])
     for part in _parts(rows):
-        yield _lines(part, line_end)
+        yield _lines(part)
 
 
 def json_parts(values: Iterable[Any], otherwise: Callable[[Any], Any] | None = None) -> Iterator[str]:
@@ -112,11 +112,11 @@ def _parts(rows: Iterable[T]) -> Iterator[list[T]]:
     return iter(lambda: list(islice(rest, _PART)), [])
 
 
-def _lines(rows: Iterable[Iterable[object]], line_end: str) -> str:
+def _lines(rows: Iterable[Iterable[object]]) -> str:
     """Write rows with CR and LF quoted: until Python 3.13 the writer quotes only those that its line ends hold."""
     lines: list[str] = []
     csv.writer(_Written(lines.append), lineterminator="\r\n").writerows(rows)
-    return "".join(line.removesuffix("\r\n") + line_end for line in lines)
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
 class _Written(NamedTuple):

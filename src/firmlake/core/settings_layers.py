@@ -97,9 +97,11 @@ def load_settings(
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    config = file or environment.get("FIRMLAKE_CONFIG")
+    path = Path(config or DEFAULT_FILE)
     from_flags = ((key, text, (named or {}).get(key, f"--set {key}")) for key, text in (flags or {}).items())
     for is_text, layer in (
-        (False, _from_file(file, environment)),
+        (False, _read(path) if config or path.exists() else ()),
         (True, _from_environment(environment)),
         (True, from_flags),
     ):
@@ -110,17 +112,14 @@ def load_settings(
         if key not in values:
             values[key] = _convert(key, value, origin, is_text=False)
             origins[key] = origin
-    try:
-        settings = msgspec.convert(_nest(values), Settings)
-    except msgspec.ValidationError as error:  # pragma: no cover - every key was converted before
-        raise SettingsError(f"The settings do not fit together: {error}") from None
+    settings = change_settings(Settings(), values)
     _check_together(settings, origins)
     followed = follow_examples(*map(msgspec.structs.asdict, (settings.api.requests, RequestSettings())))
     if followed:
         settings = change_settings(settings, {f"api.requests.{name}": text for name, text in followed.items()})
         origins |= {f"api.requests.{name}": "as the example of another dataset" for name in followed}
-    address, is_named = settings.api.base_url, bool(_named_file(file, environment))
-    if origins.get("api.base_url") == str(DEFAULT_FILE) and not is_named:
+    address = settings.api.base_url
+    if origins.get("api.base_url") == str(DEFAULT_FILE) and not config:
         _found_addresses[address] = DEFAULT_FILE.absolute()
     else:
         _found_addresses.pop(address, None)
@@ -130,10 +129,8 @@ def load_settings(
 def check_named(address: str) -> None:
     """Refuse to send the token to an address from a settings file that nobody named; on a terminal, ask.
 
-    A file in the current folder is read without being named, and whoever made the folder chose its address.
-
-    Raises:
-        SettingsError: Nobody named the address or the file, and nobody can be asked, or the answer was no.
+    A file in the current folder is read without being named, and whoever made the folder chose its address. If nobody
+    can be asked, or the answer is no, that is a SettingsError.
     """
     file = _found_addresses.get(address)
     if file is None or address == SANDBOX:
@@ -159,11 +156,7 @@ def confirm_by(ask: Callable[[str], bool]) -> Iterator[None]:
 
 
 def read_flags(flags: Iterable[str]) -> dict[str, str]:
-    """Read the values of `--set`, such as `api.threads=8`, into texts by dotted key.
-
-    Raises:
-        UsageError: A value contains no `=`.
-    """
+    """Read the values of `--set`, such as `api.threads=8`, into texts by dotted key; UsageError if one has no `=`."""
     read = {}
     for flag in flags:
         key, separator, value = flag.partition("=")
@@ -173,22 +166,10 @@ def read_flags(flags: Iterable[str]) -> dict[str, str]:
     return read
 
 
-def _named_file(file: Path | None, environment: Mapping[str, str]) -> Path | None:
-    return file or (Path(environment["FIRMLAKE_CONFIG"]) if environment.get("FIRMLAKE_CONFIG") else None)
-
-
-def _from_file(file: Path | None, environment: Mapping[str, str]) -> Iterable[tuple[str, Any, str]]:
-    named = _named_file(file, environment)
-    path = named or DEFAULT_FILE
-    if named is not None or path.exists():
-        yield from _read(path)
-
-
 def read_profile(data: Path) -> Iterator[tuple[str, Any, str]]:
     """Yield key, value and file of what the first run of a data folder found out about its service.
 
-    Raises:
-        SettingsError: The file cannot be read, or has a setting that is not about the form of requests and answers.
+    A setting that is not about the form of requests and answers is a SettingsError.
     """
     path = data / PROFILE
     if not path.is_file():
@@ -305,17 +286,6 @@ def _unknown(what: str, key: str, known: list[str], origin: str) -> SettingsErro
     return SettingsError(f"{what} ({origin}) is not a setting", f"{meant}`firmlake config show` lists them all")
 
 
-def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for key, value in values.items():
-        *sections, name = key.split(".")
-        table = nested
-        for section in sections:
-            table = table.setdefault(section, {})
-        table[name] = value
-    return nested
-
-
 def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) -> str:
     """Return settings as TOML with each key's description; with origins, also the origin of each value."""
     lines: list[str] = []
@@ -339,12 +309,7 @@ def without_passwords(value: Any) -> Any:
 
 
 def render_changes(changes: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
-    """Return some settings as TOML, each below a comment that gives the reason.
-
-    Args:
-        changes: Value by dotted key.
-        reasons: One line by dotted key; a key without a reason shows the setting's description.
-    """
+    """Return settings as TOML, each below a comment with its reason; without one, with the setting's description."""
     lines: list[str] = []
     for section in sorted(SECTIONS):
         names = [key for key in changes if key.rpartition(".")[0] == section]

@@ -15,12 +15,9 @@ _ROWS_AT_ONCE: Final = 1000
 
 
 def read_queries(module: str) -> dict[str, str]:
-    """Read the statements of a module by name, from the file beside it that ends in .sql.
+    """Read the statements of a module by name, from the file beside it (`__file__`) that ends in .sql.
 
     Each begins with a line such as `-- name: events`, and lines of comments that are not part of it.
-
-    Args:
-        module: The module's `__file__`.
     """
     text = Path(module).with_suffix(".sql").read_text("utf-8")
     return dict(re.findall(r"^-- name: (\w+)\n(?:--.*\n)*((?:(?!-- name: ).*\n)+)", text, flags=re.MULTILINE))

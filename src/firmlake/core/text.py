@@ -34,9 +34,7 @@ def duration(seconds: float) -> str:
 def shown(text: str, kept: str = "") -> str:
     r"""Escape characters that a terminal would obey, hide or reorder: control, escape, bidi and surrogate characters.
 
-    Args:
-        text: Any text.
-        kept: Control characters to leave in place, such as a line feed.
+    Control characters in `kept`, such as a line feed, stay.
 
     Example:
         >>> shown("a\x1b[31m\u202eb\u00a0c")
@@ -48,15 +46,10 @@ def shown(text: str, kept: str = "") -> str:
 
 
 def one_line(text: str, length_max: int | None = None) -> str:
-    """Return a text that fits on one line of a terminal, a log, a message or a file.
+    """Return a text that fits on one line: secrets redacted, white space collapsed, unprintable characters escaped.
 
-    Args:
-        text: Any text.
-        length_max: Most characters; a longer text ends in an ellipsis. None does not cut.
-
-    Returns:
-        The text with secrets redacted, runs of white space collapsed, and unprintable characters escaped.
-        Secrets are redacted before the text is cut, because a cut secret could not be recognised.
+    If it has more than `length_max` characters, it ends in an ellipsis. Secrets are redacted before the text is cut,
+    because a cut secret could not be recognised.
     """
     if length_max is not None:
         text = text[: max(LOOKED_AT_MAX, length_max)]

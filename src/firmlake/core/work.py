@@ -62,7 +62,6 @@ def lock(
     A FirmlakeError raised while the whole folder is locked is recorded, so that `firmlake status` can show it.
 
     Args:
-        folders: The data folder.
         what: What the holder is doing, shown to other processes.
         name: Name of the lock file; another name locks only a part of the folder's work.
         is_reader: Whether the work writes nothing to the folder, so that a read-only folder will do. Other processes
@@ -149,14 +148,11 @@ class LastFailure(msgspec.Struct, frozen=True):
 
 @contextmanager
 def recorded_work(state: Path, what: str, list_name: str = "") -> Iterator[None]:
-    """Record work on the folder that fails.
+    """Record work on the folder that fails, as a FirmlakeError.
 
-    If it succeeds, the record of its own last failure is taken back, and so are those that it mends. Work on a
-    company list takes back only what failed for this list. A wrong call leaves the record as it is, because nothing
-    would ever take it back, unless it is about a list that has run before (`is_recorded`).
-
-    Raises:
-        FirmlakeError: The work failed, or the system did not let it read or write a file.
+    If it succeeds, the record of its own last failure is taken back, and so are those that it mends. Work on a company
+    list takes back only what failed for this list. A wrong call leaves the record as it is, because nothing would ever
+    take it back, unless it is about a list that has run before (`is_recorded`).
     """
     try:
         with in_our_words():

@@ -104,7 +104,7 @@ def alerts_parts(columns: Sequence[str], found: Rows, *, has_rules: bool) -> Ite
 def as_csv(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write a result as CSV. Text that a spreadsheet would run as a formula is guarded."""
     cells = ([None if value is None else guard(_plain(value)) for value in row] for row in rows)
-    return csv_parts(columns, cells, "\n")
+    return csv_parts(columns, cells)
 
 
 def as_json(columns: Sequence[str], rows: Rows) -> Iterator[str]:
