@@ -287,8 +287,6 @@ def wording(company: Company, said: str) -> str:
     return said if general == said else re.sub(rf"\b{company.country}\b", "{country}", general)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
 _IDENTIFIER = ("companyNumber", "country", "name", "place")
 
 

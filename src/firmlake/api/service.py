@@ -169,8 +169,6 @@ def check_service(settings: Settings, folders: Folders) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
 _EMBEDDED = "embedded"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

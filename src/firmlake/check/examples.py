@@ -228,8 +228,6 @@ def describe_refusal(answer: Answer) -> str:
     return f"{answer.status}: {text}" if text else str(answer.status)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
 KeyPath = tuple[str, ...]
 """The keys that lead to a value of the body; `?` and the name for a parameter of the query."""
 

@@ -157,9 +157,6 @@ def ask_briefly(talk: Talk, datasets: Sequence[str], companies: Sequence[Company
     return True, [*findings, find_credit_headers(talk, len(companies))]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _is_unclear(talk: Talk, element: Element) -> bool:
     """Return whether an element has neither records nor a message that runs understand."""
     if element.problem or element.company is None:

@@ -165,9 +165,6 @@ def untold_credits(run: Run) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 class _Mark(msgspec.Struct, frozen=True):
     credit_window_days: int
     credits: int

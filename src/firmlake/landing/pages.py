@@ -125,9 +125,6 @@ def count_pages(api: ApiSettings, dataset: str, expected: pl.Series, totals: Ite
     return pages + _count_packed(api, likely) + _count_packed(api, left)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _first_limit(api: ApiSettings) -> int:
     """Return the records to request for each company while its total is unknown."""
     return min(api.page_limit_max, max(1, api.records_per_request // api.companies_per_request))

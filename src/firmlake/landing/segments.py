@@ -248,8 +248,6 @@ def read_segment(path: Path, content: bytes | None = None) -> Iterator[Landed]:
         position = end
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
 _HEADER = msgspec.json.Decoder(Header)
 
 

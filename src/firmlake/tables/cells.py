@@ -45,19 +45,12 @@ _DIGITS = re.compile(rb"[0-9]+")
 
 
 class Cell(NamedTuple):
-    """What a value says.
+    """What a value says."""
 
-    Attributes:
-        value: Null if it is null, or does not fit.
-        kind: How it differs from the contract although it is clear, such as "text_for_number"; empty if it does not.
-        misfit: Why it does not fit; None if it fits.
-        rounded: What it was before it was rounded; empty if it was not.
-    """
-
-    value: Any = None
-    kind: str = ""
-    misfit: Reason | None = None
-    rounded: bytes = b""
+    value: Any = None  # null if it is null, or does not fit
+    kind: str = ""  # how it differs from the contract although it is clear, such as "text_for_number"; or empty
+    misfit: Reason | None = None  # why it does not fit
+    rounded: bytes = b""  # what it was before it was rounded; empty if it was not
 
 
 class _MisfitError(ValueError):
@@ -97,12 +90,8 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
     """Return the number that a JSON string holds, as JSON spells it; None if there is none, or if it may be another.
 
     A value is judged by itself, so that it is read alike in every answer and every order. Marks between thousands are
-    not read, so three decimals may be thousands, except where numbers hardly ever reach a thousand.
-
-    Args:
-        cell: The JSON of a value of any type.
-        kind: The kind of its field.
-        marks: The marks that may separate decimals.
+    not read, so three decimals may be thousands, except where numbers hardly ever reach a thousand. `marks` may
+    separate decimals.
 
     Example:
         >>> number_in(b'"8109058,52"', "money"), number_in(b'"591.240"', "money"), number_in(b'"591.240"', "ratio")
@@ -116,9 +105,6 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
     if len(marks) > 1 and not is_small and _MAY_BE_THOUSANDS.fullmatch(cell):
         return None
     return cell[1:-1].replace(b",", b".")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _meaning(leaf: Leaf, cell: bytes) -> tuple[str, bytes]:

@@ -79,17 +79,10 @@ class Gathered(NamedTuple):
 
 
 def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Turn the landed answers of a shard into frames of the tables' schemas; nothing is written.
+    """Turn the landed answers of a shard into frames of the tables' schemas, by name; nothing is written.
 
-    Each table is given as soon as it is made, so that it can be written while the next one is made.
-
-    Args:
-        run: The run.
-        shard: The number of the shard.
-        progress: What landed, with records, which are released once they are read; None reads it from disk.
-
-    Yields:
-        The name and the frame of each table.
+    Each table is given as soon as it is made, so that it can be written while the next one is made. `progress` is what
+    landed, with records, which are released once they are read; None reads it from disk.
     """
     progress = progress or load_progress(run, shard, keep_records=True)
     contract = run.plan.contract
@@ -131,9 +124,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> Ite
 def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> str:
     """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
 
-    Args:
-        heads: The groups of records, each with what is hashed before them.
-        parts: The pages of the company's answer.
+    The heads are the groups of records, each with what is hashed before them.
     """
     content: list[bytes | Raw] = []
     for group, head in heads:
@@ -367,14 +358,9 @@ def gather(dataset: str, group: str, answers: Answers, contract: ContractSetting
 def gather_records(
     dataset: str, group: str, raws: Sequence[Raw], origin: pl.DataFrame, contract: ContractSettings = AS_IT_IS
 ) -> Gathered:
-    """Read the records of one group.
+    """Read the records of one group, each valid JSON.
 
-    Args:
-        dataset: Of the records.
-        group: Of the records.
-        raws: The records, each valid JSON.
-        origin: One row per record, with `fetched_at` and more; its columns are added to those of `Gathered`.
-        contract: Settings by which to read them.
+    The origin has a row for each record, with `fetched_at` and more; its columns are added to those of `Gathered`.
     """
     read = read_records(dataset, group, raws, contract)
     has_all = read.frame.height == len(raws)
@@ -412,10 +398,7 @@ def moments(values: Iterable[datetime | None]) -> pl.Series:
 def find_drift(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
     """Find values that did not fit, values of another scale, and new values in fields with an open set of values.
 
-    Args:
-        dataset: Of the records.
-        records: The frame of `gather`.
-        rejects: The rejects of `gather`. Rejected records are counted elsewhere.
+    Frames are those of `gather`. Rejected records are counted elsewhere.
     """
     counted = [
         values.group_by("path", maintain_order=True)

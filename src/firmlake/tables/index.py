@@ -49,19 +49,12 @@ _SQL = read_queries(__file__)
 
 
 class Facts(NamedTuple):
-    """What the answers of a run say.
+    """What the answers of a run say."""
 
-    Attributes:
-        said: country, company_number, dataset, status, record_count, reject_count, fetched_at.
-        paid: Companies with an answer or a certain charge, and the time of the first: company, at.
-        charges: at, credits.
-        left_out: Datasets in which companies count as unknown because answers left them out.
-    """
-
-    said: pl.DataFrame
-    paid: pl.DataFrame
-    charges: pl.DataFrame
-    left_out: frozenset[str]
+    said: pl.DataFrame  # country, company_number, dataset, status, record_count, reject_count, fetched_at
+    paid: pl.DataFrame  # companies with an answer or a certain charge, and the time of the first: company, at
+    charges: pl.DataFrame  # at, credits
+    left_out: frozenset[str]  # datasets in which companies count as unknown because answers left them out
 
 
 OnDamage = Callable[[Run, DamagedError], object]
@@ -81,7 +74,6 @@ def open_index(
     folder that cannot be written to, a copy in memory is brought up to date instead.
 
     Args:
-        folders: The data folder.
         runs: The runs of the folder that can be read.
         loads: The runs in the warehouse. A verdict dated later than the loading of its run comes from a wrong clock.
         on_damage: Called with a run that is not loaded and the error, if what has landed for it cannot be read.

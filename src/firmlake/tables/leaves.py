@@ -39,43 +39,27 @@ _OF_COMPANY = ("country", "companyNumber")
 class Leaf(NamedTuple):
     """One value of a record and how to read it: a field of the contract under the settings of a run.
 
-    Attributes:
-        name: Our name of the field, and of its column.
-        path: Dotted place in the service's JSON record.
-        kind: Type that the value must fit.
-        required: A record without this value is rejected.
-        shift: Decimal places by which the point moves to the left: 2 reads 45 as 0.45.
-        mode: What happens to a value that does not fit, one of `MODES`. A required value always takes its record along.
-        is_company_number: The value is a text that services may also write as a JSON integer.
-        marks: The marks that may separate decimals where a number comes as a text.
+    A value that does not fit is treated by `mode`, one of `MODES`. A required value always takes its record along.
     """
 
-    name: str
-    path: str
+    name: str  # our name of the field, and of its column
+    path: str  # dotted place in the service's JSON record
     kind: FieldKind
     required: bool
-    shift: int = 0
+    shift: int = 0  # decimal places by which the point moves to the left: 2 reads 45 as 0.45
     mode: str = "discard_value"
-    is_company_number: bool = False
-    marks: str = MARKS
+    is_company_number: bool = False  # a text that services may also write as a JSON integer
+    marks: str = MARKS  # may separate decimals where a number comes as a text
 
 
 class Object(NamedTuple):
-    """An object of a record.
+    """An object of a record."""
 
-    Attributes:
-        path: Its path; empty for the record itself.
-        keys: All its keys, including those of objects inside it.
-        leaves: Its fields by key; those of objects inside it are theirs.
-        mode: The strictest of their modes.
-        identifier: If it names a company: the keys of country and number, by those of the specification.
-    """
-
-    path: str
-    keys: frozenset[str]
-    leaves: dict[str, Leaf]
-    mode: str
-    identifier: dict[str, str]
+    path: str  # empty for the record itself
+    keys: frozenset[str]  # all its keys, including those of objects inside it
+    leaves: dict[str, Leaf]  # its fields by key; those of objects inside it are theirs
+    mode: str  # the strictest of their modes
+    identifier: dict[str, str]  # if it names a company: the keys of country and number, by those of the specification
 
     def unknown_in(self, content: Mapping[str, Raw]) -> dict[str, Raw]:
         """Return what the contract does not have, by path, as `extra_json` orders it."""
@@ -120,13 +104,7 @@ def leaves_of(dataset: str, contract: ContractSettings) -> list[Leaf]:
 
 
 def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None:
-    """Return the setting of the last pattern that matches a field.
-
-    Args:
-        patterns: A setting of the section `contract`.
-        dataset: Of the field.
-        names: Its column and its path, whichever it has.
-    """
+    """Return the setting of the last pattern that matches a field, by its column or its path, whichever it has."""
     found = None
     for pattern, value in patterns.items():
         if any(fnmatchcase(f"{dataset}.{name}", pattern) for name in names):
@@ -155,11 +133,7 @@ def renamed_keys(dataset: str, contract: ContractSettings) -> tuple[bytes, ...]:
 
 
 def check_contract(contract: ContractSettings) -> None:
-    """Check that every pattern names a field to which it can apply.
-
-    Raises:
-        SettingsError: A pattern names no such field and would have no effect; correct it.
-    """
+    """Raise SettingsError if a pattern names no field to which it can apply, and would have no effect."""
     for name, kinds in _APPLIES_TO.items():
         for pattern in getattr(contract, name):
             if not any(
@@ -183,9 +157,6 @@ def can_rename(theirs: str, ours: str) -> bool:
     except SettingsError:
         return False
     return True
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _check_rename(theirs: str, ours: str) -> None:

@@ -29,21 +29,15 @@ _SHOWN_MAX = 200
 class Reject(NamedTuple):
     """A value or a record that does not fit.
 
-    Attributes:
-        record: Index of the record.
-        path: Place of the value; empty for the record as a whole.
-        value: JSON of the value; None if it is missing.
-        reason_code: What is wrong with it, a code of `reasons.toml`.
-        reason: The same as a sentence.
-        effect: "value": the value is null in its column, and kept in `extra_json`. "record": the record is left out.
-            "stop": as "value", and the run may not be published.
+    With the effect "value", the value is null in its column, and kept in `extra_json`. "record": the record is left
+    out. "stop": as "value", and the run may not be published.
     """
 
-    record: int
-    path: str
-    value: str | None
-    reason_code: str
-    reason: str
+    record: int  # index of the record
+    path: str  # of the value; empty for the record as a whole
+    value: str | None  # as JSON; None if it is missing
+    reason_code: str  # what is wrong with it, a code of `reasons.toml`
+    reason: str  # the same as a sentence
     effect: str
 
 
@@ -60,15 +54,12 @@ class Observation(NamedTuple):
 class Records(NamedTuple):
     """Records as read.
 
-    Attributes:
-        frame: One row per record that was not rejected: `record` (index), the fields by our names, `extra_json`.
-        rejects: Discarded values and rejected records, in the order of the records.
-        observations: Differences by which no value was lost.
+    The frame has a row per record that was not rejected: `record` (index), our fields, `extra_json`.
     """
 
     frame: pl.DataFrame
-    rejects: list[Reject]
-    observations: list[Observation]
+    rejects: list[Reject]  # discarded values and rejected records, in the order of the records
+    observations: list[Observation]  # differences by which no value was lost
 
 
 class Notes:
@@ -132,13 +123,10 @@ class Notes:
         )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _as_json(extra: dict[str, Raw]) -> str:
-    """Encode the kept values of a record as received; a value that a database would refuse as JSON becomes a string.
+    """Encode the kept values of a record as received.
 
-    A database refuses bytes that are no text, and half a character.
+    One that a database would refuse as JSON, with bytes that are no text or half a character, becomes a string.
     """
     text = b"{" + b",".join([_key(path) + value for path, value in extra.items()]) + b"}"
     try:

@@ -59,9 +59,6 @@ def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: Contra
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def _read_by_names(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings) -> Iterator[Records]:
     """Read records by the names that each has: those from before the service renamed a field have ours."""
     shape = shape_of(dataset, group, contract)
@@ -310,13 +307,7 @@ def may_be_regular(shape: Shape) -> bool:
 
 
 def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | None:
-    """Read records; return None if anything is irregular.
-
-    Args:
-        shape: The shape of their group, which `may_be_regular`.
-        raws: Records, each valid JSON.
-        start: Index of the first.
-    """
+    """Read records, each valid JSON and of a shape that `may_be_regular`; return None if anything is irregular."""
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
     notes = Notes(start)
     try:
@@ -454,13 +445,9 @@ def _read_codes(column: pl.Series) -> pl.Series:
 
 
 def _read_csv(csv: bytes, columns: Sequence[str], types: Mapping[str, pa.DataType], nulls: list[str]) -> pa.Table:
-    """Read lines of values.
+    """Read lines of values, each of one of `columns`. A column of `types` that the lines do not have is null.
 
-    Args:
-        csv: The lines.
-        columns: The column of each value in a line.
-        types: The columns to be read; one that the lines do not have is null.
-        nulls: What is null. Texts are null where the empty text is, and only unquoted.
+    Texts are null where the empty text is, and only unquoted.
     """
     try:
         return pyarrow.csv.read_csv(

@@ -29,21 +29,13 @@ PRIVACY: dict[Privacy, str] = {
 
 
 class Column(NamedTuple):
-    """One column.
-
-    Attributes:
-        type: A key of `_TYPES`.
-        meaning: What a value means, with its unit.
-        null: What null means; empty if the column is never null.
-        source: Dotted path in the service's JSON; empty if the value is our own.
-        privacy: How the value relates to natural persons; a key of `PRIVACY`.
-    """
+    """One column."""
 
     name: str
-    type: str
-    meaning: str
-    null: str = ""
-    source: str = ""
+    type: str  # a key of `_TYPES`
+    meaning: str  # what a value means, with its unit
+    null: str = ""  # what null means; empty if the column is never null
+    source: str = ""  # dotted path in the service's JSON; empty if the value is our own
     privacy: Privacy = ""
 
     @property
@@ -66,16 +58,13 @@ class Column(NamedTuple):
 class Table(NamedTuple):
     """One table.
 
-    Attributes:
-        meaning: What a row is.
-        key: The columns that identify a row.
-        volatile: Columns whose earlier values are not kept: a row that differs only in these is the same row. None
-            means that the table keeps no history.
+    The earlier values of volatile columns are not kept: a row that differs only in these is the same row. None means
+    that the table keeps no history.
     """
 
     name: str
-    meaning: str
-    key: tuple[str, ...]
+    meaning: str  # what a row is
+    key: tuple[str, ...]  # the columns that identify a row
     columns: tuple[Column, ...]
     volatile: tuple[str, ...] | None = None
 
@@ -137,9 +126,6 @@ def history_of(table: Table) -> tuple[Table, Table]:
         (*current.columns, _VALID_TO),
     )
     return current, superseded
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 _VALID_FROM = Column("valid_from_run", "text", "First run that found the row with these values")

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -45,11 +46,7 @@ class StagedFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What was staged, and from which landed segments (path below the data folder, to sha256).
-
-    Attributes:
-        contract: Settings by which the answers were read.
-    """
+    """What was staged, from which landed segments (path below the data folder, to sha256), and by which settings."""
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
@@ -62,17 +59,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manifest:
     """Flatten a shard and write its files, unless they exist and are complete.
 
-    Args:
-        run: The run.
-        shard: Its number.
-        progress: The landed answers of the shard, with records, if still in memory; None reads them from disk.
+    `progress` is its landed answers, with records, if still in memory; None reads them from disk.
     """
-    marker = _marker(run, shard)
-    segments = _segments(run, shard)
+    marker = run.folders.staged(run.run_id) / f"shard={shard:05}.json"
+    landed = list_segments(run.folders.landing(run.run_id, shard))
+    segments = {str(path.relative_to(run.folders.data)): sha256_of(path) for path in landed}
     manifest = Manifest(run_id=run.run_id, files=(), segments=segments, contract=run.plan.contract)
     earlier = _read_manifest(marker)
-    if earlier and msgspec.structs.replace(earlier, files=()) == manifest and _is_staged(run, earlier):
-        return earlier
+    if earlier and msgspec.structs.replace(earlier, files=()) == manifest:
+        with suppress(DamagedError):
+            check_staged(run, earlier)
+            return earlier
     from firmlake.tables.flatten import flatten_shard  # here, because who reads a manifest needs no pyarrow
 
     with ThreadPoolExecutor(1, thread_name_prefix="stage") as disk:  # a table is written while the next one is made
@@ -86,19 +83,16 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manif
 def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
     """Stage all shards of a run, several at once if there are several processes.
 
-    Args:
-        run: The run.
-        processes: Each takes some hundred MB; more than one is faster from about 10,000 companies.
-
-    Raises:
-        DamagedError: A landed answer was changed.
-        FirmlakeError: A process was killed; run again.
+    Each takes some hundred MB; more than one is faster from about 10,000 companies. If one is killed, that is a
+    FirmlakeError.
     """
     shards = run.shards()
     if min(processes, len(shards)) <= 1:
         return [stage_shard(run, shard) for shard in shards]
-    # Not forked: the threads of Polars would be lost in the copy.
-    pool_of_processes = ProcessPoolExecutor(min(processes, len(shards)), get_context("spawn"), _leave_signals_to_parent)
+    # Not forked: the threads of Polars would be lost in the copy. The parent answers to Ctrl-C.
+    pool_of_processes = ProcessPoolExecutor(
+        min(processes, len(shards)), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    )
     with hidden_token(), pool_of_processes as pool:
         try:
             return list(pool.map(partial(stage_shard, run), shards))
@@ -141,11 +135,7 @@ def read_manifest(run: Run) -> Manifest | None:
 
 
 def required_manifest(run: Run) -> Manifest:
-    """Read the manifest of a run that is staged.
-
-    Raises:
-        DamagedError: It is missing or damaged; `firmlake replay` makes it again.
-    """
+    """Read the manifest of a run that is staged; DamagedError if it is missing or damaged."""
     if manifest := read_manifest(run):
         return manifest
     folder = run.folders.staged(run.run_id)
@@ -155,8 +145,7 @@ def required_manifest(run: Run) -> Manifest:
 def check_landed(run: Run, manifest: Manifest) -> None:
     """Check that the landed answers that a manifest was made from are unchanged; more may have landed since.
 
-    Raises:
-        DamagedError: A segment is missing or was changed. The message names it and says how to restore it.
+    The DamagedError names the segment that is missing or was changed, and says how to restore it.
     """
     _check(run.folders.data, manifest.segments, answers_lost(run))
 
@@ -172,9 +161,7 @@ def answers_lost(run: Run) -> str:
 def check_staged(run: Run, manifest: Manifest) -> None:
     """Check that the staged files exist and are unchanged.
 
-    Raises:
-        DamagedError: A file is missing or was changed; `firmlake replay` makes it again from the landed answers, unless
-            these were pruned.
+    After a DamagedError, `firmlake replay` makes the file again from the landed answers, unless these were pruned.
     """
     checksums = {file.path: file.sha256 for file in manifest.files}
     try:
@@ -207,9 +194,6 @@ def replace_staged(run: Run, manifest: Manifest, frames: Mapping[StagedFile, pl.
             path.unlink()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 _LONGEST_GIVEN = 200
 
 
@@ -219,27 +203,6 @@ def _check(folder: Path, checksums: Mapping[str, str], next_step: str) -> None:
         path = folder / name
         if not path.exists() or sha256_of(path) != sha256:
             raise DamagedError(f"{path} is missing or was changed", next_step)
-
-
-def _is_staged(run: Run, manifest: Manifest) -> bool:
-    try:
-        check_staged(run, manifest)
-    except DamagedError:
-        return False
-    return True
-
-
-def _leave_signals_to_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _segments(run: Run, shard: int) -> dict[str, str]:
-    paths = list_segments(run.folders.landing(run.run_id, shard))
-    return {str(path.relative_to(run.folders.data)): sha256_of(path) for path in paths}
-
-
-def _marker(run: Run, shard: int) -> Path:
-    return run.folders.staged(run.run_id) / f"shard={shard:05}.json"
 
 
 def _read_manifest(path: Path) -> Manifest | None:

@@ -99,8 +99,6 @@ def drop_list(connection: duckdb.DuckDBPyConnection, name: str) -> None:
         connection.execute(f"DELETE FROM {versions_of(table)} WHERE list_name = ?", [name])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
 _HELD = "SELECT list_name, listed_at, content_hash FROM company_lists WHERE lower(list_name) = lower(?)"
 
 
