@@ -45,7 +45,7 @@ class Choices:
     language: str = "Accept-Language"  # the header that chooses it
     needs_language: str = ""  # what is said of a request without that header, with its name for {}
     has_zero: bool = False  # Belgian numbers have ten digits, in requests and answers
-    bulk_has_zero: bool = False  # bulk requests need the zero, which a path may have or not
+    bulk_has_zero: str = ""  # bulk requests need the zero, which a path may have or not; else "unknown" or "refused"
     gets: bool = True
     posts: bool = True  # otherwise a bulk request is answered by a bare 405, and an unknown company by a bare 404
     # Its limits.
@@ -237,6 +237,9 @@ class _Handler(BaseHTTPRequestHandler):
             wrong += [(f"{key}.{place}.{name}", "must be a string") for name in (country, number) if name not in entry]
         if len(sent.get(key) or []) > choices.bulk_max:
             wrong.append((key, f"must contain no more than {choices.bulk_max} elements"))
+        lengths = [(len(entry.get(number, "")), LENGTHS.get(entry.get(country))) for entry in sent.get(key) or []]
+        if choices.bulk_has_zero == "refused" and any(length != proper for length, proper in lengths):
+            wrong.append((key, "holds a number of the wrong length"))
         if wrong:
             self._refuse(400, wrong[:4])
             return

@@ -35,7 +35,11 @@ ODD: dict[str, dict[str, Any]] = {
     "numbers as integers": {"form": "integers"},
     "pages in an object": {"form": "nested-page"},
     "GET alone": {"form": "none"},
-    "a stricter POST": {"bulk_has_zero": True},
+    "a stricter POST": {"bulk_has_zero": "unknown"},
+    "a POST that refuses short numbers": {"bulk_has_zero": "refused", "refusal": "plain"},
+    "and has other names": {
+        "bulk_has_zero": "refused", "body": ("companies", "country", "companyNumber"), "refusal": "pydantic",
+    },
     "no POST": {"posts": False, "has_zero": True, "paging": ("max", "start")},
     "a header that is required": {"language": "X-Lang", "needs_language": REQUIRED},
     "a header that a validator requires": {"language": "X-Language", "needs_language": '"{}" is required'},
@@ -118,12 +122,13 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     asks_by_get = profile["api"].get("requests", {}).get("financials", "").startswith("GET")
     assert asks_by_get or profile["api"]["totals"] == "company"
     assert asks_by_get == ("runs ask by GET" in run.err)
+    assert not (asks_by_get and "bulk_has_zero" in choices)
     assert "get_pages" not in choices or "page_limit_max" not in profile["api"]
     assert (profile == {"api": {"totals": "company"}}) == (not choices)
     assert bool(choices) or asked <= len(DATASETS) + 4, "a service as assumed is asked three questions"
 
 
-STRICT: dict[str, Any] = {"bulk_has_zero": True, "body": ("companies", "country", "companyNumber")}
+STRICT: dict[str, Any] = {"bulk_has_zero": "unknown", "body": ("companies", "country", "companyNumber")}
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def ask_questions(
         yield from _describe_endpoints(talk, firsts, {}, {})
         return
     body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
-    named = find_bulk_example(talk, body, known)
+    named = _find_example(talk, body, known)
     if named.verdict == "needs_you" and all(knows(firsts[dataset], known) for dataset in allowed):
         named = use_get(talk, [dataset for dataset in allowed if not keeps_own(talk, dataset, known)], named)
     yield talk.adopt(named)
@@ -229,6 +229,24 @@ def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
         talk.api = msgspec.structs.replace(talk.api, requests=with_language_header(talk.api, *filter(None, [header])))
         return talk.single(dataset, company)
     return answer
+
+
+def _find_example(talk: Talk, dataset: str, known: Company) -> Finding:
+    """Find the example of a bulk request, with the number of a company as POST wants it, which GET may read both ways.
+
+    The spelling that the example of the settings is understood with comes first, then the one that GET knows.
+    """
+    ways = sorted(
+        spellings(talk, known),
+        key=lambda keep: not knows(talk.bulk(dataset, [known], size=1, keep_leading_zero=keep), known),
+    )
+    for keep in ways:
+        talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
+        found = find_bulk_example(talk, dataset, known)
+        if found.verdict != "needs_you":
+            return found
+    talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=ways[0])
+    return found
 
 
 def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
