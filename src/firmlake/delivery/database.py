@@ -254,10 +254,7 @@ class Database:
                     yield f"{table.name} has {count:,} {what} instead of {wanted:,}"
 
     def begin(self, record: Record) -> set[str]:
-        """Create the table of records, and remove what other or killed loads staged.
-
-        Returns the tables that this load has already staged.
-        """
+        """Create the table of records, remove what other or killed loads staged, and return what this one staged."""
         existing, ours = self.shapes(), _staging(record, "")
         rests = [name for name in existing if name.startswith((_LOADING, _STAGING)) and not name.startswith(ours)]
         with self._ddl():

@@ -256,12 +256,11 @@ def _check(request: Request) -> None:
 
 
 class _Delivery(NamedTuple):
-    """What a delivery is made from: a connection to the newest generation, and what the target holds.
+    """What a delivery is made from.
 
-    Attributes:
-        request: With all tables that are delivered.
-        previous: What the target holds.
-        newest: The load that made the newest generation.
+    The `request` has all tables that are delivered, and `previous` is what the target holds.
+
+    The load `newest` made the newest generation, which `connection` reads.
     """
 
     connection: duckdb.DuckDBPyConnection

@@ -38,15 +38,11 @@ class StoredFile(NamedTuple):
 
 
 def open_destination(address: str, readers: int | None = None) -> Destination:
-    """Open the destination that an address names.
+    """Open the destination that an address names: a folder, or s3://, gs:// or az://.
 
-    Args:
-        address: A folder, or s3://, gs:// or az://.
-        readers: Id of the group that may read files in a folder; None means only the owner.
-
-    Raises:
-        UsageError: The address has an unknown scheme, or holds credentials.
-        FirmlakeError: The store cannot be reached with the credentials of the environment.
+    Files in a folder may be read by the group with the id `readers`; None means only by the owner. Raises UsageError if
+    the address has an unknown scheme or holds credentials, and FirmlakeError if the credentials of the environment do
+    not open the store.
     """
     scheme, separator, _ = address.partition("://")
     if not separator or scheme == "file":

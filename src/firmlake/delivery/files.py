@@ -41,13 +41,12 @@ _NUMBER = "company_number"
 
 
 def write_rows(file: IO[bytes], rows: pa.RecordBatchReader, delimiter: str = ",") -> int:
-    """Write rows as CSV: UTF-8 with a byte order mark, text and dates in quotes, null as an empty field.
+    """Write rows as CSV, and return their number.
 
-    Returns their number.
-
-    Without a byte order mark, spreadsheet programs read text in the code page of their country. Programs that separate
-    fields by semicolons use a decimal comma, so numbers then have a decimal comma. Text and names that a spreadsheet
-    would run as a formula are made harmless; other text is unchanged, except that NUL becomes U+FFFD.
+    It is UTF-8 with a byte order mark, without which spreadsheet programs read text in the code page of their country.
+    Text and dates are in quotes, and null is an empty field. Programs that separate fields by semicolons use a decimal
+    comma, so numbers then have one. Text and names that a spreadsheet would run as a formula are made harmless; other
+    text is unchanged, except that NUL becomes U+FFFD.
     """
     count = 0
     for batch in chain([rows.schema.empty_table()], rows):

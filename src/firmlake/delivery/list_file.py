@@ -171,9 +171,7 @@ def check_file_back(wanted: FileBack, company_list: Path | None = None, line_cou
 def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str) -> Written:
     """Write the newest version of a list, with the data of its companies in the newest generation, whole or not at all.
 
-    Raises:
-        UsageError: There is no such list, or it does not fit into the file.
-        FirmlakeError: Nothing was published yet, or the file cannot be written.
+    Raises UsageError if there is no such list, or it does not fit into the file.
     """
     path = wanted.path
     with open_warehouse(folders) as connection:

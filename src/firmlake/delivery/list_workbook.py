@@ -58,12 +58,10 @@ _RESERVED: Final = ("", "columns", "refused lines", "complete", "incomplete", "h
 
 
 class SheetColumn(NamedTuple):
-    """A column of a sheet.
+    """A column of a sheet, whose type is as DuckDB spells it; empty for a column of a list, whose values are texts.
 
-    Attributes:
-        type: As DuckDB spells it; empty for a column of a list, whose values are texts.
-        formats: Number formats of a column of a list, by kind of cell.
-        source: View and column that it was taken from.
+    Columns of a list have number formats by kind of cell; others the view and column that they were taken from
+    (`source`).
     """
 
     name: str
@@ -93,15 +91,11 @@ def write_workbook(
     """Write a list as a workbook, line by line, in constant memory. A text longer than a cell can hold is cut.
 
     Args:
-        title: Name of the list.
         columns: Its own columns, then the added ones.
         batches: Its lines: own columns as text, then the added ones, then the kinds of the own cells as letters (see
             `intake.table.ROWS`); own cells without a kind are texts.
         refused: Line, its text, and the reason.
         completeness: What the last sheet says.
-
-    Raises:
-        OSError: There is no room for the file.
     """
     meanings = [(each.name, each.source, each.meaning.replace("Null: ", "Empty: ")) for each in columns if each.type]
     with _open_workbook(path, title) as book:
@@ -119,12 +113,8 @@ def write_workbook(
 def write_result(path: Path, title: str, columns: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> int:
     """Write the result of a query as a workbook, in constant memory, and return the number of rows.
 
-    A full sheet continues in the next one. What a spreadsheet cannot hold as it is, such as a number of more than 15
-    digits, a nested value or a day before 1901, becomes text. Raises OSError if there is no room.
-
-    Args:
-        title: Title of the workbook, and name of its first sheet.
-        columns: Their types, as DuckDB spells them, by name.
+    The types of its columns are as DuckDB spells them. A full sheet continues in the next one. What a spreadsheet
+    cannot hold as it is, such as a number of more than 15 digits, a nested value or a day before 1901, becomes text.
     """
     with _open_workbook(path, title) as book:
         return _write_rows(book, _sheet_name(title), _columns(columns), _rows(batches))

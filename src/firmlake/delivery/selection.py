@@ -105,13 +105,9 @@ def select(
 ) -> list[Source]:
     """Select tables of the newest generation.
 
-    Args:
-        connection: The generation; for changes, with an earlier one attached as `base`.
-        names: The tables.
-        mode: `whole`; `as_of`: as they were after the run `run_id`, without columns whose earlier values are not kept;
-            `changes`: the rows that differ from `base`. A key that only one of the two has is an insert or a delete,
-            any other difference is an update.
-        run_id: For `as_of`.
+    `whole` is as they are. `as_of` is as they were after the run `run_id`, without columns whose earlier values are not
+    kept. `changes` are the rows that differ from the earlier generation attached as `base`: a key that only one of the
+    two has is an insert or a delete, any other difference is an update.
     """
     if mode == "as_of" and run_id not in loaded_runs(connection):
         raise UsageError(f"There is no run {run_id} in the warehouse", 'List them with `firmlake query "FROM runs"`')

@@ -17,6 +17,7 @@ from firmlake.core.work import lock, utc_now
 from firmlake.enrich.events import follow
 from firmlake.enrich.plan import plan_companies
 from firmlake.enrich.run import run_plan, shortfall
+from firmlake.landing.run import LOOKUP
 from firmlake.privacy.tombstones import Subject, lift
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.generations import open_warehouse
@@ -42,7 +43,7 @@ def fetch_company(settings: Settings, company: Company, datasets: Sequence[str])
     """
     run = {"datasets": tuple(datasets), "refresh_after_days": 0, "expand": "", "sample": 0, "fail_on": "any"}
     settings = change_settings(settings, {f"run.{name}": value for name, value in run.items()})
-    name = f"firmlake company {company.country} {company.company_number}"
+    name = f"{LOOKUP}{company}"
     frame = pl.DataFrame([company], schema=["country", "company_number"], orient="row")
     folders = Folders(Path(settings.paths.data))
     service.check_access(settings)

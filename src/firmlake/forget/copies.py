@@ -75,8 +75,7 @@ class _Copy(NamedTuple):
 class Copies:
     """The copies recorded in a data folder; `tell` is called with a line for each.
 
-    Attributes:
-        failed: The reason for each copy that the last call of `find` or `clean` could not read or clean, by name.
+    `failed` has the reason for each copy that the last call of `find` or `clean` could not read or clean, by name.
     """
 
     def __init__(

@@ -150,8 +150,7 @@ def list_ours(folders: Folders) -> list[Path]:
 def find_places(folders: Folders, forgotten: Forgotten) -> list[Place]:
     """Find the places that name a forgotten subject in what `firmlake forget` cleans or derives again.
 
-    Staged tables and earlier generations that cannot be read are passed over: they are derived again, or removed. If
-    the newest generation or a source cannot be read, this raises one of `UNREADABLE`.
+    Staged tables and earlier generations that cannot be read are passed over: they are derived again, or removed.
     """
     current = {path.name for path in (newest(folders), find_held(folders)) if path}
     places: list[Place] = []

@@ -16,12 +16,11 @@ from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import KeepDaysSettings, RunSettings
 from firmlake.intake.lines import read_columns, store_lines
-from firmlake.landing.run import Run, begin, read_runs, remove_unused_lists
+from firmlake.landing.run import LOOKUP, Run, begin, read_runs, remove_unused_lists
 from firmlake.rebuild.replay import begin_cleaning, derive_again, end_cleaning, read_pruned
 from firmlake.service_lists.contacts import ContactPlan
 from firmlake.tables.stage import replace_staged
 
-_LOOKUP = "firmlake company "
 _REFUSED = pl.col("status") == "refused"
 _HAS_TEXT = pl.col("given").is_not_null() | (pl.col("columns") != "{}")
 
@@ -44,7 +43,7 @@ class Expired(NamedTuple):
 
 def is_lookup(run: Run) -> bool:
     """Return whether `firmlake company` started this run."""
-    return run.plan.list_name.startswith(_LOOKUP)
+    return run.plan.list_name.startswith(LOOKUP)
 
 
 def find_expired(folders: Folders, days: KeepDaysSettings, now: datetime) -> list[Expired]:

@@ -39,10 +39,7 @@ def check_sources(folders: Folders) -> None:
 
 
 def clean_sources(folders: Folders, forgotten: Forgotten) -> int:
-    """Clean all sources, and return how many files named a forgotten subject.
-
-    DamagedError names a file that was changed.
-    """
+    """Clean all sources, and return how many files named a subject. DamagedError names a file that was changed."""
     count = sum(clean(path, forgotten) for path, clean in _list_files(folders))
     return count + _clean_runs(folders, forgotten)
 

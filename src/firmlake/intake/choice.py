@@ -157,10 +157,7 @@ def choose_columns(reading: Reading, table: Table, mapping: Mapping[str, str]) -
 
     `mapping` has the columns of further roles: header names, or positions from 1. The settings may map numbers and
     country. Returns the choice, and one sentence for each role whose columns were not chosen by their names alone.
-
-    Raises:
-        CompanyListError: A column is not found, or several qualify (`UndecidedError`). Map the right one as the next
-            step says.
+    Raises CompanyListError if a column is not found, or several qualify (`UndecidedError`).
     """
     path, options, synonyms, *_ = reading
     settings = {COUNTRY: options.country_column, NUMBER: options.number_column, **mapping}

@@ -200,15 +200,8 @@ def find_columns(
 ) -> dict[str, tuple[int, ...]]:
     """Return the positions of the columns by role; several may share one, for example if a header name occurs twice.
 
-    Args:
-        path: The file, for messages.
-        names: Header names in the order of the columns; None if there is no header.
-        width: Number of columns.
-        synonyms: The roles sought.
-        mapping: Header names, or positions from 1, for roles that the user has mapped, instead of synonyms.
-
-    Raises:
-        CompanyListError: The mapping names a column that does not exist. The next step suggests a similar name.
+    `names` is None without a header. The mapping has header names, or positions from 1, for roles that the user has
+    mapped, instead of synonyms. If there is no such column, CompanyListError suggests a similar name.
     """
     found: dict[str, list[int]] = {}
     for position, name in enumerate(names or ()):

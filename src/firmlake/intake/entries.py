@@ -66,12 +66,9 @@ def read_entries(
 ) -> Entries:
     """Read the lines of a list of any format, with the company of each line.
 
-    Args:
-        synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
-        mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1.
-
-    Raises:
-        CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
+    The synonyms are header names by role, `COMPANY_COLUMNS` and those of other roles. The mapping has columns of these
+    other roles: header name, or position from 1. Raises CompanyListError if the file cannot be used, now or while
+    batches are read.
     """
     reading = Reading(path, options, synonyms)
     table = open_table(reading)

@@ -172,15 +172,10 @@ def identify_column(
 ) -> pl.DataFrame:
     """Identify the company of each number in a column, as `identify` does.
 
-    The country of a line takes precedence over the one that the column's name implies. A SIRET needs no country: no
-    other register has 14 digits with these check digits.
-
-    Args:
-        country: Country of each line: `BE`, `NL`, `FR` or null.
-        role: One of `firmlake.intake.columns.NUMBER_ROLES`.
-        default_country: Country of numbers without another country; None if there is no default.
-        is_register: Whether the column holds only numbers of the register in its name, whatever the country of a line.
-            Numbers of other countries are then refused.
+    The country of a line (`BE`, `NL`, `FR` or null) takes precedence over the one that the column's name implies, and
+    that over `default_country`. A SIRET needs no country: no other register has 14 digits with these check digits.
+    `is_register` says that the column holds only numbers of the register in its name, whatever the country of a line;
+    numbers of other countries are then refused.
     """
     country = pl.select(pl.coalesce(country, _country_of_sirets(numbers))).to_series()
     countries = COLUMNS[role].countries

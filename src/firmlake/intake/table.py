@@ -68,12 +68,10 @@ Formats = dict[str, str | int]
 
 
 class Reading(NamedTuple):
-    """How to read a list.
+    """How to read a list; `synonyms` are header names by role, and `max_cells` is below the setting.
 
-    Attributes:
-        synonyms: Known header names by role.
-        max_cells: Most cells of a sheet, empty ones included, below the setting.
-        max_characters: Most characters of a sheet, and of Parquet if each cell held the longest text possible.
+    Empty cells of a sheet count too. Of Parquet, `max_characters` are those if each cell held the longest text
+    possible.
     """
 
     path: Path

@@ -35,8 +35,8 @@ LOG = frozenset([BEGUN, CHARGED, ENDED, PRUNED, UNCHANGED])
 service charged for a free refresh; a run that was refused may end again; the answers of a pruned run were removed; a
 later run over the same list had nothing to load."""
 
-CHECK = "firmlake check"
-"""The list name of a run of that command."""
+CHECK, LOOKUP = "firmlake check", "firmlake company "
+"""The list name of a run of that command; the company follows."""
 REDRIVE = "redrive"
 """The list name of a run that asks again for companies that failed."""
 

@@ -59,16 +59,12 @@ def match_names(
 ) -> Matched:
     """Look up the companies of a list in registers, and write the list with the results.
 
-    The output has all lines of the list in their order, with all their columns. In front stand country and
-    company_number (filled if the match is certain), match, score, and name, place, number and score of the candidates.
-    A match is certain if the VAT number matches, or if only one company has the name and the line's place, if any.
-
-    Args:
-        path: The list, in any format that the intake reads, with names or VAT numbers.
-        register: Files of one or more registers.
-        out: Output file: .csv, .parquet or .xlsx.
-        mapping: Columns for `ROLES` and `country`, for those that cannot be detected.
-        accept: Lowest score of a similar name that counts as certain; a value above 1 accepts none.
+    The list has names or VAT numbers, in any format that the intake reads. The output (.csv, .parquet or .xlsx) has all
+    its lines in their order, with all their columns. In front stand country and company_number (filled if the match is
+    certain), match, score, and name, place, number and score of the candidates. A match is certain if the VAT number
+    matches, if only one company has the name and the line's place, if any, or if a similar name scores at least
+    `accept`; a value above 1 accepts none. `mapping` has columns for `ROLES` and `country`, for those that cannot be
+    detected.
     """
     if out.suffix not in _ENDINGS:
         raise UsageError(

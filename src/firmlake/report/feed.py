@@ -49,18 +49,10 @@ def query_alerts(
     since: date | None = None,
     limit: int | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Query alerts: open ones before closed ones, the most severe first, and of these the newest.
+    """Query alerts, as rows of `Alert`: open ones before closed ones, the most severe first, and of these the newest.
 
-    Args:
-        connection: A generation; if it is restricted to a company list, alerts of its companies.
-        company: None reads those of all.
-        rules: Only alerts of these rules; empty reads all.
-        with_closed: Whether to read closed alerts too.
-        since: Only alerts that were opened or closed on this day (UTC) or later; None reads all.
-        limit: The number of alerts to read; None reads all.
-
-    Returns:
-        A cursor over rows of `Alert`.
+    Alerts are those of the companies to which the generation is restricted, of one company, and of some rules; None and
+    empty read all. `since` is the day (UTC) on which they were opened or closed, or a later one.
     """
     known = [rule for (rule,) in connection.execute(_RULES).fetchall()]
     for rule in rules:

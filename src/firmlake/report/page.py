@@ -95,12 +95,8 @@ def make_report(
 ) -> str:
     """Write the report on an open generation as one HTML document, which loads nothing.
 
-    Names come from outside, so they are escaped and isolated from the text around them.
-
-    Args:
-        connection: A generation with a run in it, restricted to `company_list` if that is not empty.
-        now: UTC; shown in the heading, as the list is.
-        dues: `Bill.days`, for the bill of the next four weeks.
+    Names come from outside, so they are escaped and isolated from the text around them. The generation is restricted to
+    `company_list` if that is not empty. `now` (UTC) is shown in the heading, as the list is; `dues` are `Bill.days`.
 
     Raises:
         FirmlakeError: The generation holds no run, or lacks the views of this version. The message says what to do.
@@ -144,10 +140,7 @@ def make_report(
 def write_company_page(folders: Folders, company: Company, now: datetime, path: Path, *, memory_limit: str) -> None:
     """Write the page of a company from the newest generation, without a request. `now` (UTC) is shown in the heading.
 
-    Raises:
-        UsageError: The warehouse does not hold the company. The message names the command that fetches it.
-        FirmlakeError: Nothing was published yet, a version without views published it, or DuckDB cannot compute a
-            figure. The message says what to do.
+    Raises UsageError if the warehouse does not hold the company, and FirmlakeError as `write_report`.
     """
     with _explained("page"), open_warehouse(folders, locked=True, memory_limit=memory_limit) as connection:
         page = make_company_page(connection, company, now)
@@ -157,9 +150,7 @@ def write_company_page(folders: Folders, company: Company, now: datetime, path: 
 def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, now: datetime) -> str:
     """Write the page of a company as one HTML document. `now` (UTC) is shown in the heading.
 
-    Raises:
-        UsageError: The warehouse does not hold the company.
-        duckdb.Error: DuckDB cannot compute a figure.
+    Raises UsageError if the warehouse does not hold the company, and duckdb.Error if a figure cannot be computed.
     """
     tables = SectionTables(connection, "company", company=company)
     figures, *sections = read_sections("company")

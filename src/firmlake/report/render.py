@@ -76,13 +76,7 @@ _NOTHING = {"", "M0,0h0v0h0Z"}
 
 
 class Tile(NamedTuple):
-    """A figure in large letters.
-
-    Attributes:
-        shown: The figure as people read it.
-        note: What stands under it, such as its change; empty for nothing.
-        tone: good, bad or empty: the colour of the note.
-    """
+    """A figure in large letters, as people read it, a note under it, and the colour of the note: good, bad or empty."""
 
     name: str
     shown: str
@@ -122,11 +116,9 @@ class Part(NamedTuple):
 
 
 def render_page(template: str, title: str, parts: Sequence[Part], **values: Any) -> str:
-    """Write a page by a file of `templates/`, as HTML that loads nothing. Texts are escaped.
+    """Write a page by a file of `templates/`, as HTML that loads nothing.
 
-    Args:
-        title: Text of the browser's tab.
-        values: What the header of the template shows.
+    Texts are escaped; `values` go into its header.
     """
     return _templates().get_template(template).render(title=title, parts=parts, version=__version__, **values)
 

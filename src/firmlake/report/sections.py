@@ -45,12 +45,9 @@ _HEAD = re.compile(r"-- (title|chapter|chart|table|view): (.*)")
 
 
 class Section(NamedTuple):
-    """A section of a page.
+    """A section of a page, named such as `report/newest_accounts`, after its page and file.
 
-    Attributes:
-        name: Page and name of its file, such as `report/newest_accounts`.
-        chart: How its rows are drawn, a file of `charts/`; empty for a table.
-        about: A short explanation; what stands in backticks is code.
+    `chart` is a file of `charts/`; empty for a table. What stands in backticks in `about` is code.
     """
 
     name: str
@@ -62,13 +59,9 @@ class Section(NamedTuple):
 
 
 class SectionTables:
-    """The tables that the sections of a page read, each made once.
+    """The tables that the sections of a page (report or company) read, each made once.
 
-    Args:
-        connection: A generation, restricted to a company list if the page is about one.
-        page: report or company.
-        company: The company that the page is about.
-        dues: What falls due in the next four weeks (`Bill.days`), for the section on it.
+    The generation is restricted to a company list if the page is about one. `dues` are `Bill.days`.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ from firmlake.core.sql import fetch_dicts, read_queries
 from firmlake.core.text import count_of
 from firmlake.core.work import LastFailure, failed_deliveries, failed_work, holder
 from firmlake.landing.charged import refresh_off, with_refresh_off
-from firmlake.landing.run import CHECK, REDRIVE, Outcome, Run, read_runs, unfinished_runs
+from firmlake.landing.run import CHECK, LOOKUP, REDRIVE, Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.summary import RunSummary, summarise, summarise_unchanged
@@ -163,8 +163,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 T = TypeVar("T")
 _REASONS_MAX = 10
-_OF_COMMANDS = (CHECK, "firmlake company ")
-"""How the names of runs begin that commands start without a list."""
 
 
 def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
@@ -219,10 +217,8 @@ def read_status(
 ) -> Status:
     """Read the state of a data folder, without changing anything.
 
-    Args:
-        company_list: Count only the companies of this list; empty counts all. UsageError suggests a similar name.
-        run: The settings of runs, for the bill; None reads no bill.
-        now: UTC; None takes the clock's time.
+    With `company_list`, only the companies of this list count; UsageError suggests a similar name. The settings of runs
+    are for the bill; None reads none.
     """
     runs, unreadable = read_runs(folders)
     now = now or datetime.now(UTC)
@@ -453,7 +449,7 @@ def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Ru
     """Bring together what is known of each list; `held` names the runs that a gate holds back."""
     unfinished = [(held_name(run) or run.plan.list_name, run.run_id) for run in open_]
     failed = [(failure.list_name, failure) for failure in failures if failure.list_name]
-    named = (name for name, _ in (*unfinished, *failed, *runs.items()) if not name.startswith(_OF_COMMANDS))
+    named = (name for name, _ in (*unfinished, *failed, *runs.items()) if not name.startswith((CHECK, LOOKUP)))
     names = {name.casefold(): name for name in named}
 
     def of(folded: str, found: Iterable[tuple[str, T]]) -> list[T]:

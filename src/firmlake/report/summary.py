@@ -122,11 +122,9 @@ NONE_FOUND_MIN = 10
 
 
 class Doubt(NamedTuple):
-    """A sign that the service means something else than firmlake reads.
+    """A sign that the service means something else than firmlake reads, and what helps; empty if nothing does.
 
-    Attributes:
-        next_step: What helps; empty if nothing does.
-        is_loss: Whether values were discarded.
+    `is_loss` says that values were discarded.
     """
 
     text: str

@@ -101,8 +101,7 @@ class Applied(NamedTuple):
 class Additions:
     """What became of all contacts that were ever sent to lists. Once added, a contact stays added.
 
-    Attributes:
-        plans: The plans that were applied, by name, the oldest first.
+    The `plans` that were applied are by name, the oldest first.
     """
 
     def __init__(self) -> None:
@@ -186,11 +185,9 @@ class Additions:
 def read_additions(
     folders: Folders, until: datetime | None = None, damaged: dict[str, DamagedError] | None = None
 ) -> Additions:
-    """Read what became of the contacts of all plans.
+    """Read what became of the contacts of all plans, as far as it had landed by `until`; None takes all.
 
-    Args:
-        until: Take only records that had landed by then; None takes all.
-        damaged: Receives the errors of plans with damaged files, which are then left out; None raises them.
+    `damaged` receives the errors of plans with damaged files, which are then left out; None raises them.
     """
     additions, segments = Additions(), []
     for path in sorted(folders.additions.glob("plan=*/plan.json")):

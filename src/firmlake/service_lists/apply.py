@@ -65,11 +65,8 @@ def read_service_lists(
 ) -> tuple[Overview, list[dict[str, Any]]]:
     """Read all lists of the service into the next generation of the warehouse, and return their events too.
 
-    Nothing is published if `take_overview` fails.
-
-    Args:
-        holder: The text that others see if they find the data folder locked.
-        step: Carries out "read lists" and "publish".
+    `step` carries out "read lists" and "publish"; nothing is published if `take_overview` fails. Others who find the
+    data folder locked see `holder`.
     """
     folders = Folders.of(settings)
     with _connected(settings, holder) as client:
@@ -166,11 +163,8 @@ def apply_plan(
     """Send the contacts of a plan that are not settled yet, and publish the result.
 
     If an error ends the call early, what has landed is published, and the same call resumes. Contacts that another plan
-    has added in the meantime are not sent again.
-
-    Args:
-        holder: The text that others see if they find the data folder locked.
-        on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
+    has added in the meantime are not sent again. `on_answer` is called after each answer has landed, with the number of
+    contacts of the plan settled so far. Others who find the data folder locked see `holder`.
 
     Raises:
         UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.

@@ -47,10 +47,8 @@ def publish_lists(
 ) -> Path:
     """Load an overview and the additions into the next generation; return it, held back if that before was.
 
-    Args:
-        name: The overview or plan that is loaded.
-        overview: None leaves the lists as they are.
-        change: A further change of the generation.
+    `name` is that of the overview or plan. Without an overview, the lists stay as they are. `change` is a further
+    change.
     """
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:

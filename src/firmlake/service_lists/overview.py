@@ -118,9 +118,7 @@ def take_overview(
 ) -> Overview:
     """Request all service lists; every answer lands before anything acts on it. `OVERVIEW` is static and smart lists.
 
-    Raises:
-        FirmlakeError: As `Client.send`.
-        ServiceError: The service states more lists than its pages hold. Run again later.
+    Raises what `Client.send` raises, and ServiceError if the service states more lists than its pages hold.
     """
     folders, began = Folders.of(settings), now()
     conceal = concealer(settings.lists, folders, _KEYS)
