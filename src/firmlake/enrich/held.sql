@@ -15,8 +15,8 @@ WITH bought AS (SELECT run, at, count(*) AS companies FROM purchase GROUP BY run
      newest AS (SELECT company, max(at) AS paid_at FROM wanted CROSS JOIN purchase USING (company) GROUP BY company)
 SELECT s.company, dataset,
        coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
-                AND at > :stale AND at <= :latest_fresh, 0) AS is_fresh,
-       coalesce(paid_at > :closing_from AND paid_at <= :closing_until AND at < paid_at + :lead
+                AND fetched_at > :stale AND fetched_at <= :latest_fresh, 0) AS is_fresh,
+       coalesce(paid_at > :closing_from AND paid_at <= :closing_until AND fetched_at < paid_at + :lead
                 AND paid_at NOT IN (SELECT at FROM unsure), 0) AS is_closing,
        :refresh_after_days > 0 AND is_left_out AS is_left_out,
        status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,

@@ -133,11 +133,11 @@ class Fetcher:
         """
         asks: deque[Ask] = deque()
         wanted: defaultdict[tuple[bool, bool, bool], list[Wanted]] = defaultdict(list)
-        apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
+        apart = shard.apart[dataset]
         for company, track in shard.progress.pending(dataset).items():
             if track.is_given_up or not shard.may_ask(dataset, company):
                 continue
-            wanted[company in apart, company not in refreshed, shard.is_left_out(company, track)].append(
+            wanted[company in apart, not track.is_refresh, shard.is_left_out(company, track)].append(
                 Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
             )
         others_left = any(not is_apart for is_apart, _, _ in wanted)

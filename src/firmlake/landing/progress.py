@@ -50,6 +50,7 @@ class Track(msgspec.Struct, gc=False):
     """
 
     expected: int | None = None  # number of records that an earlier run found; None if unknown
+    is_refresh: bool = False  # fresh, and asked again for free in the last days of its paid window
     status: str = "pending"  # "pending", "answered", "not_found", or another status of `ENDS`
     next_offset: int = 0  # records received so far, which is the offset of the next page
     total: int | None = None  # records that the service holds; None before the first page
@@ -435,6 +436,9 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
     free = {Company(country, number): until.replace(tzinfo=UTC) for country, number, until in paid.iter_rows()}
     names, trusts = run.plan.names, run.plan.trusts_totals
     progress = Progress(_by_dataset(targets), names, free, keep_records=keep_records, trusts_totals=trusts)
+    refreshed = targets.filter("is_refresh") if run.plan.refresh_count else targets.clear()
+    for country, number, dataset in refreshed.select(*Company._fields, "dataset").iter_rows():
+        progress.datasets[dataset][Company(country, number)].is_refresh = True
     for landed in read_landed(run, shard):
         progress.absorb(landed.header, landed.body)
         progress.headers.append(landed.header)

@@ -119,8 +119,6 @@ class Shard:
     """A shard while it is fetched.
 
     Attributes:
-        refreshed: Companies by dataset in the last days of their paid window. They are requested separately, so that a
-            charge for them is noticed.
         apart: Companies by dataset that failed, or were forbidden or given up with their dataset, in an earlier run.
             They are requested separately, so that they make no other company fail.
         unpaid: Companies that count as paid for here, but that the service refuses without credits.
@@ -143,7 +141,6 @@ class Shard:
         self.status = status
         self.credits = credits
         self.progress = load_progress(run, number, targets=targets, keep_records=True)
-        self.refreshed = _of_datasets(targets, "is_refresh")
         self.apart = _of_datasets(targets, "has_failed", "is_barred")
         self.unpaid: set[Company] = set()
         self._failed_alone: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
@@ -206,8 +203,8 @@ class Shard:
 
     def is_free_refresh(self, page: Page, at: datetime) -> bool:
         """Return whether a page refreshes companies that are all free at some time; any charge is then a mistake."""
-        refreshed, progress = self.refreshed[page.dataset], self.progress
-        return all(company in refreshed and progress.is_free(company, at) for company in page.companies)
+        tracks, progress = self.progress.datasets[page.dataset], self.progress
+        return all(tracks[company].is_refresh and progress.is_free(company, at) for company in page.companies)
 
     def is_known(self, company: Company) -> bool:
         """Return whether the service has sent data about a company, in this run or an earlier one."""

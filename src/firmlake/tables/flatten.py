@@ -58,6 +58,7 @@ _TRACKED = pl.Schema(
         **dict.fromkeys(("country", "company_number", "dataset", "status", "name", "place"), pl.String()),
         "record_count": pl.Int64(),
         **dict.fromkeys(("fetched_at", "paid_at"), pl.Datetime("us")),
+        "is_refresh": pl.Boolean(),
     }
 )
 
@@ -221,6 +222,7 @@ def list_tracks(progress: Progress, datasets: Iterable[str]) -> pl.DataFrame:
             "record_count": [track.next_offset for track in tracks],
             "fetched_at": moments(track.answered_at for track in tracks),
             "paid_at": moments(track.first_at for track in tracks),
+            "is_refresh": [track.is_refresh for track in tracks],
         },
         schema=_TRACKED,
     )
@@ -295,12 +297,16 @@ def drift_of_envelopes(progress: Progress) -> pl.DataFrame:
 
 
 def _states(tracked: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
-    """Return the state of each company and dataset, with its rejected records counted apart from those held."""
+    """Return the state of each company and dataset, with its rejected records counted apart from those held.
+
+    A free refresh that was not made leaves the held answer fresh, so it has no state.
+    """
     key = ("country", "company_number", "dataset")
     counts = rejects.filter(pl.col("effect") == "record").group_by(key).agg(pl.len().cast(pl.Int64).alias("rejected"))
     is_answered = pl.col("status").is_in(_ANSWERED)
     rejected = pl.col("rejected").fill_null(0)
-    return tracked.join(counts, on=key, how="left", maintain_order="left").with_columns(
+    said = tracked.filter(~pl.col("is_refresh") | (pl.col("status") != "waiting"))
+    return said.join(counts, on=key, how="left", maintain_order="left").with_columns(
         pl.when(is_answered).then(rejected).alias("reject_count"),
         pl.when(is_answered).then(pl.col("record_count") - rejected),
         pl.when(is_answered).then("fetched_at"),

@@ -38,7 +38,7 @@ from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, re
 
 AHEAD = timedelta(hours=1)
 """Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
-_VERSION = 2
+_VERSION = 3
 """Raised when the tables or their meaning change; an index of another version is made again."""
 _WAIT_SECONDS = 30.0
 Loads = Sequence[tuple[str, datetime]]
@@ -198,16 +198,10 @@ def _buy(index: sqlite3.Connection, run: Run, number: int, facts: Facts) -> None
 
 
 def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: datetime) -> None:
-    """Apply what a loaded run says to the verdicts, by the rules of `warehouse.load`."""
+    """Apply what a loaded run says to the verdicts."""
     facts = _whole_facts(run)
     number = _note_run(index, run, "", place, facts)
     said = facts.said.with_columns(company_key().alias("company"), pl.col("dataset").cast(DATASET))
-    if run.plan.refresh_count:  # a free refresh that was not made leaves the held answer fresh
-        key = [company_key().alias("company"), pl.col("dataset").cast(DATASET)]
-        refreshed = run.scan_targets().filter("is_refresh").select(key).collect()
-        is_waiting = pl.col("status") == "waiting"
-        not_made = said.filter(is_waiting).join(refreshed, on=["company", "dataset"], how="semi")
-        said = said.join(not_made, on=["company", "dataset"], how="anti", maintain_order="left")
     is_left_out = (pl.col("status") == "not_found") & pl.col("dataset").is_in(list(facts.left_out))
     rows = said.select(
         "company", _dataset(), "status", "record_count", "reject_count",
@@ -215,7 +209,19 @@ def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: dat
     )  # fmt: skip
     run_and_limits = number, micros(loaded_at + AHEAD), micros(run.plan.started_at)
     in_order = rows.sort("company", "dataset", maintain_order=True)  # SQLite appends to its tree in half the time
-    index.executemany(_SQL["say"], ((*row, *run_and_limits) for row in in_order.iter_rows()))
+    say = _SQL["say"].format(**verdict_rules("excluded", "said", latest="?9", started="?10"))
+    index.executemany(say, ((*row, *run_and_limits) for row in in_order.iter_rows()))
+
+
+def verdict_rules(new: str, held: str, **times: str) -> dict[str, str]:
+    """Return the rules for verdicts as SQL that DuckDB and SQLite read: `is_answer` and `is_outdated`.
+
+    Args:
+        new: The name of the rows of the run that is loaded.
+        held: The name of the rows of the runs before.
+        times: `latest` and `started`, as SQL.
+    """
+    return {name: _SQL[name].strip().format(new=new, held=held, **times) for name in ("is_answer", "is_outdated")}
 
 
 def _read_landed(index: sqlite3.Connection, run: Run) -> None:

@@ -1,7 +1,7 @@
 -- name: tables
 CREATE TABLE run(number INTEGER PRIMARY KEY, name TEXT UNIQUE, mark TEXT, position INTEGER UNIQUE);
 CREATE TABLE said(
-    company INTEGER, dataset INTEGER, status TEXT, record_count INTEGER, reject_count INTEGER, at INTEGER,
+    company INTEGER, dataset INTEGER, status TEXT, record_count INTEGER, reject_count INTEGER, fetched_at INTEGER,
     run INTEGER, is_left_out INTEGER, PRIMARY KEY (company, dataset)
 ) WITHOUT ROWID;
 CREATE TABLE answered(run INTEGER, dataset INTEGER, company INTEGER, PRIMARY KEY (run, dataset, company)) WITHOUT ROWID;
@@ -24,20 +24,28 @@ DELETE FROM purchase WHERE EXISTS (
 -- name: buy
 INSERT INTO purchase SELECT company, at, :run FROM temp.paid WHERE :window
 
+-- name: is_answer
+-- Whether a verdict describes an answer. If an attempt failed or was not made, only status and run are new.
+{new}.status IN ('reported', 'empty', 'not_found')
+
+-- name: is_outdated
+-- Whether a verdict changes nothing, because the held answer is newer: a run that was killed before its publish may resume
+-- after another run has fetched newer answers. One dated after `latest` has its date from a wrong clock: any other answer
+-- replaces it. `started` is when the run of the new verdict began.
+coalesce({held}.fetched_at <= {latest} AND (
+    {new}.fetched_at < {held}.fetched_at OR {new}.fetched_at > {latest}
+    OR {new}.status = 'waiting' AND {held}.fetched_at >= {started}
+), false)
+
 -- name: say
--- 1 company, 2 dataset, 3 status, 4 records, 5 rejects, 6 time, 7 whether it was left out, 8 run; 9 the latest time that
--- is no wrong clock, 10 when the run started.
--- - A run that was killed before its publish may resume after another run has fetched newer answers.
--- - If an attempt failed or was not made, the row still describes the held answer; only status and run are new.
--- - An answer dated in the future is replaced by any other answer, because a wrong clock dated it.
-INSERT INTO said(company, dataset, status, record_count, reject_count, at, is_left_out, run)
+INSERT INTO said(company, dataset, status, record_count, reject_count, fetched_at, is_left_out, run)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT (company, dataset) DO UPDATE SET
-    status = ?3, run = ?8, is_left_out = ?7,
-    record_count = iif(?3 IN ('reported', 'empty', 'not_found'), ?4, record_count),
-    reject_count = iif(?3 IN ('reported', 'empty', 'not_found'), ?5, reject_count),
-    at = iif(?3 IN ('reported', 'empty', 'not_found'), ?6, at)
-WHERE NOT coalesce(said.at <= ?9 AND (?6 < said.at OR ?6 > ?9 OR ?3 = 'waiting' AND said.at >= ?10), 0)
+    status = excluded.status, run = excluded.run, is_left_out = excluded.is_left_out,
+    record_count = iif({is_answer}, excluded.record_count, record_count),
+    reject_count = iif({is_answer}, excluded.reject_count, reject_count),
+    fetched_at = iif({is_answer}, excluded.fetched_at, fetched_at)
+WHERE NOT {is_outdated}
 
 -- name: answered_by
 SELECT company, dataset FROM answered WHERE run = (SELECT number FROM run WHERE name = :run)

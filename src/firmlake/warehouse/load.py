@@ -19,7 +19,7 @@ import duckdb
 from firmlake.core.errors import DamagedError
 from firmlake.core.sql import quote_text, read_queries
 from firmlake.landing.run import Outcome, Run
-from firmlake.tables.index import AHEAD
+from firmlake.tables.index import AHEAD, verdict_rules
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.alerts import raise_alerts
@@ -72,12 +72,11 @@ def load_run(
     _view_staged(connection, run, manifest)
     targets = quote_text(str(run.checked("targets")))
     connection.execute(_SQL["windows"].format(targets=targets))
-    source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
-    connection.execute(_ASKED_FREE.format(source=source))
     number, latest = next_number(connection), _timestamp(load.loaded_at + AHEAD)
     state, companies = current_rows("company_state"), current_rows("companies")
     started, days = _timestamp(run.plan.started_at), run.plan.credit_window_days
-    compare(connection, "company_state", _SQL["state"].format(started=started, latest=latest, current=state))
+    rules = verdict_rules("s", "c", started=started, latest=latest)
+    compare(connection, "company_state", _SQL["state"].format(current=state, **rules))
     connection.execute(_SQL["changed"])
     changed_count = count_rows(connection, _COUNT_CHANGED)
     withhold_shares(connection, run.plan.contract, run.run_id)
@@ -99,7 +98,8 @@ def load_run(
     counts["company_changes"] = record_changes(connection, run.plan, number)
     counts |= _replace_rows_of_run(connection, run.run_id)
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
-    _add_run(connection, run, outcome, expected_credits, count_rows(connection, _SQL["refreshed"]))
+    refreshed = count_rows(connection, _SQL["refreshed"].format(targets=targets)) if run.plan.refresh_count else 0
+    _add_run(connection, run, outcome, expected_credits, refreshed)
     _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     add_load(connection, load, counts, changed_count)
@@ -132,9 +132,6 @@ def check_keys(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 _COUNT_CHANGED = "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)"
-
-
-_ASKED_FREE = "CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
 
 
 _OF_PLAN = (

@@ -1,22 +1,14 @@
 -- name: state
--- - A free refresh that was not made leaves the held answer fresh, so its row does not change.
--- - A run that was killed before its publish may resume after another run has fetched newer answers.
--- - If an attempt failed or was not made, the row still describes the held answer; only status and run are new.
--- - An answer dated in the future is replaced by any other answer, because a wrong clock dated it.
 SELECT s.country, s.company_number, s.dataset, s.status,
-       if(answered, s.record_count, c.record_count) AS record_count,
-       if(answered, s.reject_count, c.reject_count) AS reject_count,
-       if(answered, s.payload_hash, c.payload_hash) AS payload_hash,
-       if(answered, s.fetched_at, c.fetched_at) AS fetched_at,
+       if({is_answer}, s.record_count, c.record_count) AS record_count,
+       if({is_answer}, s.reject_count, c.reject_count) AS reject_count,
+       if({is_answer}, s.payload_hash, c.payload_hash) AS payload_hash,
+       if({is_answer}, s.fetched_at, c.fetched_at) AS fetched_at,
        s.run_id,
-       answered AND s.payload_hash IS DISTINCT FROM c.payload_hash AS is_changed, s.reject_count > 0 AS is_partial,
+       {is_answer} AND s.payload_hash IS DISTINCT FROM c.payload_hash AS is_changed, s.reject_count > 0 AS is_partial,
        c AS held
-FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM staged_company_state) s
-LEFT JOIN {current} c USING (country, company_number, dataset)
-WHERE NOT (s.status = 'waiting' AND (s.country, s.company_number, s.dataset) IN (FROM refreshed))
-AND NOT coalesce(c.fetched_at <= {latest} AND (
-    s.fetched_at < c.fetched_at OR s.fetched_at > {latest} OR s.status = 'waiting' AND c.fetched_at >= {started}
-), false)
+FROM staged_company_state s LEFT JOIN {current} c USING (country, company_number, dataset)
+WHERE NOT {is_outdated}
 
 -- name: changed
 CREATE OR REPLACE TEMP TABLE changed AS
@@ -59,7 +51,9 @@ USING (country, company_number)
 -- Companies answered in a free refresh, without those that were charged after all. Requests for free refreshes name no
 -- other companies; they are found by the time of the answer, as in `loads.UNSURE`.
 WITH answered AS (
-    SELECT *, (country, company_number, dataset) IN (FROM refreshed) AS is_refresh FROM staged_company_state
+    SELECT *, (country, company_number, dataset) IN (
+        SELECT (country, company_number, dataset) FROM read_parquet({targets}) WHERE is_refresh
+    ) AS is_refresh FROM staged_company_state
     WHERE status IN ('reported', 'empty', 'not_found')
 ),
 charged AS (
