@@ -17,6 +17,7 @@ from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import sha256_of, write_file
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
+from firmlake.core.text import count_of
 from firmlake.core.work import Clock, lock, utc_now
 from firmlake.delivery.destination import Destination, open_destination
 from firmlake.landing.run import BEGUN, CHARGED, ENDED, Run, list_runs, open_run
@@ -30,16 +31,12 @@ LOG_FOLDER = "log"
 
 
 class Archived(NamedTuple):
-    """What one call added to an archive.
-
-    Attributes:
-        damaged: Runs that were skipped, by name. The error says what is wrong and what to do.
-    """
+    """What one call added to an archive."""
 
     runs: list[str]
     file_count: int
     byte_count: int
-    damaged: dict[str, DamagedError]
+    damaged: dict[str, DamagedError]  # runs that were skipped, by name; the error says what is wrong and what to do
 
 
 def archive(folders: Folders, destination: Destination, tell: Callable[[str], object] = lambda line: None) -> Archived:
@@ -137,11 +134,7 @@ def _add(
 
 
 def read_object(destination: Destination, name: str) -> bytes:
-    """Read an archived object.
-
-    Raises:
-        DamagedError: The object is missing. Restore it, or archive again.
-    """
+    """Read an archived object. If it is missing (DamagedError), restore it, or archive again."""
     found = destination.read(name)
     if found is None:
         raise DamagedError(f"{destination.url}/{name} is missing", "Restore it, or archive again from the data folder")
@@ -157,14 +150,9 @@ def object_differs(destination: Destination, name: str) -> DamagedError:
 
 
 def fetch_runs(destination: Destination, folders: Folders) -> list[Run]:
-    """Fetch everything but staged tables that a load into the warehouse needs: logs, lists, answers about lists.
+    """Fetch all but staged tables that a load into the warehouse needs; return the complete runs, oldest first.
 
-    Args:
-        destination: The archive.
-        folders: A data folder for this purpose only. Its runs count as pruned, because the archive has their answers.
-
-    Returns:
-        The runs that the archive holds completely, oldest first.
+    The data folder is for this purpose only. Its runs count as pruned, because the archive has their answers.
 
     Raises:
         UsageError: The data folder has its own runs, or the archive has no run or runs of several services. The message
@@ -206,14 +194,8 @@ def list_shards(folders: Folders) -> list[tuple[str, int]]:
 def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manifest:
     """Flatten a shard of an archived run into the archive, unless it is already staged there. Safe on any machine.
 
-    Args:
-        address: The address of the archive, as given to `open_destination`.
-        replay: A name for one replay with one version of the code. Shards staged under this name are reused.
-        run_id: The run.
-        shard: The number of the shard.
-
-    Raises:
-        DamagedError: A landed answer was changed; restore it in the archive.
+    Shards staged under the name of this `replay`, with one version of the code, are reused. After a DamagedError,
+    restore the landed answer in the archive.
     """
     destination = open_destination(address)
     folder = f"staged/{replay}/run={run_id}"
@@ -237,8 +219,7 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manife
 def collect_staged(destination: Destination, replay: str, run: Run, shards: Sequence[Manifest]) -> Manifest:
     """Fetch the staged tables of a run from the archive, and finish its staging in the data folder.
 
-    Raises:
-        DamagedError: A file was changed; restore it in the archive.
+    After a DamagedError, restore the file in the archive.
     """
     folder = f"staged/{replay}/run={run.run_id}"
     for file in (file for manifest in shards for file in manifest.files):
@@ -297,7 +278,7 @@ class Replayed(NamedTuple):
     run_count: int
 
     def __str__(self) -> str:
-        return f"{self.run_count} {'run' if self.run_count == 1 else 'runs'} replayed into {self.warehouse}"
+        return f"{count_of(self.run_count, 'run')} replayed into {self.warehouse}"
 
 
 def stage_here(destination: Destination, name: str, folders: Folders) -> list[Manifest | Exception]:
@@ -320,10 +301,8 @@ def replay_archive(
         settings: The data folder, which has no runs of its own, and the limits of the warehouse.
         destination: The archive.
         name: The name of this replay. The same name, with the same code, resumes an interrupted replay.
-        holder: The text that others see if they find the data folder locked.
         stage_all: Stages all shards, on any number of machines. Called with the archive, the name and the data folder;
             returns the staged files of each shard in `list_shards`, or the error that ended its staging.
-        now: The clock, UTC.
         clean: Removes forgotten subjects from the fetched and staged files before they are loaded; see
             `firmlake.forget.forget.clean_restored`.
 

@@ -33,31 +33,23 @@ from firmlake.warehouse.loads import loaded_runs
 class Removable(NamedTuple):
     """Something that can be removed.
 
-    Attributes:
-        kind: "generation", "staged", "landed" for the bodies of answers, "list" for a kept copy of a list that was not
-            a file, or "rest" for the remains of a killed verification.
-        byte_count: Its size on disk.
-        ended_at: When its run ended, UTC; None if it belongs to no run.
+    It is a "generation", "staged", "landed" for the bodies of answers, "list" for a kept copy of a list that was not a
+    file, or "rest" for the remains of a killed verification.
     """
 
     kind: str
     path: Path
-    byte_count: int
-    ended_at: datetime | None = None
+    byte_count: int  # on disk
+    ended_at: datetime | None = None  # when its run ended, UTC; None if it belongs to no run
 
 
 class Pinned(NamedTuple):
-    """An old generation that is kept only because an export or a load starts from it.
-
-    Attributes:
-        target: The target of the export, or database and schema of the load.
-        record: The file that records the export or load. Without it, nothing is kept.
-    """
+    """An old generation that is kept only because an export or a load starts from it."""
 
     generation: Path
     byte_count: int
-    target: str
-    record: Path
+    target: str  # of the export, or database and schema of the load
+    record: Path  # the file that records the export or load; without it, nothing is kept
 
 
 def find_pinned(folders: Folders, *, keep_generations: int) -> list[Pinned]:
@@ -80,22 +72,24 @@ def find_removable(
     landed_days: int | None = None,
     landed_days_of: Callable[[Run], int | None] = lambda run: None,
 ) -> tuple[list[Removable], dict[str, DamagedError]]:
-    """Find what can be removed, without changing anything.
+    """Find what can be removed, without changing anything. None keeps all of a kind.
 
     Args:
         folders: The data folder.
         now: UTC.
         keep_generations: The number of newest generations to keep.
         staged_days: Remove staged tables of runs that ended more than this many days ago, and copies of lists made more
-            than this many days ago; None keeps all.
-        landed_days: Remove landed answers of runs that ended more than this many days ago; None keeps all. If a run is
-            old enough for both, only its landed answers are removed.
+            than this many days ago.
+        landed_days: Remove landed answers of runs that ended more than this many days ago. If a run is old enough for
+            both, only its landed answers are removed.
         landed_days_of: Overrides `landed_days` for single runs; None means no override.
 
     Returns:
         What can be removed; and, by name, the runs in the warehouse that are kept whole because they are damaged.
     """
-    found = list(_generations(folders, keep_generations))
+    needed, exported = _needed(folders, keep_generations), exported_generations(folders)
+    old = (path for path in list_generations(folders) if path not in needed)
+    found = [_measured("generation", path) for path in old if generation_number(path) not in exported]
     found += [_measured("rest", path) for path in folders.data.glob(".verify-*")]
     if newest(folders) is None:
         return found, {}
@@ -131,13 +125,6 @@ def prune(folders: Folders, removable: Iterable[Removable], now: datetime) -> No
         else:
             each.path.unlink()
     remove_unused_lists(folders)
-
-
-def _generations(folders: Folders, keep: int) -> Iterator[Removable]:
-    needed, exported = _needed(folders, keep), exported_generations(folders)
-    for path in list_generations(folders):
-        if path not in needed and generation_number(path) not in exported:
-            yield _measured("generation", path)
 
 
 def _needed(folders: Folders, keep: int) -> set[Path | None]:

@@ -18,19 +18,9 @@ _NAME_MAX = 100
 
 
 def change_name(folders: Folders, settings: RunSettings, name: str, new_name: str, now: Clock) -> str:
-    """Rename a list, or remove it.
+    """Rename a list, or remove it if its new name is empty; return the name that it had.
 
     The record is written first. If the command is interrupted before the warehouse is changed, run it again.
-
-    Args:
-        folders: The data folder, locked.
-        settings: Memory limit, and how many generations are kept.
-        name: The list.
-        new_name: Its name from now on; empty removes it.
-        now: The clock, UTC.
-
-    Returns:
-        The name that it had.
 
     Raises:
         UsageError: There is no such list, or the new name is taken or not valid.

@@ -79,12 +79,7 @@ def read_finished(
 
 
 def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:
-    """Stage a run again from its landed answers, even if it is already staged.
-
-    Args:
-        run: The run. If its landed answers were pruned, its staged tables are returned instead.
-        on_run: Called with the run before it is staged.
-        processes: The number of processes that stage shards in parallel.
+    """Stage a run again from its landed answers, even if it is already staged; one that was pruned keeps its tables.
 
     Raises:
         DamagedError: Landed answers that were staged before are missing or changed. Nothing was removed. The message
@@ -107,9 +102,7 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
 def read_pruned(run: Run) -> Manifest:
     """Read the staged tables of a run whose landed answers were pruned.
 
-    Raises:
-        DamagedError: A file is missing or changed, or an earlier version staged the tables. The message says what to
-            restore.
+    If a file is missing or changed, or an earlier version staged the tables, the DamagedError says what to restore.
     """
     recorded = read_manifest(run)
     if recorded is None or recorded.schema_version != SCHEMA_VERSION:
@@ -129,8 +122,6 @@ class Content(NamedTuple):
     """The content of a new generation.
 
     Attributes:
-        staged: The staged runs.
-        overviews: Overviews of the service lists.
         loads: Earlier loads, whose order is kept. Other runs and overviews follow, ordered by their end.
         is_held: Whether the generation is held back, whatever gates say; what they measured before is kept. None leaves
             it to them.
@@ -145,18 +136,9 @@ class Content(NamedTuple):
 
 
 def load_staged(folders: Folders, now: Clock, settings: RunSettings) -> Path:
-    """Build a warehouse from runs that are already staged, in the order in which they ended.
+    """Build a generation from runs that are already staged, in the order in which they ended.
 
-    Args:
-        folders: The data folder.
-        now: The clock, UTC.
-        settings: Limits of the warehouse.
-
-    Returns:
-        The new generation.
-
-    Raises:
-        DamagedError: A staged file is missing or was changed. Nothing was published. Restore the file.
+    If a staged file is missing or was changed (DamagedError), nothing was published.
     """
     staged = [(run, outcome, read_pruned(run)) for run, outcome in finished_runs(folders)]
     content = Content(staged, find_overviews(folders, (), only_loaded=False), ())
@@ -185,13 +167,8 @@ def publish_content(
 ) -> Path:
     """Load runs and overviews into an empty generation in their original order, then the additions.
 
-    Args:
-        folders: The data folder.
-        content: The runs and overviews.
-        now: The clock, UTC.
-        settings: Limits of the warehouse.
-        until: Load only additions that had landed by this time; None loads all.
-        is_judged: Whether the gates of the newest run decide about publishing.
+    Only additions that had landed by `until` are loaded. If it `is_judged`, the gates of the newest run decide about
+    publishing.
     """
     order = {load.name: position for position, load in enumerate(content.loads)}
     earlier = {load.name: load for load in content.loads}
@@ -246,6 +223,8 @@ def replay(
 ) -> Path:
     """Rebuild the staged tables and the warehouse from the landed answers, as a new generation.
 
+    Except for `loads` it equals the previous one, unless `contract` changes the result.
+
     Args:
         folders: The data folder.
         now: The clock, UTC.
@@ -253,9 +232,6 @@ def replay(
         on_run: Called with each run before it is staged.
         processes: The number of processes that stage shards in parallel.
         contract: Read all answers with these settings; None reads each run with the settings in its plan.
-
-    Returns:
-        The new generation. Except for `loads` it equals the previous one, unless `contract` changes the result.
 
     Raises:
         FirmlakeError: There is nothing to replay yet. Run a company list first.
@@ -290,8 +266,7 @@ def end_cleaning(folders: Folders) -> None:
 def check_derivable(folders: Folders) -> None:
     """Check that the newest generation, and one held back, can be read and made again.
 
-    Raises:
-        DamagedError: A generation, or a run that was loaded into it, is damaged. The message says how to restore it.
+    The DamagedError says how to restore a generation, or a run that was loaded into it.
     """
     for runs, _ in map(partial(_read_generation, folders), filter(None, (newest(folders), find_held(folders)))):
         for run in (run for run, _ in runs if run.is_pruned):
@@ -305,13 +280,7 @@ def derive_again(folders: Folders, now: Clock, settings: RunSettings) -> None:
     runs that were not loaded go too; the next run makes them again. The generation held back is made first, under the
     higher number: after a kill between the two, both are still there to be made again.
 
-    Args:
-        folders: The data folder.
-        now: The clock, UTC.
-        settings: Limits of the warehouse.
-
-    Raises:
-        DamagedError: A source was changed. Nothing was published. Restore the file that the message names.
+    If a source was changed (DamagedError), nothing was published.
     """
     current = [(path, is_held) for path, is_held in ((find_held(folders), True), (newest(folders), False)) if path]
     generations = [(*_read_generation(folders, path), is_held) for path, is_held in current]
@@ -370,9 +339,6 @@ def convert_earlier(folders: Folders) -> None:
 
     Development versions kept lists and targets under `runs/`. Settings that have gone since only shaped requests, so
     nothing that was answered is read in another way.
-
-    Raises:
-        DamagedError: A file cannot be read. Restore it from a copy.
     """
     for folder in sorted((folders.data / "runs").glob("*/")):
         plan, ended, is_pruned = _read_earlier(folders, folder)

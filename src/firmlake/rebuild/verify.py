@@ -58,14 +58,7 @@ def verify(
 ) -> list[TableCheck]:
     """Prove that landed answers, staged tables and warehouse agree: replay into a temporary folder and compare.
 
-    A run whose landed answers were pruned is replayed from its staged tables.
-
-    Args:
-        folders: The data folder.
-        now: The clock, UTC.
-        settings: The memory of DuckDB.
-        processes: The number of processes that stage shards in parallel.
-        on_run: Called with each run before it is replayed.
+    A run whose landed answers were pruned is replayed from its staged tables. `on_run` is called with each run before.
 
     Returns:
         One check per table of the newest generation, and one per `_as_of` macro, which must return the rows of its
@@ -161,12 +154,7 @@ class Unchanged(NamedTuple):
 def check_unchanged(folders: Folders, *, memory_limit: str) -> Unchanged:
     """Compare every landed and staged file, and the newest generation, with their checksums.
 
-    Args:
-        folders: The data folder.
-        memory_limit: Memory limit of DuckDB, such as "512MB".
-
-    Raises:
-        DamagedError: A file is missing or was changed. The message names it and says how to restore it.
+    The DamagedError names the file that is missing or was changed, and says how to restore it.
     """
     with open_warehouse(folders, with_held=True, memory_limit=memory_limit) as warehouse:
         loaded = loaded_runs(warehouse)

@@ -26,15 +26,10 @@ PERIODS: Final = ("accounts_from", "accounts_to", "accounts_to_before", "start_d
 
 
 def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRule] | None, run_id: str) -> int:
-    """Evaluate the rules of a run, and open, continue and close alerts.
+    """Evaluate the rules of a run that was loaded; open, continue and close alerts; return how many the run opened.
 
-    Args:
-        connection: The connection of a load, after the run was loaded.
-        rules: The rules of the run. Alerts of other rules are closed. None leaves all alerts unchanged.
-        run_id: The run. Alerts, and figures that depend on a day, are dated by the last answer in the warehouse.
-
-    Returns:
-        The number of alerts that the run opened.
+    Alerts of other rules are closed. If `rules` is None, all alerts stay. Alerts, and figures that depend on a day, are
+    dated by the last answer in the warehouse.
     """
     if rules is None:
         return 0
@@ -55,12 +50,8 @@ def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRul
 
 
 _MOMENT = "CREATE OR REPLACE TEMP TABLE moment AS SELECT max(finished_at) AS judged_at FROM runs"
-
 _DAY = "SELECT judged_at::DATE FROM moment"
-
-
 _NO_RULES = "CREATE OR REPLACE TEMP TABLE met_rules AS SELECT * EXCLUDE (valid_from_run) FROM alert_rules LIMIT 0"
-
 _ALL_RULES = "(SELECT rule FROM alert_rules UNION SELECT rule FROM met_rules)"
 
 

@@ -26,18 +26,11 @@ _SQL = read_queries(__file__)
 
 
 class Kind(NamedTuple):
-    """One kind of event.
+    """One kind of event."""
 
-    Attributes:
-        meaning: What happened.
-        query: Finds the events, as columns of the table `company_changes`.
-        compares: The dataset whose rows before and after the query compares, or companies. If none of these changed, it
-            finds nothing. Empty: it compares none.
-    """
-
-    meaning: str
-    query: str
-    compares: str
+    meaning: str  # what happened
+    query: str  # finds the events, as columns of the table `company_changes`
+    compares: str  # the dataset, or companies: if no rows of it changed, there is no event; "" compares none
 
 
 _PERIOD = "country, company_number, start_date, end_date, dup_no"
@@ -204,15 +197,9 @@ KINDS = {
 
 
 def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number: int) -> int:
-    """Write the events of a run that was just loaded, using its versions and the table `changed`.
+    """Write the events of a run whose tables of companies were just loaded, and return their number.
 
-    Args:
-        connection: The connection of the load, after all tables of companies were replaced.
-        plan: The plan of the run, with its language and the number of lookalikes to watch.
-        number: The number of this load.
-
-    Returns:
-        The number of events written.
+    The plan has the language and the number of lookalikes to watch.
     """
     connection.execute(_SQL["states"].format(number=number))
     connection.execute(_SQL["watched"].format(number=number))

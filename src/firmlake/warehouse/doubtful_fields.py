@@ -43,20 +43,13 @@ parties of a company are counted together, and only if there are at least as man
 
 
 class Vanished(NamedTuple):
-    """A field that records lost.
-
-    Attributes:
-        path: Its place in the service's JSON.
-        lost: Records that held a value before and lack it now.
-        held: Records of companies answered in this run that have the value or lost it.
-        reason: Why a received value of the field was discarded; empty if none was.
-    """
+    """A field that records lost."""
 
     dataset: str
-    path: str
-    lost: int
-    held: int
-    reason: str = ""
+    path: str  # its place in the service's JSON
+    lost: int  # records that held a value before and lack it now
+    held: int  # records of companies answered in this run that have the value or lost it
+    reason: str = ""  # why a received value of the field was discarded; empty if none was
 
     @property
     def share(self) -> float:
@@ -72,12 +65,8 @@ def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSet
     """Empty the shares of a run whose scale is in doubt: views of staged tables show them as discarded values.
 
     The values counted are those that the warehouse will hold once the run is loaded, so a small run is judged with the
-    values of earlier runs. A field with a scale in `contract.scales` is never in doubt.
-
-    Args:
-        connection: An unpublished generation, with the views `staged_<table>` and the table `changed` of a load.
-        contract: The settings by which the run was read.
-        run_id: The run.
+    values of earlier runs. A field with a scale in `contract.scales` is never in doubt. The connection has the views
+    `staged_<table>` and the table `changed` of a load.
     """
     for dataset in DATASETS:
         doubtful = {
@@ -90,14 +79,9 @@ def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSet
 
 
 def find_vanished(connection: duckdb.DuckDBPyConnection, number: int) -> list[Vanished]:
-    """Compare the rows that a run closed with the rows that it wrote, before they are published.
+    """Compare the rows that a load closed with the rows that it wrote, before they are published.
 
-    Args:
-        connection: The unpublished generation, with the versions that the load opened and closed.
-        number: The number of this load.
-
-    Returns:
-        One item for each field that a record lost, the largest share first.
+    Return one item for each field that a record lost, the largest share first.
     """
     found = []
     for dataset in COMPANY_TABLES:

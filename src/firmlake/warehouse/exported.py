@@ -21,19 +21,13 @@ _DATABASES = ("postgres://", "postgresql://", "snowflake://", "bigquery://", "du
 
 
 class LastExport(msgspec.Struct, frozen=True, kw_only=True):
-    """The last export to a target, or the last load into a schema of a database.
+    """The last export to a target, or the last load into a schema of a database."""
 
-    Attributes:
-        target: The destination; for a load, the database without credentials, a space, and the schema.
-        generation: Its generation; 0 if the destination has only exports of lists or of earlier days.
-        address: For a load, the address of the database; empty in records of earlier versions.
-    """
-
-    target: str
+    target: str  # the destination; for a load, the database without credentials, a space, and the schema
     export_id: str
-    generation: int
+    generation: int  # 0 if the destination has only exports of lists or of earlier days
     exported_at: datetime
-    address: str = ""
+    address: str = ""  # for a load, the address of the database; empty in records of earlier versions
 
     @property
     def is_load(self) -> bool:
@@ -74,11 +68,7 @@ def lock_name(target: str) -> str:
 
 
 def last_exports(folders: Folders) -> list[LastExport]:
-    """List the last export to each target, sorted by target.
-
-    Raises:
-        DamagedError: A record was changed. Remove it; the next export writes it again.
-    """
+    """List the last export to each target, sorted by target; after a DamagedError, remove the record."""
     return sorted(map(_read, _folder(folders).glob("*.json")), key=lambda last: last.target)
 
 
@@ -102,12 +92,8 @@ def note_archive(folders: Folders, url: str) -> None:
 def drop_copy(folders: Folders, address: str) -> None:
     """Remove a copy that no longer exists from the record, so that `forget` and proofs no longer look for it.
 
-    Args:
-        folders: The data folder.
-        address: The address of an archive or an export, or database and schema of a load, as `forget` names it.
-
-    Raises:
-        UsageError: No such copy is recorded. The next step lists all copies.
+    The address is that of an archive or an export, or database and schema of a load, as `forget` names it. If no such
+    copy is recorded, the UsageError lists all copies.
     """
     archives, exports = known_archives(folders), [last.target for last in last_exports(folders)]
     if address not in (*archives, *exports):

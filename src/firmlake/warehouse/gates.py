@@ -66,11 +66,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Unchanged(msgspec.Struct, frozen=True):
-    """A run that had nothing to load: its name, when it was planned and ended (UTC), and how, see `Outcome`.
-
-    Attributes:
-        waiting_count: Companies that a budget left out, as it did before.
-    """
+    """A run that had nothing to load: its name, when it was planned and ended (UTC), and how, see `Outcome`."""
 
     run_id: str
     started_at: datetime
@@ -78,15 +74,14 @@ class Unchanged(msgspec.Struct, frozen=True):
     outcome: str = "done"
     reason: str = ""
     next_step: str = ""
-    waiting_count: int = 0
+    waiting_count: int = 0  # companies that a budget left out, as it did before
 
 
 def find_same_run(run: Run) -> Run | None:
     """Find the last published run of the same list if it left the warehouse as this run would; None if there is none.
 
-    Args:
-        run: A run. One that asks for anything, or has answers, is never the same. One whose budget leaves out companies
-            is, if a budget left out the same ones before.
+    A run that asks for anything, or has answers, is never the same. One whose budget leaves out companies is, if a
+    budget left out the same ones before.
     """
     if run.plan.shard_count or run.has_landed or run.outcome() or newest_of_all(run.folders) is None:
         return None
@@ -119,16 +114,12 @@ def read_unchanged(folders: Folders, run_id: str) -> Unchanged | None:
 
 
 def judge(connection: duckdb.DuckDBPyConnection, folders: Folders, gates: Sequence[Gate] | None, number: int) -> bool:
-    """Measure a generation, and record what was measured.
+    """Measure a generation, record what was measured, and return whether a gate failed, so that it must be held back.
 
     Args:
         connection: An unpublished generation with its views, in a transaction.
         folders: The data folder, whose newest generation is the one published last.
         gates: The gates of the newest run; None measures fill rates alone, which takes hundredths of a second.
-        number: The number of the generation.
-
-    Returns:
-        Whether a gate failed, so that the generation must be held back.
     """
     measures = list(_fill_rates(connection))
     if gates is not None:

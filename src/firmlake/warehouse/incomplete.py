@@ -39,17 +39,11 @@ class Incomplete(msgspec.Struct, frozen=True):
 
 
 class Completeness(NamedTuple):
-    """Whether every company of a list was asked for everything, and what else its reader must know.
+    """Whether every company of a list was asked for everything, and what else its reader must know."""
 
-    Attributes:
-        incomplete: Why data of its companies is missing; nothing if none is.
-        refused_line_count: Lines of the list that name no usable company.
-        service: The service whose figures it has; empty if it has none.
-    """
-
-    incomplete: Sequence[Incomplete]
-    refused_line_count: int
-    service: str
+    incomplete: Sequence[Incomplete]  # why data of its companies is missing; nothing if none is
+    refused_line_count: int  # lines of the list that name no usable company
+    service: str  # whose figures it has; empty if it has none
 
     def as_json(self) -> bytes:
         """Return it as a file and its metadata have it; `is_complete` is about the companies alone."""

@@ -28,17 +28,11 @@ _LISTS = "SELECT list_name, file_name, column_names, line_count, run_id FROM com
 
 
 class NameChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A list that was renamed, or removed.
+    """A list that was renamed, or removed."""
 
-    Attributes:
-        at: When, UTC. The change applies to runs that were planned before.
-        name: The name before.
-        new_name: The name since; empty if the list was removed.
-    """
-
-    at: datetime
-    name: str
-    new_name: str = ""
+    at: datetime  # UTC; the change applies to runs that were planned before
+    name: str  # the name before
+    new_name: str = ""  # the name since; empty if the list was removed
 
 
 class NamedList(NamedTuple):
@@ -52,11 +46,7 @@ class NamedList(NamedTuple):
 
 
 def read_name_changes(folders: Folders) -> list[NameChange]:
-    """Read the changes, oldest first.
-
-    Raises:
-        DamagedError: A record was changed. Restore it from a copy, or remove it to use the name before.
-    """
+    """Read the changes, oldest first; after a DamagedError, restore the record, or remove it to use the name before."""
     next_step = "Restore it from a copy, or remove it: the list then has the name before"
     changes = (read_json(path, NameChange, next_step) for path in sorted(folders.list_names.glob("*.json")))
     return sorted(changes, key=lambda change: change.at)
@@ -69,13 +59,7 @@ def record_name_change(folders: Folders, change: NameChange) -> None:
 
 
 def current_name(name: str, planned_at: datetime, changes: Sequence[NameChange]) -> str:
-    """Return the current name of the list of a run; empty if the list was removed since then.
-
-    Args:
-        name: The name under which the run read it.
-        planned_at: When the run was planned, UTC.
-        changes: The result of `read_name_changes`.
-    """
+    """Return the current name of the list of a run, planned then (UTC); empty if the list was removed since."""
     for change in changes:
         if change.at >= planned_at and change.name.casefold() == name.casefold():
             name = change.new_name
@@ -83,11 +67,7 @@ def current_name(name: str, planned_at: datetime, changes: Sequence[NameChange])
 
 
 def find_named_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedList:
-    """Find a list by its name, ignoring case.
-
-    Raises:
-        UsageError: There is no such list. The message suggests a similar name.
-    """
+    """Find a list by its name, ignoring case. If there is none, the UsageError suggests a similar name."""
     rows = connection.execute(_LISTS).fetchall()
     known = {row[0].lower(): NamedList(*row) for row in rows}
     if name.lower() in known:
@@ -108,9 +88,6 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """Restrict all tables of companies, and therefore all views, of a connection to the companies of a list.
 
     The variable `company_list` names the list to those who need its runs.
-
-    Raises:
-        UsageError: There is no such list. The message suggests a similar name.
     """
     found = find_named_list(connection, name)
     connection.execute(_SQL["listed"], [found.name])
@@ -128,11 +105,7 @@ def read_list_overview(connection: duckdb.DuckDBPyConnection) -> list[dict[str, 
 
 
 def read_list_status(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
-    """Read one list: its lines by status, the first lines without data, and the companies that joined or left last.
-
-    Raises:
-        UsageError: There is no such list. The message suggests a similar name.
-    """
+    """Read one list: its lines by status, the first lines without data, and the companies that joined or left last."""
     found = find_named_list(connection, name)
     return {
         "list_name": found.name,

@@ -40,19 +40,14 @@ The end of their windows is unknown, so none of these companies is refreshed for
 class Load(NamedTuple):
     """The row of a run, an overview or a plan.
 
-    Attributes:
-        generation: Number of the generation.
-        name: The run, overview or plan.
-        published_at: When the generation was published, UTC.
-        loaded_at: When this was first loaded, UTC. A replay repeats the decisions of that time.
-        measurements: What was measured of its generation, as JSON, see `firmlake.warehouse.gates`; a replay keeps it.
+    A replay repeats the decisions of the time when this was first loaded, and keeps what was measured.
     """
 
     generation: int
-    name: str
-    published_at: datetime
-    loaded_at: datetime
-    measurements: str | None = None
+    name: str  # of the run, overview or plan
+    published_at: datetime  # when the generation was published, UTC
+    loaded_at: datetime  # when this was first loaded, UTC
+    measurements: str | None = None  # of its generation, as JSON, see `firmlake.warehouse.gates`
 
 
 def read_loads(connection: duckdb.DuckDBPyConnection) -> list[Load]:
@@ -77,11 +72,9 @@ def run_loads(connection: duckdb.DuckDBPyConnection) -> list[Load]:
 
 
 def all_loads(loads: Sequence[Load], runs: Iterable[Run]) -> list[tuple[str, datetime]]:
-    """List the runs whose answers count, and when each was loaded.
+    """List the runs whose answers count, and when each was loaded, as `run_loads` says.
 
-    Args:
-        loads: The result of `run_loads`.
-        runs: The runs of the data folder. Those that ended and are not loaded yet follow, in the order of their ends.
+    Runs of the data folder that ended and are not loaded yet follow, in the order of their ends.
     """
     loaded = {load.name for load in loads}
     ends = ((run.run_id, run.outcome()) for run in runs if run.run_id not in loaded)
@@ -99,13 +92,9 @@ def has_loaded(connection: duckdb.DuckDBPyConnection, folders: Folders, name: st
 
 
 def check_version(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Check that the tables of a generation have the expected shape.
+    """Return whether the last commit has tables; without a row in `loads`, they have the expected shape.
 
-    Returns:
-        Whether the last commit has tables; without a row in `loads`, they have the expected shape.
-
-    Raises:
-        FirmlakeError: Another version of firmlake made the generation. The message says what to do.
+    If another version of firmlake made the generation, the FirmlakeError says what to do.
     """
     with connection.cursor() as apart:  # an unknown table aborts the transaction that reads it
         try:
@@ -130,14 +119,7 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> bool:
 def add_load(
     connection: duckdb.DuckDBPyConnection, load: Load, counts: Mapping[str, int], changed_company_count: int = 0
 ) -> None:
-    """Add the row that marks a run, an overview or a plan as loaded.
-
-    Args:
-        connection: An unpublished generation, in a transaction.
-        load: The row.
-        counts: Rows written, by table.
-        changed_company_count: Companies whose rows were written.
-    """
+    """Add the row that marks a run, an overview or a plan as loaded, with the number of rows written by table."""
     times = load.published_at.replace(tzinfo=None), load.loaded_at.replace(tzinfo=None)
     values = [load.generation, load.name, *times, changed_company_count, json.dumps(counts), load.measurements]
     connection.execute(

@@ -65,13 +65,7 @@ R = TypeVar("R", bound=Rule)
 
 
 def read_rules(file: str) -> tuple[AlertRule, ...] | None:
-    """Read and check the rules of alerts in a file.
-
-    Args:
-        file: Path of a TOML file with a table for each rule; "" for no rules.
-
-    Returns:
-        The rules in the order of the file; None for no file.
+    """Read and check the rules of alerts in a TOML file with a table for each; None if no file is named.
 
     Raises:
         SettingsError: The file cannot be read, or a rule is wrong. The message names the file, the rule and the key,
@@ -131,9 +125,7 @@ def _empty_warehouse() -> duckdb.DuckDBPyConnection:
     """Create the tables once."""
     connection = duckdb.connect()
     create_tables(connection, with_comments=False)
-    atexit.register(
-        _empty_warehouse.cache_clear
-    )  # DuckDB complains aloud of a connection that outlives the interpreter
+    atexit.register(_empty_warehouse.cache_clear)  # DuckDB complains of a connection that outlives the interpreter
     return connection
 
 
