@@ -43,6 +43,7 @@ class Choices:
     body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
     paging: tuple[str, str] = ("limit", "offset")
     language: str = "Accept-Language"  # the header that chooses it
+    has_one_language: bool = False  # names are the same in all
     needs_language: str = ""  # what is said of a request without that header, with its name for {}
     has_zero: bool = False  # Belgian numbers have ten digits, in requests and answers
     bulk_has_zero: str = ""  # bulk requests need the zero, which a path may have or not; else "unknown" or "refused"
@@ -320,7 +321,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _element(self, dataset: str, company: tuple[str, str], known: Truth, page: tuple[int, int]) -> Truth:
         choices, (country, number) = self.state.choices, company
         number = number.zfill(LENGTHS[country]) if choices.has_zero else number.lstrip("0")
-        dutch = "NL" in self.headers.get(choices.language, "")
+        dutch = "NL" in self.headers.get(choices.language, "") and not choices.has_one_language
         name = known["name"].replace("Maison", "Huis") if dutch else known["name"]
         identifier = {"country": country, "companyNumber": number, "name": name, "place": "Gent" if dutch else "Gand"}
         data: Any = known[dataset]

@@ -283,7 +283,8 @@ def test_a_language_is_not_seen_in_another_order_of_the_elements() -> None:
         turn.reverse()
         return 200, [found(company, "lookalikes", lookalike()) for company in turn]
 
-    one = find_language(Service(answer), "lookalikes", [ACME, BOLT])
+    talk = Service(answer)
+    one = find_language(talk, *(talk.bulk("lookalikes", [ACME, BOLT], language=each) for each in ("EN", "NL")))
     assert (one.verdict, one.settings) == ("not_observed", {})
 
 
@@ -300,12 +301,12 @@ def test_the_header_for_the_language_is_found_in_few_requests(header: str, most:
     """Where none has an effect, a person learns that names may be in another language, and what to set."""
 
     def answer(request: Request) -> Said:
-        place = {"NL": "Luik", "FR": "Liège"}[dict(request.headers).get(header, usual)]
+        place = {"NL": "Luik", "FR": "Liège", "EN": "Liege"}[dict(request.headers).get(header, usual)]
         element = found(ACME, "lookalikes")
         return 200, [element | {"identifier": {**element["identifier"], "place": place}}]
 
     talk = Service(answer)
-    one = find_language(talk, "lookalikes", [ACME])
+    one = find_language(talk, *(talk.bulk("lookalikes", [ACME], language=each) for each in ("EN", "NL")))
     assert (one.verdict, len(talk.answers) <= most) == (verdict, True), talk.answers
     assert all(f"\n{header}: {{language}}\n" in text for text in one.settings.values())
     assert len(one.settings) == (3 if verdict == "covered" else 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count, takewhile
 
 from firmlake.api.answers import NOT_FOUND, tells_unknown, wording
@@ -18,6 +18,7 @@ from firmlake.check.examples import describe_refusal, language_header, with_lang
 from firmlake.check.finding import Finding, Verdict
 from firmlake.check.talk import Talk, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
 from firmlake.core.text import shown
 
 _HALVINGS_MAX = 12
@@ -179,44 +180,46 @@ _LANGUAGE_HEADERS = (
 )  # fmt: skip
 
 
-def find_language(talk: Talk, dataset: str, companies: list[Company], first: Answer | None = None) -> Finding:
+def other_language(api: ApiSettings) -> str:
+    """Return another language than that of the settings."""
+    return "FR" if api.language == "NL" else "NL"
+
+
+def find_language(talk: Talk, first: Answer, second: Answer, languages: Iterable[str] = ("NL", "FR")) -> Finding:
     """Find the header that selects the language, which changes names and places: ours, or one of others.
 
     The others are sent together. If they have an effect, halves of them are, until one is left. `first` is the answer
-    about the companies in the language of the settings, if there is one. If it differs from the answer in one other
-    language, no further request is needed.
+    about known companies in the language of the settings; if `second`, in another, has other names, nothing is sent.
+    One of several `languages` may be that of an answer without a header that is understood.
     """
-    row, ours = "language header", language_header(talk.api)
-    left = [header for header in _LANGUAGE_HEADERS if header.casefold() != ours.casefold()]
-    page = (1, 0) if DATASETS[dataset].is_paged else ()
+    row, header = "language header", language_header(talk.api)
+    left = [name for name in _LANGUAGE_HEADERS if name.casefold() != header.casefold()]
+    usual, tried = _names(first), ", ".join(filter(None, [header, *left]))
 
-    def names(language: str, *headers: str) -> dict[Company | None, str]:
-        requests = with_language_header(talk.api, *headers)
-        return _names(talk.bulk(dataset, companies, *page, requests=requests, language=language))
+    def differ(language: str, headers: list[str]) -> str:
+        asked, requests = first.request, with_language_header(talk.api, *headers)
+        page = (asked.limit, asked.offset)
+        answer = talk.bulk(asked.endpoint, [*asked.companies], *page, requests=requests, language=language)
+        return _difference(usual, _names(answer))
 
-    other = "FR" if talk.api.language == "NL" else "NL"
-    if first and ours and (said := _difference(_names(first), names(other, ours))):
-        return Finding(row, f"{ours}: {said}", "as_assumed")
-    usual = names("NL", *filter(None, [ours]))
-    said = _difference(usual, names("FR", ours)) if ours else ""
-    if said:
-        left = [ours]
-    elif said := _difference(names("NL", *left), french := names("FR", *left)):
-        language = "FR" if _difference(usual, french) else "NL"  # the other one is the service's own
-        while len(left) > 1:
-            half = left[: len(left) // 2]
-            left = half if _difference(usual, names(language, *half)) else left[len(half) :]
+    said = _difference(usual, _names(second)) if header else ""
+    for language in () if said else languages:
+        if said := differ(language, left):
+            while len(left) > 1:
+                half = left[: len(left) // 2]
+                left = half if differ(language, half) else left[len(half) :]
+            header = left[0]
+            break
     if not said:
         return Finding(
-            row, f"names may not be in {talk.api.language}: {', '.join(filter(None, [ours, *left]))} change none",
-            "not_observed",
+            row, f"names may not be in {talk.api.language}: {tried} change none", "not_observed",
             next_step="If the service's documentation has another header for the language, write it into the examples "
             "in api.requests, as X-NAME: {language}",
         )  # fmt: skip
-    seen = f"{left[0]}: {said}"
-    if left[0] == language_header(talk.given):
+    seen = f"{header}: {said}"
+    if header == language_header(talk.given):
         return Finding(row, seen, "as_assumed")
-    found = with_language_header(talk.api, left[0])
+    found = with_language_header(talk.api, header)
     return Finding(row, seen, "covered", {f"api.requests.{name}": getattr(found, name) for name in DATASETS})
 
 

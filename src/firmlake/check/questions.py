@@ -37,6 +37,7 @@ from firmlake.check.limits import (
     find_not_found,
     find_page_cap,
     find_records_cap,
+    other_language,
 )
 from firmlake.check.talk import (
     FORBIDDEN,
@@ -112,7 +113,8 @@ def ask_questions(
     if "financials" in allowed:
         yield talk.adopt(find_totals(talk.bulk("financials", together, 1, 0), *talk.answers))
     yield talk.adopt(find_messages(talk, answers))
-    yield talk.adopt(find_language(talk, body, together))
+    first = talk.bulk(body, together, *((1, 0) if DATASETS[body].is_paged else ()))
+    yield talk.adopt(find_language(talk, first, _ask_otherwise(talk, first, elements_of(first))))
     yield talk.adopt(find_not_found(talk, body, known, stranger))
     yield find_rate_limit(talk)
     yield talk.adopt(find_credit_headers(talk, len(companies) + (stranger is not None)))
@@ -149,11 +151,14 @@ def ask_briefly(talk: Talk, datasets: Sequence[str], companies: Sequence[Company
     belgian = {company for company in companies if has_two_spellings(company)}
     if belgian and belgian.isdisjoint(element.company for element in known):
         return False, []
-    if is_paged and not _knows_pages(talk, known):
+    if is_paged and any(element.count > 1 or element.limit not in (None, 1) for element in known):
         return False, []
     findings = [find_totals(first)] if is_paged else []
-    if found := [element.company for element in known if element.company]:
-        findings.append(find_language(talk, dataset, found, first))
+    if known:
+        second = _ask_otherwise(talk, first, known)
+        if second.request.offset and not _is_second_page(second):
+            return False, []
+        findings.append(find_language(talk, first, second, [talk.api.language]))
     return True, [*findings, find_credit_headers(talk, len(companies))]
 
 
@@ -166,15 +171,18 @@ def _is_unclear(talk: Talk, element: Element) -> bool:
     return element.records is None and not (is_success or says_unknown(names, element.company, said))
 
 
-def _knows_pages(talk: Talk, elements: Sequence[Element]) -> bool:
-    """Return whether the service has read a limit of 1, and reads an offset of 1 too."""
-    if any(element.count > 1 or element.limit not in (None, 1) for element in elements):
-        return False
-    longer = next((one.company for one in elements if one.count and (one.total is None or one.total > 1)), None)
-    if longer is None:
-        return True
-    second = talk.bulk("financials", [longer], 1, 1)
-    return second.is_success and pagination(second).get("offset", 1) == 1 and pagination(second).get("limit", 1) == 1
+def _ask_otherwise(talk: Talk, first: Answer, known: Sequence[Element]) -> Answer:
+    """Ask in another language, for the second record of companies that have one, or else for the first ones again."""
+    asked = first.request
+    longer = [one for one in known if asked.limit and one.count and (one.total is None or one.total > 1)]
+    companies = [one.company for one in longer or known if one.company] or [*asked.companies]
+    offset = 1 if longer else asked.offset
+    return talk.bulk(asked.endpoint, companies, asked.limit, offset, language=other_language(talk.api))
+
+
+def _is_second_page(answer: Answer) -> bool:
+    page = pagination(answer)
+    return answer.is_success and page.get("offset", 1) == 1 and page.get("limit", 1) == 1
 
 
 def _find_lists(talk: Talk) -> Iterator[Finding]:
