@@ -269,6 +269,41 @@ def interrupt(lake, sandbox):
     return interrupt
 
 
+@pytest.fixture
+def interrupt_after_financials(lake, sandbox):
+    def interrupt(*options):
+        sandbox.set_faults([{"kind": "status", "endpoint": "lookalikes", "status": 401}])
+        assert lake.run(*options).code == 5
+        sandbox.set_faults([])
+
+    return interrupt
+
+
+def test_a_run_that_was_interrupted_asks_for_nothing_that_has_landed(lake, interrupt_after_financials):
+    """Companies that the service does not know are not paid for, but their answers count as well."""
+    pages = 4 * 3
+    interrupt_after_financials()
+    lost = lake.ledger()["by_outcome"]["401"]
+    assert lake.run().code == 0
+    assert lake.requests() == pages + lost
+    assert lake.query("SELECT count(*) > 0 FROM company_state WHERE status = 'not_found'") == [(True,)]
+
+
+def test_a_company_that_is_not_paid_for_stays_in_its_run_if_it_is_listed_and_the_budget_allows_it(
+    lake, interrupt_after_financials
+):
+    def plan(*options):
+        content = lake.call("plan", "list.csv", "--json", *options).content
+        return content["credits"], content["waiting_count"]
+
+    interrupt_after_financials("--max-credits", "36")
+    assert lake.ledger()["credits_charged"] == 35
+    assert plan("--max-credits", "36") == (1, 4)
+    assert plan("--max-credits", "35") == (0, 5)
+    lake.write(NUMBERS[:33])  # without it
+    assert plan() == (0, 0)
+
+
 @pytest.mark.parametrize("source", ["stdin", *slow("query")])
 def test_an_interrupted_run_over_a_list_that_was_kept_is_resumed_by_what_status_advises(
     source, lake, interrupt, monkeypatch

@@ -9,9 +9,10 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError
-from firmlake.core.settings import Settings
+from firmlake.core.settings import PathSettings, RunSettings, Settings
 from firmlake.core.work import lock
 from firmlake.enrich.held import read_held
+from firmlake.enrich.plan import plan_companies
 from firmlake.intake.lines import known_companies
 from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
@@ -114,6 +115,25 @@ def test_only_the_companies_that_are_planned_are_read(folders, held):
         assert named(few.state).select(ACME._fields).rows() == [tuple(company) for company in named_companies]
         assert few.paid.is_empty()
         assert few.hits == ((0, 0) if BOLT in named_companies else (1, 1)), "of all, if they tell nothing"
+
+
+def test_what_an_unfinished_run_keeps_is_paid_for_or_was_never_bought(folders):
+    """Once its window has closed, a company is asked for everything again, because it costs a credit again."""
+    datasets = ("financials", "lookalikes")
+    run = make_run(folders, [ACME, BOLT, CIRC], datasets)
+    land(run, answer("financials", found(ACME, "financials", period()), not_found(BOLT), offset=0))
+    settings = Settings(
+        paths=PathSettings(data=folders.data), run=RunSettings(datasets=datasets, refresh_after_days=90)
+    )
+
+    def shards(after):
+        planned = plan_companies(settings, run.companies(), "list.csv", NOON + after)
+        assert planned.unfinished is not None
+        return dict(planned.targets.group_by("company_number").agg("shard").rows())
+
+    acme, bolt, circ = (company.company_number for company in (ACME, BOLT, CIRC))
+    assert shards(DAY) == {acme: [1], bolt: [1], circ: [2, 2]}
+    assert shards(40 * DAY) == {acme: [2, 2], bolt: [1], circ: [2, 2]}
 
 
 def test_only_companies_found_are_paid_for_as_long_as_a_run_may_last(held):

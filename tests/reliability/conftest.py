@@ -29,26 +29,26 @@ def make_lake(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert find_token(tmp_path, said) == []
 
 
-_known: dict[int, Undisturbed] = {}
+_known: dict[tuple[int, int], Undisturbed] = {}
 _WITH_PAGES = """
     SELECT country, company_number FROM financials GROUP BY ALL HAVING count(*) > 6 ORDER BY ALL LIMIT 1 OFFSET 3
 """
 
 
 @pytest.fixture
-def undisturbed(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Undisturbed]:
-    """What an undisturbed run over so many companies gives; ask before the first fault."""
+def undisturbed(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
+    """What an undisturbed run over so many companies, in such shards, gives; ask before the first fault."""
 
-    def run(count: int) -> Undisturbed:
-        if count not in _known:
-            lake = Lake(tmp_path_factory.mktemp("undisturbed"), sandbox, count)
+    def run(count: int, shard_companies: int = 5000) -> Undisturbed:
+        if (key := (count, shard_companies)) not in _known:
+            lake = Lake(tmp_path_factory.mktemp("undisturbed"), sandbox, count, run__shard_companies=shard_companies)
             assert lake.run().code == 0
             ledger = lake.ledger()
             company, *_ = [*lake.query(_WITH_PAGES), ("", "")]
             content, neighbours = lake.content(), lake.content(without=company)
             figures = ledger["requests"], ledger["credits_charged"]
-            _known[count] = Undisturbed(lake, content, *figures, company, neighbours)
+            _known[key] = Undisturbed(lake, content, *figures, company, neighbours)
             sandbox.reset()
-        return _known[count]
+        return _known[key]
 
     return run

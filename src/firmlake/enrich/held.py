@@ -56,7 +56,8 @@ class Held(NamedTuple):
             tells that for some of those that are planned.
         spent: Credits spent in the current calendar month.
         unfinished: The run without an end whose number this call takes up.
-        answered: What that run need not ask any more: company (its key), dataset.
+        answered: What that run need not ask any more: company (its key), dataset, is_bought (a credit was ever spent on
+            the company).
         spent_before: The credits spent by that run.
         refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
     """
@@ -152,24 +153,36 @@ def is_of_call(settings: Settings, run: Run, companies: CompanyList) -> bool:
     return is_same
 
 
-def split_targets(unfinished: Run, held: Held) -> tuple[pl.DataFrame, pl.DataFrame]:
+def split_targets(
+    unfinished: Run, held: Held, listed: pl.DataFrame, max_credits: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Split off the targets that an unfinished run keeps when it is planned again: in their shards, with the answers.
 
-    A company stays if it is paid for now, or if nothing about it is left to request. All others are planned as if the
-    run had not asked for them: windows may have closed, and a budget may leave companies out. Return the targets that
-    stay, and those of them that are still to be requested.
+    A company stays if it is paid for now, if nothing about it is left to request, or if it was answered without ever
+    being paid for, as companies are that the service does not know; of these only those that are still listed, and no
+    more than `max_credits`, unless that is -1. All others are planned as if the run had not asked for them: windows may
+    have closed, and a budget may leave companies out. Return the targets that stay, and those of them that are still to
+    be requested.
     """
     key = ["company", "dataset"]
     targets = _begun_targets(unfinished).collect()
     answered = held.answered.cast({"dataset": targets.schema["dataset"]})
-    is_open = pl.col("company").is_in(targets.join(answered, on=key, how="anti")["company"].implode())
-    is_paid = pl.col("company").is_in(held.paid["company"].implode())
-    targets = targets.filter(~is_open | is_paid)
-    if held.refresh_off:  # the service charged for one, so none is asked for
-        in_vain = targets.filter("is_refresh").join(answered, on=key, how="anti")
-        targets = targets.join(in_vain, on=key, how="anti", maintain_order="left")
     left = targets.join(answered, on=key, how="anti", maintain_order="left")
-    return targets.drop("company"), left.drop("company").with_columns(is_paid=True)
+    unpaid = listed.select(company_key().alias("company")).join(left, on="company", how="semi", maintain_order="left")
+    unpaid = unpaid.join(answered.filter(~pl.col("is_bought")), on="company", how="semi", maintain_order="left")
+    if max_credits >= 0:
+        unpaid = unpaid.head(max_credits)
+    is_paid = _is_among(held.paid)
+    targets = targets.filter(~_is_among(left) | is_paid | _is_among(unpaid))
+    if held.refresh_off:  # the service charged for one, so none is asked for
+        in_vain = left.filter("is_refresh")
+        targets = targets.join(in_vain, on=key, how="anti", maintain_order="left")
+    left = left.join(targets, on=key, how="semi", maintain_order="left")
+    return targets.drop("company"), left.with_columns(is_paid=is_paid).drop("company")
+
+
+def _is_among(companies: pl.DataFrame) -> pl.Expr:
+    return pl.col("company").is_in(companies["company"].implode())
 
 
 def _want(index: sqlite3.Connection, companies: CompanyList, unfinished: Run | None, *, of_all: bool) -> None:

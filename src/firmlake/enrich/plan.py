@@ -224,15 +224,17 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
 def _plan(settings: Settings, companies: CompanyList, held: Held, *, only_failed: bool = False) -> Planned:
     asked, kept = companies.companies, None
     budget = budget_of(settings.run, held.spent, held.spent_before)
+    credits = budget.credits
     if held.unfinished:
-        kept, left = split_targets(held.unfinished, held)
+        kept, left = split_targets(held.unfinished, held, asked, credits)
+        credits -= count_companies(left.filter(~pl.col("is_paid")))  # -1, for any number, stays below 0
         asked = asked.join(kept.select(pl.col(_KEY).cast(pl.String)), on=_KEY, how="anti", maintain_order="left")
     targets = find_targets(
         asked,
         settings.run.datasets,
         held.state,
         held.paid,
-        max_credits=budget.credits,
+        max_credits=credits,
         shard_companies=settings.run.shard_companies,
         only_failed=only_failed,
     )

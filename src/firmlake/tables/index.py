@@ -335,10 +335,13 @@ def read_rows(index: sqlite3.Connection, query: str, values: Mapping[str, object
 
 
 def read_answered(index: sqlite3.Connection, run_id: str) -> pl.DataFrame:
-    """Read what a run that is not loaded need not ask any more: company (its key), dataset."""
-    return read_rows(
-        index, _SQL["answered_by"], {"run": run_id}, pl.Schema({"company": pl.Int64(), "dataset": DATASET})
-    )
+    """Read what a run that is not loaded need not ask any more.
+
+    Returns:
+        company (its key), dataset, is_bought (a credit was ever spent on the company).
+    """
+    schema = pl.Schema({"company": pl.Int64(), "dataset": DATASET, "is_bought": pl.Boolean()})
+    return read_rows(index, _SQL["answered_by"], {"run": run_id}, schema)
 
 
 def micros(moment: datetime) -> int:

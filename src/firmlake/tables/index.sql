@@ -48,4 +48,5 @@ ON CONFLICT (company, dataset) DO UPDATE SET
 WHERE NOT {is_outdated}
 
 -- name: answered_by
-SELECT company, dataset FROM answered WHERE run = (SELECT number FROM run WHERE name = :run)
+SELECT company, dataset, EXISTS (SELECT 1 FROM purchase p WHERE p.company = a.company) AS is_bought
+FROM answered a WHERE run = (SELECT number FROM run WHERE name = :run)
