@@ -83,8 +83,7 @@ def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
 def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
     """Pause until a person has answered the plan. The data folder is not locked meanwhile.
 
-    Raises:
-        Stopped: Nobody approved, and nothing was added. The message says how to add the contacts later.
+    If nobody approved, nothing was added, and the Stopped says how to add the contacts later.
     """
     again = f"`firmlake contacts apply {quote(str(_path(settings, made)))}` still adds them"
     unapproved.append(again)

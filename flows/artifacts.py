@@ -49,11 +49,7 @@ _ASK_EVERY = 4
 
 
 class ProgressArtifact:
-    """Shows the progress of fetching, updated every few seconds while the context is open, and logs it every minute.
-
-    Args:
-        counter: The source of the progress.
-    """
+    """Shows the progress of fetching, updated every few seconds while the context is open, and logs it every minute."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
@@ -237,12 +233,7 @@ def _credits(summary: RunSummary) -> str:
 
 
 def announce(published: Published, opened: Sequence[Alert]) -> None:
-    """Emit the events that the automations `firmlake stale` and `firmlake alerts` wait for.
-
-    Args:
-        published: The run.
-        opened: The first alerts that it opened, which are told.
-    """
+    """Emit the events that the automations `firmlake stale` and `firmlake alerts` wait for, with the first alerts."""
     folder, summary = published.run.folders.data.resolve(), published.summary
     resource = {"prefect.resource.id": f"firmlake.warehouse.{folder}", "prefect.resource.name": folder.name}
     payload = {"generation": summary.generation, "run_id": summary.run_id}

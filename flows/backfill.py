@@ -206,12 +206,8 @@ def _judge(portfolio: str, run: FlowRun | None) -> _Ended:
     if run is None or run.state is None:
         return _Ended(portfolio, EXIT_SIGTERM, "Its run was removed from Prefect's server")
     state = run.state
-    code = EXIT_FAILED
-    if state.is_completed():
-        code = EXIT_DONE
-    elif not state.is_failed():
-        code = EXIT_SIGTERM
-    else:
+    code = EXIT_DONE if state.is_completed() else EXIT_FAILED if state.is_failed() else EXIT_SIGTERM
+    if state.is_failed():
         with suppress(KeyError, ValueError):
             code = int(str(run.labels[EXIT_CODE_LABEL]))
     return _Ended(portfolio, code if code in _MEANINGS else EXIT_FAILED, state.message or state.name or "")
@@ -228,26 +224,18 @@ def _archived(archive: str, portfolio: Portfolio, ended: _Ended) -> _Ended:
 
 
 class Portfolio(NamedTuple):
-    """A company list with a data folder of its own.
+    """A company list with a data folder of its own."""
 
-    Attributes:
-        name: The file name up to its first dot; also the name of the data folder.
-        company_list: The file.
-        sha256: SHA-256 of the file.
-        folders: The data folder.
-    """
-
-    name: str
+    name: str  # of the file, up to its first dot; also the name of the data folder
     company_list: Path
-    sha256: str
+    sha256: str  # of the file
     folders: Folders
 
 
 def find_portfolios(settings: Settings, lists: Path) -> list[Portfolio]:
-    """Make a portfolio of each file in a folder. Its data folder is `portfolios/NAME` below `paths.data`.
+    """Make a portfolio of each file in a folder, sorted by name.
 
-    Returns:
-        The portfolios sorted by name.
+    Its data folder is `portfolios/NAME` below `paths.data`.
 
     Raises:
         CompanyListError: There is no such folder, it holds no list, or two files would get the same name.

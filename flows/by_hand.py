@@ -58,11 +58,9 @@ _OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
 
 
 def start(file: str) -> NoReturn:
-    """Run the flow of a file with what was typed, and end the process with its exit code.
+    """Run the flow of a file, which has its name, with what was typed, and end the process with its exit code.
 
-    Args:
-        file: The file; its flow has the same name. The parameters of the flow are what can be typed, see
-            `firmlake.cli.signature`.
+    The parameters of the flow are what can be typed, see `firmlake.cli.signature`.
     """
     name = Path(file).stem
     flow = _signature_of(Path(file).read_text("utf-8"), name)

@@ -64,11 +64,7 @@ def deploy(block: str, pool_type: str, check: bool, force: bool) -> NoReturn:
 
 
 def _check_variables(text: str) -> None:
-    """Refuse variables without a value: Prefect would deploy an empty text in their place.
-
-    Raises:
-        UsageError: A variable that the file names is not set, empty, or a relative path.
-    """
+    """Refuse variables with a relative path, or without a value, in whose place Prefect would deploy an empty text."""
     if unset := sorted(
         {name for name in {*_VARIABLE.findall(text)} - _OPTIONAL if not os.environ.get(name, "").strip()}
     ):
@@ -152,11 +148,7 @@ def with_changes(described: dict[str, Any], server: DeploymentResponse | None, *
     """Put into a deployment of prefect.yaml what a person set on the server, and name each difference.
 
     Parameters that a variable of the environment sets follow the variable. A schedule that the server lacks comes back.
-
-    Args:
-        described: The deployment as prefect.yaml has it.
-        server: The deployment as the server has it; None if it is new.
-        force: Keep what prefect.yaml says, and only name what that replaces.
+    `server` is None for a new deployment. `force` keeps what prefect.yaml says, and only names what that replaces.
     """
     if server is None:
         return described

@@ -48,19 +48,11 @@ EXIT_CODE_LABEL = "firmlake.exit_code"
 def read_job(
     company_list: str | None, config: str | None, overrides: Mapping[str, str] | None, sql: str = ""
 ) -> tuple[Settings, str]:
-    """Read the settings and find the company list.
+    """Read the settings and find the company list, as `firmlake.intake.source.local_list` takes it.
 
     Without a list or query (None), a flow started by hand runs the sample list on the embedded service. A deployed run
     does not: its list is missing because of a mistake, and a run of the sample would hide that.
-
-    Returns:
-        The settings, and the source of the list as `firmlake.intake.source.local_list` takes it.
-
-    Raises:
-        SettingsError: A setting is unknown or invalid; correct it.
-        UsageError: No company list is given; name one.
     """
-    file = Path(config) if config else None
     settings = read_settings(config, overrides)
     if (company_list and company_list.strip()) or sql:
         return settings, company_list or ""
@@ -71,27 +63,18 @@ def read_job(
         )
     if company_list is not None or settings.api.base_url not in ("", SANDBOX):
         raise UsageError("No company list is named", "Name one: `python flows/enrich.py LIST`")
-    sample = find_sample()
-    return load_settings(file, {**SAMPLE_SETTINGS, **(overrides or {})})[0], str(sample)
+    return read_settings(config, {**SAMPLE_SETTINGS, **(overrides or {})}), str(find_sample())
 
 
 def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Settings:
-    """Read the settings of a flow that needs no company list.
-
-    Raises:
-        SettingsError: A setting is unknown or invalid; correct it.
-    """
+    """Read the settings of a flow that needs no company list."""
     _refuse_secrets(overrides or {})
     _use_token_block()
     return load_settings(Path(config) if config else None, overrides)[0]
 
 
 def _refuse_secrets(overrides: Mapping[str, str]) -> None:
-    """Refuse a token among the overrides: no setting holds one, and Prefect has stored and shown it by now.
-
-    Raises:
-        UsageError: A key names a token.
-    """
+    """Refuse a token among the overrides: no setting holds one, and Prefect has stored and shown it by now."""
     found = [key for key in overrides if "token" in key.lower() and key.rpartition(".")[2].lower() != "token_file"]
     if found:
         raise UsageError(
@@ -102,11 +85,7 @@ def _refuse_secrets(overrides: Mapping[str, str]) -> None:
 
 
 def _use_token_block() -> None:
-    """Take the token of a deployed run from the Secret block that FIRMLAKE_API_TOKEN_BLOCK names.
-
-    Raises:
-        UsageError: The server has no such block, or a file with a token is named too.
-    """
+    """Take the token of a deployed run from the Secret block that FIRMLAKE_API_TOKEN_BLOCK names."""
     name = os.environ.get("FIRMLAKE_API_TOKEN_BLOCK", "")
     if not name or not is_deployed():
         return
@@ -326,11 +305,7 @@ def as_task(name: str, work: Callable[[], R], describe: Callable[[R], str] | Non
 
 
 def name_damaged(said: str, damaged: Mapping[str, DamagedError]) -> None:
-    """Name the runs that were left out because they are damaged.
-
-    Raises:
-        DamagedError: At least one run was left out; a completed flow run would go unnoticed.
-    """
+    """Raise DamagedError if runs were left out because they are damaged: a completed flow run would go unnoticed."""
     for run_id, error in damaged.items():
         tell(f"Skipped run {run_id}: {error}")
     if damaged:

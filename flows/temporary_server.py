@@ -43,12 +43,8 @@ def server_settings() -> dict[str, str]:
 class TemporaryServer:
     """Prefect's server in a child process. Creating it begins the start; `wait` returns once it serves.
 
-    Args:
-        log: File for the output of the server; it is replaced.
-        environment: Environment of the process; PREFECT_HOME is the folder of the database.
-
-    Attributes:
-        pid: Process id.
+    The log, a file for the output of the server, is replaced. PREFECT_HOME of the environment is the folder of the
+    database.
     """
 
     def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
@@ -67,13 +63,9 @@ class TemporaryServer:
         self.pid = self._process.pid
 
     def wait(self) -> dict[str, str]:
-        """Wait until the server serves.
+        """Wait until the server serves; return the variables of a client, PREFECT_API_URL and PREFECT_API_AUTH_STRING.
 
-        Returns:
-            The variables of a client: PREFECT_API_URL and PREFECT_API_AUTH_STRING.
-
-        Raises:
-            OSError: The server did not start; its log says why.
+        If it did not start (OSError), its log says why.
         """
         assert self._process.stdout
         url = self._process.stdout.readline().decode().strip()

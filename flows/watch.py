@@ -33,11 +33,8 @@ _WAIT_SECONDS = 5.0
 def report_end(client: SyncPrefectClient, run_id: UUID, wait: Callable[[float], object] = sleep) -> None:
     """Give the run its last state, unless somebody else has given it one.
 
-    Args:
-        client: Knows the server.
-        run_id: The flow run.
-        wait: Waits, in seconds. The server may be restarting together with the worker, and the worker of a run that
-            somebody cancelled reports its end itself.
+    It waits before it tries again: the server may be restarting together with the worker, and the worker of a run that
+    somebody cancelled reports its end itself.
     """
     from prefect.states import Cancelled, Crashed
 

@@ -60,8 +60,7 @@ class GivenList(NamedTuple):
     def as_file(self, *, is_kept: bool) -> Iterator[Path]:
         """Give the list as a local file.
 
-        Args:
-            is_kept: Whether a list from a pipe, query or store is kept in the data folder, so that a run can resume.
+        If it `is_kept`, a list from a pipe, query or store stays in the data folder, so that a run can resume.
         """
         if not (self.name or self.sql):
             raise UsageError("LIST is missing", "Name a file, - for standard input, or a query with --sql")

@@ -260,11 +260,7 @@ def check(
 
 
 def _check_budget(settings: Settings, most: int) -> int:
-    """Return the credits that may be spent.
-
-    Raises:
-        Stopped: `run.max_credits` is 0. Raise it.
-    """
+    """Return the credits that may be spent; Stopped if `run.max_credits` is 0."""
     credits = most if settings.run.max_credits < 0 else min(most, settings.run.max_credits)
     if not credits:
         raise Stopped(

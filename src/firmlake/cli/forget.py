@@ -100,8 +100,7 @@ _NUMBER_OF_PARTS = {"person": (1, 3), "contact": (1,), "company": (1, 2)}
 def _read_subject(parts: Sequence[str]) -> Subject:
     """Read a subject from its parts: its kind, then a name, an id, or a country and a company number.
 
-    Raises:
-        UsageError: The parts are not a valid subject. The message does not repeat them, because logs keep messages.
+    The UsageError does not repeat parts that are not valid, because logs keep messages.
     """
     from firmlake.privacy.tombstones import Subject
 
@@ -117,11 +116,7 @@ def _read_subject(parts: Sequence[str]) -> Subject:
 
 
 def _read_subjects(path: Path) -> list[Subject]:
-    """Read a file with one subject on each line, its parts separated by commas, semicolons or tabs.
-
-    Raises:
-        UsageError: The file cannot be read, or a line is not a valid subject. The message gives the line number.
-    """
+    """Read a file with one subject on each line, its parts separated by commas, semicolons or tabs."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -147,11 +142,7 @@ def _read_company(country: str, number: str) -> Company:
 
 
 def _agree(names: Sequence[str]) -> None:
-    """Ask whether all these names are meant. The names are not logged.
-
-    Raises:
-        UsageError: They are not, or nobody can answer.
-    """
+    """Ask whether all these names are meant, without logging them; UsageError if they are not, or nobody can answer."""
     shown = "\n".join(f"  {name}" for name in names[:_SHOWN_MAX])
     more = f"\n  and {len(names) - _SHOWN_MAX:,} more" * (len(names) > _SHOWN_MAX)
     question = f"These {len(names):,} different names would go, beyond repair:\n{shown}{more}\nForget them?"

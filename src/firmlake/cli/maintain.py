@@ -218,11 +218,9 @@ def _prove(call: Call) -> int:
 
 
 def _to_clean(found: Sequence[tuple[str, str, int]], cleaned: Collection[str]) -> Iterator[str]:
-    """Yield the next steps that remove the names from the places found.
+    """Yield the next steps that remove the names from the places found: path, kind and number of each.
 
-    Args:
-        found: Path, kind and number of each place.
-        cleaned: The paths that `firmlake forget` would clean.
+    `cleaned` are the paths that `firmlake forget` would clean.
     """
     addresses = {path for path, what, _ in found if what == "address"}
     paths = {path for path, *_ in found} - addresses

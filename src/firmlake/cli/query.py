@@ -34,27 +34,18 @@ _MEMORY = "400MB"
 
 
 class Output(NamedTuple):
-    """How the rows of a result are written.
-
-    Attributes:
-        call: The command.
-        kind: "table" or a format.
-        path: The file; None prints the rows.
-    """
+    """How the rows of a result are written."""
 
     call: Call
-    kind: str
-    path: Path | None
+    kind: str  # "table" or a format
+    path: Path | None  # None prints the rows
 
     def give(
         self, noun: str, cursor: duckdb.DuckDBPyConnection, print_rows: Callable[[Sequence[str], Iterable[Any]], object]
     ) -> None:
-        """Write the result of a query to the file, or print it.
+        """Write the result of a query to the file, or print it; `noun` is a row in the singular.
 
-        Args:
-            noun: What a row is, in the singular.
-            cursor: The result. Its rows are read when they are needed.
-            print_rows: Prints columns and rows as a table.
+        Rows are read when they are needed. `print_rows` prints columns and rows as a table.
         """
         columns, rows = [column[0] for column in cursor.description or ()], read_rows(cursor)
         if self.kind not in FORMATS:
@@ -101,11 +92,7 @@ def output(
 
 
 def _choose(call: Call, kind: str | None, out: Path | None, formats: Collection[str]) -> Output:
-    """Choose the format by `--format`, the ending of `--out` and `--json`, in this order.
-
-    Raises:
-        UsageError: A file cannot have the chosen format.
-    """
+    """Choose the format by `--format`, the ending of `--out` and `--json`, in this order."""
     ending = out.suffix.removeprefix(".") if out else ""
     ending = {"md": "markdown"}.get(ending, ending)
     chosen = kind or (ending if out else "json" if call.as_json else "table")

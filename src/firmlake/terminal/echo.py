@@ -38,11 +38,7 @@ def echo_json(content: Any) -> None:
 
 @contextmanager
 def repeating(options: Mapping[str, str]) -> Iterator[None]:
-    """Let the commands that messages name repeat the options of this call, so that they can be pasted.
-
-    Args:
-        options: Values by option, such as `{"--data": "clients/a"}`.
-    """
+    """Let the commands that messages name repeat options of this call (`{"--data": "clients/a"}`), to be pasted."""
     token = _options.set(options)
     try:
         yield

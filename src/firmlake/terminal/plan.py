@@ -25,13 +25,8 @@ def plan_parts(
 ) -> Iterator[Part]:
     """Yield a plan: its list, what a run will fetch, the bill, prices, steps of `run.expand`, and refused lines.
 
-    Args:
-        planned: The plan.
-        bill: The bill of the data folder; None if there is none.
-        steps: The plans of the steps whose companies are known.
-        unknown: The numbers of the other steps.
-        left: The credits that the budget leaves for these; None without a budget.
-        run: The settings of runs.
+    `steps` are the plans of the steps whose companies are known, `unknown` the numbers of the others, and `left` the
+    credits that the budget leaves for these; None without a budget.
     """
     yield from (*describe_list(planned.companies), *describe_plan(planned))
     yield from describe_bill(bill) if bill else ()

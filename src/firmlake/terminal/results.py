@@ -58,7 +58,7 @@ def show_result(
         is_folded: Whether long cells are folded; otherwise they are cut, or each value gets a line of its own.
         if_empty: What to say where there are no rows; empty shows the columns of the table.
     """
-    number, rest = 0, _with_plain_years(columns, rows)
+    rest = _with_plain_years(columns, rows)
     first = list(islice(rest, SHOWN_MAX + 1))
     show_few = show_table if is_folded else _show_fitting
     if if_empty and not first:
@@ -77,12 +77,9 @@ def show_result(
 
 
 def alerts_parts(columns: Sequence[str], found: Rows, *, has_rules: bool) -> Iterator[Part]:
-    """Yield alerts, one row for each.
+    """Yield alerts, found with the columns of the table `alerts` and the name of the company, one row for each.
 
-    Args:
-        columns: The columns of the table `alerts`, and the name of the company.
-        found: The alerts.
-        has_rules: Whether the settings name a file of rules; otherwise the output says how to set one.
+    Without a file of rules in the settings, the output says how to set one.
     """
     from firmlake.report.feed import describe_evidence
 

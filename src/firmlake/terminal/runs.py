@@ -31,11 +31,6 @@ class RunOutput:
     """Shows the events of a run: lines about its plan, the progress of fetching, and the summary of its result.
 
     Use it as a context manager, which ends the progress however the run ends.
-
-    Args:
-        settings: The settings of the run.
-        say: Shows a line for a person.
-        show: Shows parts of the result.
     """
 
     def __init__(
