@@ -41,7 +41,8 @@ class DeliveredTable(msgspec.Struct, frozen=True, omit_defaults=True):
         key: Columns that identify a row; empty if one of them was not delivered.
         row_count: All rows, or the changed ones.
         changes: Rows by kind of change, in a delivery of changes to files.
-        delta_path: Below the destination; the next ones are those of the table's version that holds the export.
+        delta_path: A Delta Lake table below the destination, of which `delta_version` holds the export.
+        iceberg_table: An Iceberg table in its catalog, of which `iceberg_snapshot` holds the export.
     """
 
     name: str

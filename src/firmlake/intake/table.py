@@ -68,10 +68,10 @@ Formats = dict[str, str | int]
 
 
 class Reading(NamedTuple):
-    """How to read a list; `synonyms` are header names by role, and `max_cells` is below the setting.
+    """How to read a list, with the known header names by role.
 
-    Empty cells of a sheet count too. Of Parquet, `max_characters` are those if each cell held the longest text
-    possible.
+    The limits may be below those of the settings: `max_cells` of a sheet, empty ones included; `max_characters` of a
+    sheet, and of Parquet if each cell held the longest text possible.
     """
 
     path: Path

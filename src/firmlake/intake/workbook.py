@@ -64,7 +64,7 @@ class Sheet(NamedTuple):
 
 
 class _Grid:
-    """The rows of a worksheet, which are read as far as they are asked for; TooLargeError comes then.
+    """The rows of a worksheet, which are read as far as they are asked for, or refused as too large.
 
     Attributes:
         first: Position of the first column with content.

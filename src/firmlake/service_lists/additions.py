@@ -43,7 +43,7 @@ class ContactStatus(NamedTuple):
         sent_count: Requests that carried the contact, repeats included.
         lost_count: Requests whose answer was lost or cannot be read.
         changed_at: When the status became known or, if it is unknown, when the contact was last sent; UTC.
-        request_id: The request that led to the status, in `plan_id`.
+        request_id: The request of the plan that led to the status.
     """
 
     status: str

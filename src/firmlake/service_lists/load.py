@@ -119,7 +119,7 @@ def load_additions(
     load: Load | None,
     until: datetime | None = None,
 ) -> None:
-    """Replace the table of additions by what has landed until some time; None takes all.
+    """Replace the table of additions by what had landed by `until`; None takes all.
 
     Call this in the transaction that makes a generation. `load` is the row that marks them as loaded; None if another
     row does.
