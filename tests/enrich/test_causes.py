@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-import firmlake_sandbox
-from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings, RunSettings, Settings
 from firmlake.enrich.finish import decide_outcome, left_out
-from firmlake.landing.run import Run, begin
-from support import ACME, NOON, answer, found, header, land, lookalike, make_run, party, period, publish_list, stage
+from lake import Lake
+from support import ACME, NOON, answer, found, header, land, lookalike, make_run, party, period, stage
 
 AGAIN = "`firmlake redrive` asks again"
 PERSON = party(None, percentage=0.1, name="Jan")
@@ -182,18 +179,32 @@ def test_nothing_is_said_of_what_is_rare_or_was_chosen(name, folders):
     assert decide(folders, *SILENT[name]).outcome == "done"
 
 
-def test_many_lines_that_are_refused_or_gone_are_told_in_the_next_version_of_a_list_unless_it_is_a_sample(folders):
+def test_many_lines_that_are_refused_or_gone_are_told_in_the_next_version_of_a_list_unless_it_is_a_sample(
+    sandbox, tmp_path
+):
     """A file that is half written when the schedule reads it would otherwise end as done."""
-    run = publish_list(folders, [Company(*each) for each in firmlake_sandbox.sample_numbers(30)], name="held")
+    lake = Lake(tmp_path, sandbox, 30, run__datasets="lookalikes")
+    companies = lake.numbers
 
-    def told(name="held", sample=0, **counts):
-        again = begin(Run(folders, msgspec.structs.replace(run.plan, company_list=name, **counts)))
-        return decide_outcome(Settings(run=RunSettings(sample=sample)), again, stage(again), None, NOON).reason
+    def told(known, *options, refused=0):
+        lake.write([*companies[:known], *[("BE", "none")] * refused])
+        said = lake.run(*options).content
+        return said["outcome"], said["reason"]
 
-    assert "4 of 30 lines" in told(refused_count=4)
-    assert "4 of 30 lines" not in told("new", refused_count=4)
-    assert "20 companies, and 30 in the version before" in told(company_count=20, line_count=20)
-    assert "in the version before" not in told(company_count=21, line_count=21) + told(sample=20, company_count=20)
+    assert told(30)[0] == "done"
+    assert told(20, "--sample", "20")[0] == "done"
+    assert told(26, "--list-name", "another", refused=4)[0] == "done"
+    assert told(27, refused=3) == ("done", ""), "at most a tenth"
+    assert told(26, refused=4)[0] == "done", "one more than before"
+    assert told(30)[0] == "done"
+    outcome, reason = told(20)
+    assert (outcome, reason.partition(", so ")[0]) == (
+        "some_failed", "list.csv names 20 companies, and 30 in the version before",
+    )  # fmt: skip
+    outcome, reason = told(16, refused=4)
+    assert (outcome, reason.partition(", so ")[0]) == (
+        "some_failed", "4 of 20 lines of list.csv were refused, but 0 in the version before",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

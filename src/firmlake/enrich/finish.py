@@ -232,9 +232,12 @@ _RULES = msgspec.convert(
 def find_causes(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
     """Find why a run is not complete; nothing if it is."""
     plan, party = run.plan, "related_company_number"
+    held_count, held_refused = plan.list_before or (plan.company_count, plan.refused_count)
     given = {
         **{name: getattr(plan, name) for name in ("list_name", "line_count", "company_count", "refused_count")},
-        **_held_version(settings, run),
+        "list": quote(held_name(run)),
+        "held_count": held_count,
+        "held_refused": held_refused,
         "too_many": settings.run.fail_share * plan.company_count,
         "records_min": 1 if _misses_a_rename(run) else settings.run.vanished_records_min,
         "required": [leaf.path for name in plan.datasets for leaf in leaves_of(name, plan.contract) if leaf.required],
@@ -247,15 +250,6 @@ def find_causes(settings: Settings, run: Run, staged: Staged) -> list[Cause]:
         *find_unread(settings, run, staged),
         *find_absent(run, staged),
     ]
-
-
-def _held_version(settings: Settings, run: Run) -> dict[str, Any]:
-    """Count companies and refused lines in the version of the list before; as now if there is none to compare with."""
-    name, counts = held_name(run), (run.plan.company_count, run.plan.refused_count)
-    if name and not settings.run.sample and newest(run.folders):
-        with open_warehouse(run.folders, memory_limit=settings.run.duckdb_memory) as connection:
-            counts = next(iter(connection.execute(_SQL["held_version"], [name]).fetchall()), counts)
-    return {"list": quote(name or ""), "held_count": counts[0], "held_refused": counts[1]}
 
 
 def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:

@@ -7,10 +7,6 @@ SELECT dataset, path, reason FROM rejects WHERE effect = 'stop' LIMIT 1
 -- name: new_fields
 SELECT DISTINCT dataset, path FROM drift WHERE kind = 'new_field' ORDER BY ALL
 
--- name: held_version
-SELECT company_count, (SELECT count(*) FROM list_members m WHERE m.list_name = l.list_name AND status = 'refused')
-FROM company_lists l WHERE lower(list_name) = lower(?)
-
 -- name: none_found
 SELECT country, count(DISTINCT company_number) AS company_count FROM company_state
 GROUP BY country HAVING bool_and(status = 'not_found') AND company_count >= ? ORDER BY country

@@ -54,7 +54,7 @@ from firmlake.report.summary import failure_groups, summarise, summarise_unchang
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.gates import Unchanged, find_same_run, why_held
 from firmlake.warehouse.generations import kept_open, newest_link, newest_of_all, open_warehouse
-from firmlake.warehouse.lists import held_name
+from firmlake.warehouse.lists import count_held, held_name
 from firmlake.warehouse.rules import read_gates, read_rules
 
 _FAILED_MAX = 10
@@ -426,7 +426,7 @@ def _new_plan(settings: Settings, planned: Planned, now: datetime, now_known: di
 
 
 def _with_list(settings: Settings, run: Run, companies: CompanyList) -> Run:
-    """Store the list of a run, without forgotten subjects, and name it in the plan."""
+    """Store the list of a run, without forgotten subjects, and name it in the plan, with what it had before."""
     name, columns, batches = "", ListColumns(), iter([lines_of(companies.companies)])
     if companies.lines:
         name = settings.run.list_name or list_name_of(companies.path)
@@ -434,7 +434,9 @@ def _with_list(settings: Settings, run: Run, companies: CompanyList) -> Run:
         if forgotten := open_forgotten(settings.privacy, run.folders):
             batches = (clean_frame(batch, forgotten) for batch in batches)
     files = {**run.plan.files, "list": store_lines(run.folders.lists, columns, batches).stem}
-    return Run(run.folders, msgspec.structs.replace(run.plan, company_list=name, files=files))
+    run = Run(run.folders, msgspec.structs.replace(run.plan, company_list=name, files=files))
+    before = None if run.plan.sample else count_held(run, settings.run.duckdb_memory)
+    return Run(run.folders, msgspec.structs.replace(run.plan, list_before=before))
 
 
 def _how_to_resume(folders: Folders, planned: Planned) -> str:

@@ -106,6 +106,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Companies outside their paid window that were forgotten since: what they cost is still charged."""
     sample: int = 0
     """How many companies of its list a sample has; 0 for the whole list."""
+    list_before: tuple[int, int] | None = None
+    """Companies and refused lines in the version of the list before; None if there is none to compare with."""
     budget: str = ""
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
     trusts_totals: bool = True

@@ -38,7 +38,7 @@ _OPERATORS: Final = {
 
 _OF_THE_ATTEMPT: Final[dict[str, Any]] = {
     "run_id": "", "started_at": datetime.min, "fresh_count": 0, "target_count": 0, "shard_count": 0,
-    "refresh_count": 0, "budget": "", "resume": "", "files": {},
+    "refresh_count": 0, "list_before": None, "budget": "", "resume": "", "files": {},
 }  # fmt: skip
 """Fields of a plan that say what it asks for and when, but not what is loaded besides the answers."""
 _KEY = ["country", "company_number", "dataset"]

@@ -12,6 +12,7 @@ import duckdb
 from firmlake.core.sql import quote_name, quote_text, read_queries
 from firmlake.landing.run import Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.incomplete import describe_incomplete, read_incomplete
 from firmlake.warehouse.list_names import current_name, read_name_changes
 from firmlake.warehouse.versions import supersede, versions_of
@@ -56,6 +57,15 @@ def held_name(run: Run) -> str:
     plan = run.plan
     changes = read_name_changes(run.folders) if plan.company_list else ()
     return current_name(plan.company_list, plan.started_at, changes)
+
+
+def count_held(run: Run, memory_limit: str) -> tuple[int, int] | None:
+    """Count companies and refused lines in the published version of the list of a run; None if there is none."""
+    name = held_name(run)
+    if not name or newest(run.folders) is None:
+        return None
+    with open_warehouse(run.folders, memory_limit=memory_limit) as connection:
+        return next(iter(connection.execute(_SQL["held_version"], [name]).fetchall()), None)
 
 
 def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:

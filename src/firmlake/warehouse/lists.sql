@@ -24,3 +24,7 @@ SELECT l.table_name, l.column_name, any_value(f.comment ORDER BY f.table_name DE
 FROM duckdb_columns() l JOIN duckdb_columns() f USING (column_name)
 WHERE l.schema_name = 'lists' AND f.schema_name = 'main' AND f.table_name IN ('list_lines', 'company_figures')
 GROUP BY ALL ORDER BY ALL
+
+-- name: held_version
+SELECT company_count, (SELECT count(*) FROM list_members m WHERE m.list_name = l.list_name AND status = 'refused')
+FROM company_lists l WHERE lower(list_name) = lower(?)
