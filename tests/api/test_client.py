@@ -85,6 +85,8 @@ def test_what_landing_raises_ends_the_request(make_client):
 
 LEFT = {"X-Credits-Remaining": "0"}
 LONG = {"Retry-After": "7200"}
+PACE = {"X-RateLimit-Remaining": "150", "X-RateLimit-Reset": "30"}
+"""Requests are left."""
 TRY_AGAIN = [
     *map(refusal, (500, 502, 503, 504, 408, 425)),
     *(kind("lost") for kind in (httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)),
@@ -107,8 +109,14 @@ PAUSED, UNAVAILABLE = errors.PausedByServiceError, errors.UnavailableError
         ([refusal(403)], 1, FORBIDDEN, r"403: no.*leave out the dataset \(run.datasets\) or the companies", 1),
         ([refusal(402)], 1, SPENT, "402: no", 1),
         *(([refusal(code, **LEFT)], 1, SPENT, f"{code}: no", 1) for code in (403, 429)),
-        *(([refusal(code, "Monthly credits exhausted")], 1, SPENT, f"{code}: Monthly", 1) for code in (403, 429)),
-        *(([refusal(code, "Not enough credits")], 1, SPENT, f"{code}: Not", 1) for code in (403, 429)),
+        *(([refusal(code, "Monthly credits exhausted")], 1, SPENT, f"{code}: Mon", 1) for code in (400, 403, 429, 500)),
+        *(([refusal(code, "Not enough credits")], 1, SPENT, f"{code}: Not", 1) for code in (403, 429, 503)),
+        *(([refusal(429, said)], 1, SPENT, said, 1) for said in ("Monthly quota exceeded", "Plan limit reached")),
+        ([refusal(429, "Uw tegoed is opgebruikt")], 1, SPENT, "tegoed", 1),
+        ([refusal(429, "Monthly quota exceeded", **{"Retry-After": "60"})], 1, SPENT, "Monthly", 1),
+        ([refusal(429, "Quota exceeded", **PACE)], 1, SPENT, "Quota", 1),
+        ([refusal(429, "Monthly quota exceeded", **LONG)], 1, PAUSED, "120 minutes", 0),
+        ([httpx.Response(200, json={"message": "insufficient credits"})], 1, SPENT, "200: insufficient", 1),
         *(([refusal(code, **LONG)], 1, PAUSED, "120 minutes", 0) for code in (429, 503, 403)),
         ([httpx.Response(404)], 1, UNAVAILABLE, "no /v1/companies/financials at the service", 0),
         *(([one], 3, FAILED, "failed 3 times", 3) for one in TRY_AGAIN),
@@ -125,7 +133,7 @@ def test_a_request_that_cannot_be_answered_ends_with_what_the_caller_does_next(
     client = make_client(script(*answers))
     for count in (sent, sent + sent_again):
         with pytest.raises(error, match=said) as caught:
-            client.send(REQUEST)
+            client.send(REQUEST, lambda body: read_answer("financials", body))
         assert len(landed) == count
         assert CANARY not in str(caught.value) + str(landed[0].headers)
     exits = {PAUSED: 4, SPENT: 4, TOKEN: 5, FORBIDDEN: 5}
@@ -144,6 +152,8 @@ def test_a_request_that_cannot_be_answered_ends_with_what_the_caller_does_next(
         ([refusal(403, **{"Retry-After": "8"})] * 4, [8] * 4),
         ([refusal(429, "Quota exceeded for quota metric 'requests per minute'")] * 5, [1, 2, 4, 8, 16]),
         ([refusal(429, **LEFT, **{"Retry-After": "2"})] * 2, [2, 2]),
+        ([refusal(429, "Quota exceeded", **{"Retry-After": "2"})] * 2, [2, 2]),
+        ([refusal(503, "No credit information available")] * 2, [1, 2]),
         ([refusal(429, **{"X-Credits-Remaining": "1"})] * 2, [1, 2]),
         ([refusal(403, "Rate limit exceeded")] * 2, [1, 2]),
         ([httpx.Response(200, json={"error": "rate_limit_exceeded"})] * 5, [1, 2, 4, 8, 16]),

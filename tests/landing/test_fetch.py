@@ -373,6 +373,55 @@ def test_a_bare_403_where_fewer_credits_are_left_than_a_page_costs_is_their_end(
     assert statuses(run)["forbidden"] == 0
 
 
+def by_elements(service, answer, named):
+    """A service that answers for as many companies as there are credits; elements say why there is nothing else."""
+
+    def answer_in_part(dataset, asked):
+        names = [one["countryCode"] + one["companyNumber"] for one in asked]
+        left = service.allowed_credits - len(service.charged)
+        new = set([name for name in names if name not in service.charged][max(left, 0) :])
+        paid = iter(answer(dataset, [one for one, name in zip(asked, names, strict=True) if name not in new])[1])
+        return 200, [
+            {**named(one), "message": "insufficient credits"} if name in new else next(paid)
+            for one, name in zip(asked, names, strict=True)
+        ]
+
+    return answer_in_part
+
+
+def by_status(_service, answer, status):
+    def answer_otherwise(dataset, asked):
+        came, content = answer(dataset, asked)
+        return (status, {"error": "Insufficient credits"}) if came == 402 else (came, content)
+
+    return answer_otherwise
+
+
+@pytest.mark.parametrize(
+    ("tells", "how"),
+    [
+        (by_elements, lambda one: {"companyNumber": one["companyNumber"]}),
+        (by_elements, lambda one: {"identifier": {"country": one["countryCode"], **one}, "data": None}),
+        (by_status, 500),
+        *slow((by_status, 429), (by_status, 400)),
+    ],
+    ids=["elements alone", "elements", "500", "429", "400"],
+)
+def test_credits_that_end_in_other_words_than_402_give_no_company_up_and_are_spent_first(folders, fetch, tells, how):
+    with start_other_service() as service:
+        service.allowed_credits = 120
+        service.answer = tells(service, service.answer, how)
+        run = make_run(folders, COMPANIES)
+        with pytest.raises(OutOfCreditsError, match=r"(?i)credits are used up \(.*insufficient credits"):
+            fetch(run, base_url=service.base_url)
+        assert len(service.charged) == 120
+        assert service.requests.total() < 20
+        assert statuses(run) == {"answered": 3 * 120, "pending": 3 * 180}
+        service.allowed_credits = None if tells is by_status else 999
+        fetch(run, base_url=service.base_url)
+        assert statuses(run) == {"answered": 3 * 300}
+
+
 @pytest.mark.parametrize(("told", "is_stopped"), [(("Charged", "Remaining"), False), (("Remaining",), True)])
 def test_what_others_spend_from_the_balance_counts_only_if_no_header_tells_charges(folders, fetch, told, is_stopped):
     with start_other_service() as service:

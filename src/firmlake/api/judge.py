@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from firmlake.api.answers import NOT_FOUND
+from firmlake.api.answers import NOT_FOUND, Element
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
-from firmlake.api.throttle.window import read_wait
+from firmlake.api.throttle.window import read_allowance, read_wait
 from firmlake.core.errors import (
     AuthorizationError,
     EndpointPausedError,
@@ -36,19 +36,24 @@ _PASSING = (408, 425)
 
 _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     401: (AuthorizationError, "The service does not accept the token", "Get a valid token"),
-    402: (OutOfCreditsError, "The service's credits are used up", "Add credits and run again to continue"),
     403: (
         ForbiddenError,
         "The token may not use {path}",
         "Get a token that may use it",
     ),
 }
-_HURRIED = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
-"""Words for requests that come too fast, in messages of any status."""
-_SPENT = {403: re.compile(r"credit|quota", re.IGNORECASE), 429: re.compile(r"credit", re.IGNORECASE)}
-"""Words for credits, by status; a quota told with 429 may be one of requests, which only takes a while."""
+_HURRIED = re.compile(r"rate.?limit|too many requests|throttl|per (?:second|minute|hour|request)", re.IGNORECASE)
+"""Words for requests that come too fast, or ask for too much, in messages of any status."""
+_CREDITS = (
+    r"\bcredits\b|\bcrédits\b|tegoed|\bcredit (?:balance|limit)|(?:insufficient|enough|out of) credit|"
+    r"(?:monthly|daily|plan|subscription|usage) (?:\w+ )?(?:limit|allowance|quota)"
+)
+_SPENDABLE = {True: re.compile(_CREDITS, re.IGNORECASE), False: re.compile(rf"{_CREDITS}|\bquota", re.IGNORECASE)}
+"""Words for credits, by whether the service names a time; a quota that comes back so soon is one of requests."""
 _WANTING = re.compile(
-    r"exhaust|exceed|insufficient|not enough|\bno\b|used up|out of|run out|ran out|deplet|limit|reached", re.IGNORECASE
+    r"exhaust|exceed|insufficient|not enough|\bno\b|used up|out of|run out|ran out|deplet|limit|reached|"
+    r"onvoldoende|opgebruikt|overschreden|insuffisant|épuisé|dépassé",
+    re.IGNORECASE,
 )
 NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path that does not exist at the service."""
@@ -87,7 +92,7 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     Raises:
         TryAgainError: A retry may succeed.
         RequestRefusedError: The service refuses this request; do not repeat it.
-        OutOfCreditsError: Status 402, or a refusal that names no time although too few credits are left.
+        OutOfCreditsError: Status 402, or the service or its headers tell in another way that too few credits are left.
         PausedByServiceError: The service asks for a wait longer than `api.retry_wait_max_seconds`; an
             EndpointPausedError if it does so with status 403.
         AuthorizationError: Status 401.
@@ -103,11 +108,11 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
         return _check(answer, check)
     message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
-    if _is_out_of_credits(answer, message, api):
-        status = 402
-    elif answer.is_throttled or status in _PASSING or status >= 500:
+    if status == 402 or _is_out_of_credits(answer, message, api):
+        raise _spent(said)
+    if answer.is_throttled or status in _PASSING or status >= 500:
         raise _passing(answer, f"status {said}", api.retry_wait_max_seconds)
-    elif status == 403 and _HURRIED.search(message):
+    if status == 403 and _HURRIED.search(message):
         raise TryAgainError("throttled", answer, f"status {said}")
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
@@ -129,13 +134,41 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     raise refused
 
 
+def check_credits(elements: Iterable[Element]) -> None:
+    """Check that no element of an answer tells that the credits are used up.
+
+    Raises:
+        OutOfCreditsError: One does. The others may hold records.
+    """
+    for element in elements:
+        if element.records is None and tells_spent(element.message or ""):
+            raise _spent(element.message or "")
+
+
+def tells_spent(message: str, *, has_time: bool = False) -> bool:
+    """Return whether a message says that the credits are used up; `has_time`, that the service says when to ask again.
+
+    Example:
+        >>> tells_spent("Monthly quota exceeded"), tells_spent("Quota of 60 requests per minute exceeded")
+        (True, False)
+    """
+    is_told = _SPENDABLE[has_time].search(message) and _WANTING.search(message)
+    return bool(is_told) and not _HURRIED.search(message)
+
+
 def _is_out_of_credits(answer: Answer, message: str, api: ApiSettings) -> bool:
     """Return whether a service without status 402 refuses a request for want of credits, as it or its headers say."""
-    if answer.status not in _SPENT or read_wait(answer.headers, answer.fetched_at) is not None:
-        return False
-    left = read_credits(answer.headers.get(api.names.credits_remaining_header.lower(), ""))
-    is_told = _SPENT[answer.status].search(message) and _WANTING.search(message)
-    return bool(is_told) or (left is not None and left < len(answer.request.companies))
+    headers, at = answer.headers, answer.fetched_at
+    wait = None if read_allowance(headers, at).remaining else read_wait(headers, at)
+    if wait is not None:
+        return wait <= api.retry_wait_max_seconds and tells_spent(message, has_time=True)
+    left = read_credits(headers.get(api.names.credits_remaining_header.lower(), ""))
+    is_short = answer.status in (403, 429) and left is not None and left < len(answer.request.companies)
+    return is_short or tells_spent(message)
+
+
+def _spent(said: str) -> OutOfCreditsError:
+    return OutOfCreditsError(f"The service's credits are used up ({said})", "Add credits and run again to continue")
 
 
 def _broken(answer: Answer) -> Exception:
@@ -172,8 +205,11 @@ def _check(answer: Answer, check: Check | None) -> None:
     try:
         check(answer.body)
     except UnusableAnswerError as error:
-        if _HURRIED.search(hurried := read_message(answer)):  # some services tell a rate limit with status 200
-            raise TryAgainError("throttled", answer, f"status {answer.status}: {hurried}") from None
+        told = f"{answer.status}: {(message := read_message(answer))}"  # some services refuse with status 200
+        if _HURRIED.search(message):
+            raise TryAgainError("throttled", answer, f"status {told}") from None
+        if tells_spent(message):
+            raise _spent(told) from None
         said = "" if answer.status == 200 else f"status {answer.status}, and "
         again = TryAgainError("unusable", answer, said + one_line(error.message, MESSAGE_LENGTH_MAX))
         again.code = error.code

@@ -17,7 +17,7 @@ from firmlake.api.answers import Element, Paging, read_answer, repaired
 from firmlake.api.client import Access, Client
 from firmlake.api.connection import Timing
 from firmlake.api.exchange import Answer, read_credits
-from firmlake.api.judge import REFUSALS
+from firmlake.api.judge import REFUSALS, check_credits
 from firmlake.api.requests import Request
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
@@ -151,6 +151,7 @@ class Talk:
         try:
             tries = _TRIES_OF_TRIAL if is_trial else _TRIES
             self._client.send(request, _accept, tries=tries, is_patient=False, on_answer=hear)
+            check_credits(elements_of(heard[-1]) if request.companies else [])
         except Stopped:
             raise
         except FirmlakeError as error:

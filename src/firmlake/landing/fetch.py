@@ -28,6 +28,7 @@ from firmlake.api import requests
 from firmlake.api.answers import Element, read_answer, says_unknown
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
+from firmlake.api.judge import check_credits
 from firmlake.core.errors import (
     EndpointPausedError,
     ForbiddenError,
@@ -207,6 +208,7 @@ class Fetcher:
 
         def check(body: bytes) -> None:
             elements = read_answer(page.dataset, body)
+            check_credits(elements)
             if not is_apart:
                 self._recognise(page, elements)
             check_elements(elements)

@@ -18,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from firmlake.api.answers import Element, read_answer, says_unknown
 from firmlake.api.contract import DATASETS
+from firmlake.api.judge import tells_spent
 from firmlake.core.company import Company
 from firmlake.core.errors import Reason, UnusableAnswerError, make_reason, reason_of
 from firmlake.core.settings import NameSettings
@@ -317,11 +318,12 @@ class Progress:
             said = elements
         else:
             said = self._match(header, asked, elements)
+        is_spent = any(element.records is None and tells_spent(element.message or "") for element in elements)
         is_shared = any(
             track.status == "pending" and element.count for (_, track), element in zip(asked, said, strict=True)
         )
         for (company, track), element in zip(asked, said, strict=True):
-            if track.status in ("answered", "not_found"):
+            if track.status in ("answered", "not_found") or (is_spent and element.records is None):
                 continue
             track.left_out = track.left_out + 1 if element is _SILENCE else 0
             if element.problem:
