@@ -24,7 +24,6 @@ _GLIMPSE_MAX = 60
 NOT_FOUND = (204, 404)
 """Statuses of an answer about a company that the service does not know; 204 only where a GET names it alone."""
 
-
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _KEYS = msgspec.json.Decoder(dict[str, Raw])
 _RECORDS = msgspec.json.Decoder(list[Raw] | None)
@@ -75,8 +74,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
 def read_answer(dataset: str, body: bytes) -> list[Element]:
     """Split the body of a bulk answer into elements; a broken element does not affect the others.
 
-    Raises:
-        UnusableAnswerError: The body is not a JSON array. Ask again.
+    If the body is not a JSON array (UnusableAnswerError), ask again.
     """
     with suppress(*UNREADABLE):
         return _read_plain(dataset, body)

@@ -49,7 +49,6 @@ class Dataset(NamedTuple):
 
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
 
-
 _FINANCIAL_RECORD = {
     "start_date": Field("startDate", "date", required=True),
     "end_date": Field("endDate", "date", required=True),

@@ -20,7 +20,6 @@ _NAME_LENGTH_MAX = 100
 _HEADER_LENGTH_MAX = 256
 """Longest header value kept; legitimate values have a few dozen characters."""
 
-
 Failure = Literal["", "unreachable", "untrusted", "timeout", "broken", "body"]
 """Why an answer is missing or incomplete: no connection, a certificate that cannot be verified, too late, a connection
 that ended early, or a body that cannot be used."""

@@ -41,7 +41,7 @@ def bulk(
     offset: int | None = None,
     count: int = 0,
 ) -> Request:
-    """Build a request for one dataset of several companies.
+    """Build a request for one dataset of several companies; see docs/service_gaps.md, "bulk body".
 
     Args:
         api: Limits and examples of the service.
@@ -50,9 +50,6 @@ def bulk(
         limit: Records for each company; None leaves it to the service. Financials only.
         offset: Records to skip for each company; None leaves it to the service. Financials only.
         count: Name the last company again until so many are named, to find the limits of the service.
-
-    References:
-        docs/service_gaps.md, "bulk body", "companies in a bulk request", "records in a bulk request".
     """
     asked = tuple(companies)
     rows = [_row(api, company) for company in asked]
@@ -75,8 +72,7 @@ def service_lists(api: ApiSettings, kind: ListKind, limit: int | None = None, of
 def add_contacts(api: ApiSettings, list_id: int, contacts: Mapping[Company, Sequence[str]]) -> Request:
     """Build a request that adds contact ids, 1 to 50 for each of 1 to 100 companies, to a static service list.
 
-    References:
-        Specification, PUT /v1/lists/{id}/contacts; docs/service_gaps.md, "contacts body".
+    See the specification, PUT /v1/lists/{id}/contacts; docs/service_gaps.md, "contacts body".
     """
     rows = [{**_row(api, company), "contact": ids} for company, ids in contacts.items()]
     return _build(api, "contacts", rows, tuple(contacts), list=int(list_id))
@@ -85,8 +81,7 @@ def add_contacts(api: ApiSettings, list_id: int, contacts: Mapping[Company, Sequ
 def spell_number(api: ApiSettings, company: Company) -> str:
     """Return a company number as the service expects it; Belgian ones lose a leading zero unless the settings keep it.
 
-    References:
-        docs/service_gaps.md, "spelling of company numbers".
+    See docs/service_gaps.md, "spelling of company numbers".
 
     Example:
         >>> spell_number(ApiSettings(), Company("BE", "0770493071"))

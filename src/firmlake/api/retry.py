@@ -151,8 +151,7 @@ class CircuitBreaker:
     def enter(self, sleep: Sleep) -> None:
         """Wait, by a function that takes seconds, until a request may go out.
 
-        Raises:
-            UnavailableError: The endpoint has failed for `patience_seconds`. Run again later.
+        If the endpoint has failed for `patience_seconds` (UnavailableError), run again later.
         """
         while seconds := self._seconds_to_wait():
             sleep(seconds)

@@ -42,9 +42,7 @@ class _Stamp(msgspec.Struct, frozen=True):
 def check_access(settings: Settings) -> Token | None:
     """Return the token; None for the embedded service, which gets one when it starts. Nothing has been written yet.
 
-    Raises:
-        SettingsError: The address or the token is missing or cannot be used, or only a file that nobody named gives
-            the address.
+    If only a file that nobody named gives the address, that is a SettingsError too.
     """
     token = _read_access(settings)
     check_named(settings.api.base_url)

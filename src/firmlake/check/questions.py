@@ -435,7 +435,6 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
 
     Args:
         talk: The conversation. It takes over the spelling by which the service knows Belgian companies.
-        dataset: A dataset that the service answers for.
         known: A company that it knows, at least by GET.
         companies: All that may be asked for; of a country, the first few are.
         usual: Whether the settings keep the leading zero.

@@ -33,11 +33,9 @@ class Company(NamedTuple):
 def normal_form(country: str, number: str) -> Company | None:
     """Return the company for a country and a number as the service writes them; None if there cannot be one.
 
-    The service's examples drop the leading zero of Belgian numbers, so short numbers are padded. Separators, a country
-    prefix and lower case are accepted; `firmlake.intake.lines` repairs what people type.
-
-    References:
-        docs/service_gaps.md, "spelling of company numbers".
+    The service's examples drop the leading zero of Belgian numbers, so short numbers are padded (docs/service_gaps.md,
+    "spelling of company numbers"). Separators, a country prefix and lower case are accepted; `firmlake.intake.lines`
+    repairs what people type.
 
     Example:
         >>> normal_form("BE", "770493071")

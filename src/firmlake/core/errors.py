@@ -210,16 +210,11 @@ class UnusableAnswerError(ServiceError):
 
 
 class RequestRefusedError(ServiceError):
-    """The service refuses this request and would refuse it again.
-
-    Attributes:
-        answer: The refusal, an `api.exchange.Answer`; None after unpickling.
-        said: The service's message, as one line; empty if it gave none.
-    """
+    """The service refuses this request and would refuse it again."""
 
     code = "request_refused"
-    answer: Any = None
-    said: str = ""
+    answer: Any = None  # an `api.exchange.Answer`; None after unpickling
+    said: str = ""  # the service's message, as one line; empty if it gave none
 
 
 class CountryRefusedError(ServiceError):
@@ -229,18 +224,12 @@ class CountryRefusedError(ServiceError):
 
 
 class RequestFailedError(ServiceError):
-    """The request failed after all retries that the settings allow.
-
-    Attributes:
-        answer: The last `api.exchange.Answer`; None after unpickling.
-        attempts: How often the request was sent.
-        is_outage: Other requests failed at the same time, so this request's companies may not be the cause.
-    """
+    """The request failed after all retries that the settings allow."""
 
     code = "request_failed"
-    answer: Any = None
-    attempts: int = 0
-    is_outage: bool = False
+    answer: Any = None  # the last `api.exchange.Answer`; None after unpickling
+    attempts: int = 0  # how often the request was sent
+    is_outage: bool = False  # other requests failed at the same time, so this request's companies may not be the cause
 
 
 def from_system(error: OSError, path: object = "", before: str = "") -> FirmlakeError:

@@ -106,8 +106,7 @@ class Filled(NamedTuple):
 def read_example(endpoint: str, text: str) -> Example:
     """Read the example of a request: its first line, headers, and after an empty line the body.
 
-    Raises:
-        SettingsError: The text is no request, or lacks a placeholder. The message names the setting.
+    If the text is no request, or lacks a placeholder, the SettingsError names the setting.
     """
     head, _, body = re.sub(r"[ \t\r]+\n", "\n", text.strip() + "\n").partition("\n\n")
     first, *lines = head.splitlines() or [""]

@@ -75,13 +75,10 @@ def open_to(path: Path, readers: int | None) -> None:
 
 
 def write_file(path: Path, write: Callable[[Path], object], readers: int | None = None) -> None:
-    """Write a file atomically: a crash leaves the old file, or none if there was none.
+    """Write a file atomically: a crash, a full disk or a closed folder leaves the old file, or none if there was none.
 
     Only one process may write a path at a time, because temporary files of killed processes are removed. `write` gets
     the path of an empty temporary file and fills it.
-
-    Raises:
-        FirmlakeError: The disk is full or the folder cannot be written to. The old file is unchanged.
     """
     try:
         make_folder(path.parent, readers)

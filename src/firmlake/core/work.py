@@ -37,7 +37,6 @@ def utc_now() -> datetime:
 
 R = TypeVar("R")
 
-
 CarryOut = Callable[..., Any]
 """Carries out one step, and may display it. It is called with the step's name for people, the function to call, and
 perhaps one that makes a line of its result; it returns or raises what the function does."""

@@ -76,18 +76,11 @@ class Held(NamedTuple):
 def read_held(
     settings: Settings, folders: Folders, companies: CompanyList, now: datetime, *, of_all: bool = False
 ) -> Held:
-    """Read what planning needs, from the index over all that has landed.
+    """Read what planning needs, from the index over all that has landed; `of_all` reads all companies ever asked for.
 
     A date in the future means that the clock was wrong when an answer or payment was recorded. Its real time is
-    unknown, so the answer does not count as fresh, and the company does not count as paid for.
-
-    Args:
-        settings: How long an answer is fresh (0 makes none fresh) and a company paid for, and when it is refreshed for
-            free. A run that is taken up goes on with its own limit of freshness.
-        folders: The data folder.
-        companies: The companies that are planned.
-        now: UTC.
-        of_all: Read the state of all companies ever asked for.
+    unknown, so the answer does not count as fresh, and the company does not count as paid for. The settings say how
+    long an answer is fresh (0 makes none fresh); a run that is taken up goes on with its own limit.
 
     Raises:
         DamagedError: The warehouse is lost; or a run that is needed has lost its plan, or its tables and its answers.

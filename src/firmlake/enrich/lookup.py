@@ -38,8 +38,7 @@ class HeldCompany(NamedTuple):
 def fetch_company(settings: Settings, company: Company, datasets: Sequence[str]) -> HeldCompany:
     """Fetch a company, even if it is fresh, and publish the answers. This costs a credit outside its paid window.
 
-    Raises:
-        FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
+    If nothing could be published (FirmlakeError), landed answers are kept; the same call resumes from them.
     """
     run = {"datasets": tuple(datasets), "refresh_after_days": 0, "expand": "", "sample": 0, "fail_on": "any"}
     settings = change_settings(settings, {f"run.{name}": value for name, value in run.items()})

@@ -160,9 +160,7 @@ class Planned(NamedTuple):
 
 
 def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bool = False) -> Planned:
-    """Read a company list and work out what to fetch for it and what that costs; also the prices of its cheaper cuts.
-
-    The prices are left out unless `is_priced`.
+    """Read a company list and work out what to fetch for it and what that costs; if `is_priced`, also its cheaper cuts.
 
     Raises:
         CompanyListError: The list cannot be used.

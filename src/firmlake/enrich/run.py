@@ -100,10 +100,7 @@ def enrich(
 def redrive(settings: Settings, holder: str, show: Show = say_nothing, now: Clock = utc_now) -> list[Published]:
     """Ask again for the companies that failed, from any list, and publish the answers; empty if nothing has failed.
 
-    See `enrich` for the arguments.
-
-    Raises:
-        FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
+    See `enrich` for arguments and errors.
     """
     with _data_folder(settings, holder):
         made = follow(run_plan(settings, lambda: planning.plan_redrive(settings, now()), now), show)
@@ -130,17 +127,12 @@ def _run_list(settings: Settings, company_list: Path, now: Clock, file_back: Fil
 def run_plan(
     settings: Settings, plan: Callable[[], planning.Planned], now: Clock, title: str = "", values_min: int = 0
 ) -> Steps[Published | None]:
-    """Carry out one run, for a caller that holds the data folder; None if there is nothing to ask for.
+    """Carry out a run, as `enrich` does, for a caller that holds the data folder; None if there is nothing to ask for.
 
     Args:
-        settings: The settings of the run.
         plan: Makes the plan.
-        now: The clock, UTC.
         title: The name of the expansion step; empty for the company list itself.
         values_min: So many values of a field tell its scale at first contact; 0 leaves that to `run.check`.
-
-    Raises:
-        FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     name = f"{title}: {{}}".format if title else "{}".format
     started = yield from _start(settings, plan, now, title, name)

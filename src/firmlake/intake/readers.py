@@ -62,7 +62,6 @@ _GROUP_BYTES: Final = 16 * 2**20
 _BATCH_ROWS: Final = 16_384
 _DUCKDB_MEMORY: Final = "800MB"
 
-
 _KINDS: Final = {
     "b": "BOOLEAN",
     "n": r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)",

@@ -70,7 +70,6 @@ _WRAPPED: Final = (
 )
 """What a spreadsheet makes of some lines of a CSV file that it opened with another delimiter and saved again."""
 
-
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

@@ -64,12 +64,8 @@ class Fetcher:
     fetched. Companies that the token may not ask about are given up too.
 
     Args:
-        client: Client of the service.
-        settings: Limits and budgets.
-        run: The run.
         on_answer: Called from any thread after each answer has landed.
         on_works: Called once, at the first usable answer.
-        now: Returns the current time in UTC.
         looks_closer: Whether to end at the first request that is refused, so that a first contact asks everything.
     """
 

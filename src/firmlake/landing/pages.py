@@ -56,16 +56,13 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
     """Plan the requests for the next records of companies.
 
     A request asks for at most `companies_per_request` companies and, if the service has such a limit, for at most
-    `records_per_request` records. The number of a company's records is unknown at first. The first request therefore
-    asks for as many companies as fit and a few records of each. Its answer has the totals, and the remaining records
-    are packed by length, longest first.
+    `records_per_request` records (docs/service_gaps.md, "records in a bulk request" and "paging parameters"). The
+    number of a company's records is unknown at first. The first request therefore asks for as many companies as fit and
+    a few records of each. Its answer has the totals, and the remaining records are packed by length, longest first.
 
     If an earlier run found at most twice as many records as the first request asks for, all of them are requested at
     once, with one more that may be new: that is cheaper than two requests. For more records, or without the additional
     one, it would cost more than it saves.
-
-    References:
-        docs/service_gaps.md, "records in a bulk request" and "paging parameters".
     """
     api = fitting(api, dataset)
     if not DATASETS[dataset].is_paged:

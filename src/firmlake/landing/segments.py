@@ -58,7 +58,6 @@ _COMPRESSION: dict[int, int] = {
     CompressionParameter.content_size_flag: 1,
 }
 
-
 GIVEN_UP = {"given_up": "failed", "forbidden": "forbidden", "unavailable": "unavailable"}
 """Kinds of headers that give companies up, and the resulting status: the company failed, the token may not ask for it,
 or the service does not answer the dataset."""

@@ -69,11 +69,8 @@ class ScopeStatus(msgspec.Struct):
 class ServiceStatus:
     """What a run knows about its datasets and their scopes. Only the thread that absorbs answers changes it.
 
-    Args:
-        run: The run.
-        api: The settings of `api`.
-        on_works: Called once, when the first dataset is answered.
-        looks_closer: Whether to end at the first request that is refused, so that a first contact asks everything.
+    `on_works` is called once, when the first dataset is answered. With `looks_closer`, the first request that is
+    refused ends the run, so that a first contact asks everything.
 
     Attributes:
         ended: The reason for each dataset that was given up.

@@ -42,13 +42,9 @@ class Archived(NamedTuple):
 def archive(folders: Folders, destination: Destination, tell: Callable[[str], object] = lambda line: None) -> Archived:
     """Add published runs, overviews of service lists and contacts that the archive lacks. Call again to resume.
 
-    A run that has ended but is not published may still change its outcome, so it is archived later. A run is skipped if
-    it is damaged, if it differs from the archived run of the same name, or if it was pruned.
-
-    Args:
-        folders: The data folder. The caller holds its lock; see `lock`.
-        destination: The archive. Several data folders of one service may share it.
-        tell: Called with a line for each run that is added.
+    The caller holds the lock of the data folder. Several data folders of one service may share an archive. A run that
+    has ended but is not published may still change its outcome, so it is archived later. A run is skipped if it is
+    damaged, if it differs from the archived run of the same name, or if it was pruned.
 
     Raises:
         DamagedError: An archived file about service lists differs from the file of the same name in the data folder.

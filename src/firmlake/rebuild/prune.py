@@ -75,8 +75,6 @@ def find_removable(
     """Find what can be removed, without changing anything. None keeps all of a kind.
 
     Args:
-        folders: The data folder.
-        now: UTC.
         keep_generations: The number of newest generations to keep.
         staged_days: Remove staged tables of runs that ended more than this many days ago, and copies of lists made more
             than this many days ago.

@@ -20,10 +20,8 @@ _NAME_MAX = 100
 def change_name(folders: Folders, settings: RunSettings, name: str, new_name: str, now: Clock) -> str:
     """Rename a list, or remove it if its new name is empty; return the name that it had.
 
-    The record is written first. If the command is interrupted before the warehouse is changed, run it again.
-
-    Raises:
-        UsageError: There is no such list, or the new name is taken or not valid.
+    The record is written first. If the command is interrupted before the warehouse is changed, run it again. A new name
+    that is taken or not valid is a UsageError.
     """
     with open_warehouse(folders, with_held=True) as connection:
         old_name = find_named_list(connection, name).name

@@ -55,9 +55,8 @@ from firmlake.warehouse.views import create_views
 def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Run, Outcome]]:
     """List the runs that have ended: first the loaded runs in the order of loading, then the others by their end.
 
-    Raises:
-        DamagedError: A run that was loaded or has landed answers has lost its plan or outcome, so its answers would be
-            missing unnoticed. The message says how to restore the file.
+    If a run that was loaded or has landed answers has lost its plan or outcome, its answers would be missing unnoticed.
+    The DamagedError says how to restore the file.
     """
     runs, damaged = read_finished(folders, loaded)
     for error in damaged.values():
@@ -81,9 +80,8 @@ def read_finished(
 def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:
     """Stage a run again from its landed answers, even if it is already staged; one that was pruned keeps its tables.
 
-    Raises:
-        DamagedError: Landed answers that were staged before are missing or changed. Nothing was removed. The message
-            says what to restore.
+    If landed answers that were staged before are missing or changed, nothing is removed, and the DamagedError says what
+    to restore.
     """
     on_run(run)
     if run.is_pruned:
@@ -223,15 +221,8 @@ def replay(
 ) -> Path:
     """Rebuild the staged tables and the warehouse from the landed answers, as a new generation.
 
-    Except for `loads` it equals the previous one, unless `contract` changes the result.
-
-    Args:
-        folders: The data folder.
-        now: The clock, UTC.
-        settings: Limits of the warehouse.
-        on_run: Called with each run before it is staged.
-        processes: The number of processes that stage shards in parallel.
-        contract: Read all answers with these settings; None reads each run with the settings in its plan.
+    Except for `loads` it equals the previous one, unless `contract` changes the result: it reads all answers with these
+    settings; None reads each run with the settings in its plan. `on_run` is called with each run before it is staged.
 
     Raises:
         FirmlakeError: There is nothing to replay yet. Run a company list first.

@@ -29,7 +29,6 @@ from firmlake.warehouse.incomplete import describe_service
 _ALERTS = "The most severe and newest first; `firmlake alerts` lists all of them."
 _ALERTS_MAX = 12
 
-
 _LABELS = {
     "companies": ("Companies", 0),
     "with_accounts": ("With accounts", 0),

@@ -54,7 +54,6 @@ _IF_ANY = ("closed", "days_between", "doubtful_because", "reason")
 _BOX_WIDTH, _BOX_HEIGHT, _BOX_STEP, _BOX_SPACE = 200, 42, 264, 10
 """Width and height of a box of a group, from one column to the next, and space between rows, in pixels."""
 
-
 _CHARTS_FOLDER = Path(__file__).with_name("charts")
 _LAYOUT = {"width": 340, "height": 230, "autosize": {"type": "fit", "contains": "padding"}}
 """Size of a drawing in pixels, axes included: the width of a phone, so that texts are not shrunk there."""

@@ -56,7 +56,6 @@ REJECTED = (
 
 _EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
 
-
 ListRun = dict[str, Any]
 """The last run of a company list that ended, or of work without a list such as `redrive`: what the table `runs` says of
 it, and its number of drift records. It is published, or had nothing to load, see `RunSummary.is_unchanged`."""
@@ -66,9 +65,7 @@ _COUNTS = (
 )  # fmt: skip
 """What is 0 in a run that asked for nothing."""
 
-
 _Sample = tuple[dict[str, str], float]
-
 
 _OF_RUN = (
     ("last_run_companies", "target_count", "Companies that the list's last run asked for"),

@@ -112,7 +112,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 _EMPTY: dict[Any, Any] = {bool: False, int: 0, str: "", dict: {}, list: []}
 
-
 _FIELDS_MAX = 3
 _EXAMPLE_MAX = 40
 _UNKNOWN_MIN = 3

@@ -216,10 +216,8 @@ def _read_loaded(index: sqlite3.Connection, run: Run, place: int, loaded_at: dat
 def verdict_rules(new: str, held: str, **times: str) -> dict[str, str]:
     """Return the rules for verdicts as SQL that DuckDB and SQLite read: `is_answer` and `is_outdated`.
 
-    Args:
-        new: The name of the rows of the run that is loaded.
-        held: The name of the rows of the runs before.
-        times: `latest` and `started`, as SQL.
+    `new` and `held` name the rows of the run that is loaded and of the runs before; `latest` and `started` are times as
+    SQL.
     """
     return {name: _SQL[name].strip().format(new=new, held=held, **times) for name in ("is_answer", "is_outdated")}
 
@@ -335,11 +333,7 @@ def read_rows(index: sqlite3.Connection, query: str, values: Mapping[str, object
 
 
 def read_answered(index: sqlite3.Connection, run_id: str) -> pl.DataFrame:
-    """Read what a run that is not loaded need not ask any more.
-
-    Returns:
-        company (its key), dataset, is_bought (a credit was ever spent on the company).
-    """
+    """Read what a run that is not loaded need not ask any more: company (its key), dataset, is_bought (ever)."""
     schema = pl.Schema({"company": pl.Int64(), "dataset": DATASET, "is_bought": pl.Boolean()})
     return read_rows(index, _SQL["answered_by"], {"run": run_id}, schema)
 

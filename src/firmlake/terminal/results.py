@@ -42,7 +42,6 @@ _ROWS_IN_MEMORY: Final = 10_000
 _CELL_WIDTH: Final = 24
 """Cells are cut to this many characters if a row is too wide."""
 
-
 Rows = Iterable[tuple[Any, ...]]
 
 
@@ -129,8 +128,7 @@ BINARY_FORMATS: Final = ("parquet", "xlsx")
 def write_binary(path: Path, kind: str, connection: duckdb.DuckDBPyConnection, sql: str) -> int:
     """Write the result of a query as Parquet or XLSX, batch by batch, whole or not at all; return the number of rows.
 
-    Raises:
-        UsageError: The statement returns no rows. Write a query instead.
+    A statement that returns no rows is a UsageError.
     """
     count, relation = 0, connection.sql(sql)
     if relation is None:

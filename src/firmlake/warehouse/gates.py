@@ -116,10 +116,8 @@ def read_unchanged(folders: Folders, run_id: str) -> Unchanged | None:
 def judge(connection: duckdb.DuckDBPyConnection, folders: Folders, gates: Sequence[Gate] | None, number: int) -> bool:
     """Measure a generation, record what was measured, and return whether a gate failed, so that it must be held back.
 
-    Args:
-        connection: An unpublished generation with its views, in a transaction.
-        folders: The data folder, whose newest generation is the one published last.
-        gates: The gates of the newest run; None measures fill rates alone, which takes hundredths of a second.
+    The connection is in a transaction on an unpublished generation with its views. The gates are those of the newest
+    run; None measures fill rates alone, which takes hundredths of a second.
     """
     measures = list(_fill_rates(connection))
     if gates is not None:

@@ -93,5 +93,4 @@ def describe_service(connection: duckdb.DuckDBPyConnection) -> str:
 
 _EMBEDDED = {"embedded": "the embedded service, which makes figures up"}
 
-
 _ORDER = "ORDER BY list_name NULLS FIRST, company_count DESC, cause, dataset"

@@ -146,14 +146,9 @@ def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -
 def derive_aside(connection: duckdb.DuckDBPyConnection, about: str, sources: Mapping[str, str]) -> list[str]:
     """Carry out the definitions of derived tables in the temporary schema, over other rows than those of the tables.
 
-    Args:
-        connection: A generation; nothing in it changes.
-        about: company or pair: what a row of the tables is about.
-        sources: By name, the queries for temporary tables that hide the tables of these names, also from views, since
-            these look up names when they are used.
-
-    Returns:
-        The names of the derived tables.
+    Return the names of the tables. Nothing in the generation changes. A row of the tables is about a company or a pair.
+    The sources are, by name, queries for temporary tables that hide the tables of these names, also from views, since
+    these look up names when they are used.
     """
     found = {one.name: one.sql for one in definitions() if one.kind == "table" and one.parameters == about}
     for name, query in (*sources.items(), *found.items()):
