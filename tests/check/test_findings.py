@@ -227,6 +227,7 @@ def saying(message: str) -> Callable[[Request], Said]:
         (strict, "covered", {}, "alone in a request: 404: No companies found"),
         (lambda request: (200, []), "needs_you", {}, "answered for no company"),
         (refusing_a_stranger(422, "Company not found"), "covered", {}, "finds such companies by halving"),
+        (refusing_a_stranger(500, "Company not found"), "covered", {}, "finds such companies by halving"),
         (refusing_a_stranger(422, "Bad companies"), "needs_you", {}, "(422: Bad companies)"),
         (saying(f"No company NL/{BOLT.company_number} could be found"), "covered",
          {"api.names.not_found_message": "No company {country}/{number} could be found"}, ""),
@@ -242,9 +243,8 @@ def test_how_a_service_says_that_it_does_not_know_a_company(
     assert seen in one.seen
 
 
-@pytest.mark.parametrize(("status", "is_proposed"), [(422, True), (404, True), (500, False)])
+@pytest.mark.parametrize(("status", "is_proposed"), [(422, True), (404, True), (500, True), (403, False)])
 def test_words_are_proposed_only_where_a_run_reads_them(status: int, is_proposed: bool) -> None:
-    """What fails is tried again, so that no words of a 500 make a company unknown."""
     one = find_not_found(Service(refusing_a_stranger(status, "onderneming niet gevonden")), "lookalikes", ACME, BOLT)
     assert one.verdict == "needs_you"
     assert ("set api.names.not_found_message" in one.next_step) == is_proposed

@@ -14,8 +14,8 @@ PERSON = party(None, percentage=0.1, name="Jan")
 NET_RESULT = {"financials.profitability.netResult": "profitability.netProfit"}
 
 
-def given_up(code):
-    return header(companies=[ACME], kind="given_up", status=None, code=code, error="..."), b""
+def given_up(code, error="..."):
+    return header(companies=[ACME], kind="given_up", status=None, code=code, error=error), b""
 
 
 def financials(*records):
@@ -68,6 +68,11 @@ TOLD = {
     "an empty answer": (
         given_up("empty_answer"), {}, "1 company failed",
         ("^If the service leaves out companies that it does not know", AGAIN),
+    ),
+    "a failure that names the company": (
+        given_up("request_failed", f"status 500: no company {ACME.company_number.lstrip('0')}"), {},
+        f"1 company failed (status 500: no company {ACME.company_number.lstrip('0')})",
+        ("^If the service answers so where it does not know a company, set api.names.not_found_message to", AGAIN),
     ),
     "a failed request": (given_up("request_failed"), {}, "1 company failed", (f"^{AGAIN}",)),
     "a day in another form": (

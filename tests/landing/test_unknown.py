@@ -118,17 +118,18 @@ def test_a_404_of_a_wrong_address_makes_no_company_unknown(sandbox, folders, fet
     assert "not_found" not in statuses(run)
 
 
+@pytest.mark.parametrize("code", [422, 500])
 @pytest.mark.parametrize(
     ("message", "status"), [("company not found", "not_found"), ("{name} may not be asked for", "failed")]
 )
-def test_a_422_makes_a_company_unknown_only_in_the_words_for_that(folders, fetch, message, status):
+def test_other_refusals_make_a_company_unknown_only_in_the_words_for_that(folders, fetch, message, status, code):
     """Such a refusal may name a company for any reason."""
     with start_other_service() as service:
         stranger, answer = name_of(KNOWN[4]).replace("BE0", "BE"), service.answer
 
         def answer_strictly(dataset, asked):
             names = [one["countryCode"] + one["companyNumber"] for one in asked]
-            refusal = 422, {"message": message.format(name=stranger)}
+            refusal = code, {"message": message.format(name=stranger)}
             return refusal if stranger in names else answer(dataset, asked)
 
         service.answer = answer_strictly

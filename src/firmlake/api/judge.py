@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from firmlake.api.answers import NOT_FOUND, Element
+from firmlake.api.answers import NOT_FOUND, Element, says_unknown
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.throttle.window import read_allowance, read_wait
@@ -91,7 +91,8 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
 
     Raises:
         TryAgainError: A retry may succeed.
-        RequestRefusedError: The service refuses this request; do not repeat it.
+        RequestRefusedError: The service refuses this request, or fails in the words for an unknown company; do not
+            repeat it.
         OutOfCreditsError: Status 402, or the service or its headers tell in another way that too few credits are left.
         PausedByServiceError: The service asks for a wait longer than `api.retry_wait_max_seconds`; an
             EndpointPausedError if it does so with status 403.
@@ -110,7 +111,8 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     said = f"{status}: {message}" if message else str(status)
     if status == 402 or _is_out_of_credits(answer, message, api):
         raise _spent(said)
-    if answer.is_throttled or status in _PASSING or status >= 500:
+    is_unknown = status >= 500 and any(says_unknown(api.names, each, message) for each in answer.request.companies)
+    if answer.is_throttled or status in _PASSING or (status >= 500 and not is_unknown):
         raise _passing(answer, f"status {said}", api.retry_wait_max_seconds)
     if status == 403 and _HURRIED.search(message):
         raise TryAgainError("throttled", answer, f"status {said}")

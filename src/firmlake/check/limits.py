@@ -16,7 +16,7 @@ from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
 from firmlake.check.examples import describe_refusal, language_header, with_language_header
 from firmlake.check.finding import Finding, Verdict
-from firmlake.check.talk import Talk, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
+from firmlake.check.talk import FORBIDDEN, Talk, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import shown
@@ -298,15 +298,14 @@ def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
     seen = f"a request that names one is answered for no company ({said})"
-    is_read = is_refusal(answer) or answer.status in NOT_FOUND  # runs send again what failed with another status
-    if is_read and tells_unknown(talk.api, stranger, answer.status, read_message(answer)):
+    if tells_unknown(talk.api, stranger, answer.status, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
-    if answer.status in NOT_FOUND and answer.request.method == "GET" and (message := read_message(answer)):
-        message = wording(stranger, message)
+    message = wording(stranger, read_message(answer))
+    if message and answer.status in NOT_FOUND and answer.request.method == "GET":
         return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
     step = "Runs give such companies up, and ask for them again each time"
-    if is_read:
-        step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"
+    if message and answer.status != FORBIDDEN and not _is_passing(message):
+        step += f". If only an unknown company is answered so, set api.names.not_found_message = {message!r}"
     return Finding(row, seen, "needs_you", next_step=step)
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from firmlake.api import requests
-from firmlake.api.answers import NOT_FOUND, Element, read_answer, says_unknown, tells_unknown
+from firmlake.api.answers import Element, read_answer, says_unknown, tells_unknown
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import NO_SUCH_PLACE, read_message
@@ -311,7 +311,7 @@ def _ask_known(talk: Talk, dataset: str, companies: list[Company], *page: int) -
     """Ask for companies. If all are refused because one does not exist, ask again without that one."""
     while True:
         answer = talk.bulk(dataset, companies, *page)
-        said = read_message(answer) if is_refusal(answer) or answer.status in NOT_FOUND else ""
+        said = read_message(answer)
         unknown = [company for company in companies if said and tells_unknown(talk.api, company, answer.status, said)]
         if not unknown or len(companies) == 1:
             return answer
