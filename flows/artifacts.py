@@ -85,7 +85,7 @@ class ProgressArtifact:
                 tell("Cancelled in Prefect: the run ends once the requests in flight are answered")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
-            if counter.answered or counter.why:
+            if counter.done or counter.why:
                 self._show(100 * counter.share(), counter.line())
                 if next(updates) % _LOG_EVERY == 0:
                     record(counter.line())

@@ -68,6 +68,7 @@ class Choices:
     left: str = "X-Credits-Remaining"
     omits_null: bool = False
     percent: bool = False
+    fails_every: int = 0  # the last of each so many requests is answered 503
     closes: bool = False  # each connection ends with its answer, whose length is not announced
 
 
@@ -177,7 +178,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self, path: str, sent: Any) -> None:
         self.state.requests.append(f"{self.command} {path}")
         steps = path.removeprefix("/gateway/v1/").split("/")
-        if self.headers.get("authorization") != "Bearer geheim":
+        if self.state.choices.fails_every and not len(self.state.requests) % self.state.choices.fails_every:
+            self._answer(503, {"statusCode": 503, "message": ["Service Unavailable"]})
+        elif self.headers.get("authorization") != "Bearer geheim":
             self._answer(401, {"statusCode": 401, "message": ["Unauthorized"]})
         elif self.state.choices.forbidden and self.state.choices.forbidden in steps:
             self._forbid()

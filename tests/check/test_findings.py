@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import chain
 from threading import Event
 from typing import Any
 
@@ -27,7 +28,7 @@ from firmlake.check.limits import (
     find_page_cap,
     find_records_cap,
 )
-from firmlake.check.questions import ask_questions, find_credit_headers, find_price, find_spelling
+from firmlake.check.questions import ask_questions, find_credit_headers, find_lists, find_price, find_spelling
 from firmlake.check.talk import Talk, pagination
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import RequestFailedError, RequestRefusedError, ServiceError, UnavailableError
@@ -91,7 +92,8 @@ def answering(*known: Company, leaves_out: bool = False, **change: Any) -> Calla
 
 
 def finding(row: str, answer: Callable[[Request], Said], api: ApiSettings = API) -> Finding:
-    return next(one for one in ask_questions(Service(answer, api), [ACME], None) if one.assumption == row)
+    talk = Service(answer, api)
+    return next(one for one in chain(find_lists(talk), ask_questions(talk, [ACME], None)) if one.assumption == row)
 
 
 def gets(answer: Callable[[Request], Said]) -> Callable[[Request], Said]:

@@ -21,6 +21,7 @@ REQUIRED = "Required request header '{}' for method parameter type is not presen
 ODD: dict[str, dict[str, Any]] = {
     "as the specification": {},
     "as the specification, with one name for each company": {"has_one_language": True},
+    "failing now and then": {"fails_every": 5},
     "a validator's names": {"body": ("items", "country", "number"), "paging": ("take", "skip"), "has_zero": True},
     "pydantic and small": {
         "refusal": "pydantic", "body": ("companies", "country", "companyNumber"), "page_max": 50, "bulk_max": 5,
@@ -125,9 +126,13 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     assert asks_by_get == ("runs ask by GET" in run.err)
     assert not (asks_by_get and "bulk_has_zero" in choices)
     assert "get_pages" not in choices or "page_limit_max" not in profile["api"]
-    is_as_assumed = choices.keys() <= {"has_one_language"}
+    assert run.content["request_count"] == asked
+    assert ("sent again" in run.err, "failed or refused" in run.err) == ("fails_every" in choices, False)
+    is_as_assumed = choices.keys() <= {"has_one_language", "fails_every"}
     assert (profile == {"api": {"totals": "company"}}) == is_as_assumed
-    assert not is_as_assumed or asked <= len(DATASETS) + 1 + 3, "a service as assumed is asked three questions"
+    assert not is_as_assumed or "fails_every" in choices or asked <= len(DATASETS) + 1 + 3, (
+        "a service as assumed is asked three questions"
+    )
     assert ("names may not be in EN" in run.err) == ("has_one_language" in choices)
 
 

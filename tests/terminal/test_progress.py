@@ -15,6 +15,10 @@ from firmlake.terminal.progress import Counter
 REASON = "the service allows 200 requests a minute and these are used up; the next request is sent at 12:34:56 UTC"
 
 
+def answer(request=0, attempt=1, is_success=True, **headers):
+    return SimpleNamespace(is_success=is_success, error="", headers=headers, request=request, attempt=attempt)
+
+
 class Clock:
     seconds = 0.0
 
@@ -27,7 +31,7 @@ def counter_after(seconds, requests, expected=1200, per_minute=200, idle=0):
     counter = Counter(expected, ApiSettings(requests_per_minute=per_minute), clock=clock)
     clock.seconds = seconds - idle
     for _ in range(requests):
-        counter.count(SimpleNamespace(is_success=True, error="", headers={}))
+        counter.count(answer())
     clock.seconds = seconds
     return counter
 
@@ -44,6 +48,16 @@ def test_a_rate_above_the_allowance_is_not_told():
     assert "a minute" not in counter_after(2, 117).summary()
     assert counter_after(60, 117).summary() == "117 requests in 60 s, 117 a minute"
     assert "120 a minute" in counter_after(50, 100, per_minute=0).summary(), "without an allowance there is none above"
+
+
+def test_each_request_sent_counts_once_and_one_that_was_answered_in_the_end_did_not_fail():
+    counter = counter_after(60, 0)
+    for request, attempt, is_good in ((1, 1, False), (2, 1, True), (1, 2, False), (2, 2, True), (3, 1, False)):
+        counter.count(answer(request, attempt, is_good))
+    assert counter.summary() == "5 requests in 60 s, 5 a minute, 2 sent again, 2 failed or refused"
+    counter.count(answer(1, 3))
+    assert counter.summary() == "6 requests in 60 s, 6 a minute, 3 sent again, 1 failed or refused"
+    assert counter.done == 3, "of those expected"
 
 
 def test_while_a_run_waits_no_line_promises_the_end_in_a_second_or_comes_twice(monkeypatch):
@@ -65,7 +79,7 @@ def test_lines_of_a_long_run_come_less_often(seconds, apart):
 def test_credits_left_have_separators_and_another_text_is_not_taken_for_them():
     counter = counter_after(60, 1)
     for left in ("1999948", "plenty"):
-        counter.count(SimpleNamespace(is_success=True, error="", headers={"x-credits-remaining": left}))
+        counter.count(answer(**{"x-credits-remaining": left}))
     assert counter.summary().endswith("1,999,948 left")
 
 

@@ -62,6 +62,18 @@ _FOLLOWED_MAX = 2
 _POST_UNTRIED = "This check tried only GET, but runs use POST: try that with `firmlake run LIST --sample 5`"
 
 
+def find_lists(talk: Talk) -> Iterator[Finding]:
+    """Request the lists first, which is free and shows whether the service answers and accepts the token."""
+    answer = talk.ask(requests.service_lists(talk.api, "OVERVIEW"))
+    address = talk.api.base_url
+    transport = "encrypted, with a trusted certificate" if address.startswith("https") else "on this machine"
+    yield Finding("address", f"{address} answers, {transport}", "as_assumed")
+    yield Finding("token", "accepted", "as_assumed")
+    problem = _problem_of_lists(answer)
+    seen = f"{problem}; only `service-lists` and `contacts` need them, runs do not" if problem else "readable"
+    yield Finding("lists", seen, "covered" if problem else "as_assumed")
+
+
 def ask_questions(
     talk: Talk, companies: Sequence[Company], stranger: Company | None, spare: Sequence[Company] = ()
 ) -> Iterator[Finding]:
@@ -77,7 +89,6 @@ def ask_questions(
     Raises:
         FirmlakeError: The service cannot be reached, or refuses the token. The message says what to do.
     """
-    yield from _find_lists(talk)
     usual = talk.api.keep_leading_zero
     known, firsts = _find_first(talk, companies)
     allowed = [dataset for dataset, answer in firsts.items() if known and knows(answer, known)]
@@ -183,18 +194,6 @@ def _ask_otherwise(talk: Talk, first: Answer, known: Sequence[Element]) -> Answe
 def _is_second_page(answer: Answer) -> bool:
     page = pagination(answer)
     return answer.is_success and page.get("offset", 1) == 1 and page.get("limit", 1) == 1
-
-
-def _find_lists(talk: Talk) -> Iterator[Finding]:
-    """Request the lists first, which is free and shows whether the service answers and accepts the token."""
-    answer = talk.ask(requests.service_lists(talk.api, "OVERVIEW"))
-    address = talk.api.base_url
-    transport = "encrypted, with a trusted certificate" if address.startswith("https") else "on this machine"
-    yield Finding("address", f"{address} answers, {transport}", "as_assumed")
-    yield Finding("token", "accepted", "as_assumed")
-    problem = _problem_of_lists(answer)
-    seen = f"{problem}; only `service-lists` and `contacts` need them, runs do not" if problem else "readable"
-    yield Finding("lists", seen, "covered" if problem else "as_assumed")
 
 
 def _problem_of_lists(answer: Answer) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from firmlake.check.finding import Finding
-from firmlake.check.questions import ask_questions
+from firmlake.check.questions import ask_questions, find_lists
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import Settings, change_settings
@@ -58,7 +59,7 @@ def check(
     run = start_or_resume(_again(settings), planned, now())
     with _kept_if_paid(run):
         with ask_in_run(settings, run, asking.credit_count, now) as talk:
-            for finding in ask_questions(talk, asking.companies, asking.stranger):
+            for finding in chain(find_lists(talk), ask_questions(talk, asking.companies, asking.stranger)):
                 findings.append(finding)
                 on_finding(finding)
         settings = change_settings(settings, changes_of(findings))

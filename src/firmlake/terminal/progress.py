@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
 from firmlake.api.exchange import Answer, read_credits
+from firmlake.api.requests import Request
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of, duration, redact, shown
 from firmlake.terminal.echo import echo
@@ -44,8 +45,8 @@ class Counter:
         self.why = ""
         self._unit = unit
         self._per_minute = 0 if unit else api.requests_per_minute  # the allowance counts requests only
-        self.answered = 0
-        self.repeated = 0
+        self._sent = self._answered = self._repeated = 0
+        self._failed = set[Request]()
         self._charged_header = api.names.credits_charged_header.lower()
         self._remaining_header = api.names.credits_remaining_header.lower()
         self._credits: int | None = None
@@ -56,11 +57,12 @@ class Counter:
 
     def count(self, answer: Answer, done: int | None = None) -> None:
         """Count one answer. `done` is the number of units done so far; None counts successful answers."""
-        is_good = answer.is_success
         with self._lock:
-            self.answered += is_good
-            self.repeated += not is_good
-            self.done = self.answered if done is None else done
+            self._sent += 1
+            self._answered += answer.is_success
+            self._repeated += answer.attempt > 1
+            (self._failed.discard if answer.is_success else self._failed.add)(answer.request)
+            self.done = self._answered if done is None else done
             self._last = self._clock()
             charged = read_credits(answer.headers.get(self._charged_header, ""))
             self._credits = self._credits if charged is None else (self._credits or 0) + charged
@@ -95,7 +97,7 @@ class Counter:
 
     def summary(self) -> str:
         """Describe the totals at the end."""
-        return ", ".join([f"{count_of(self.answered, 'request')} in {duration(self.seconds())}", *self._parts()])
+        return ", ".join([f"{count_of(self._sent, 'request')} in {duration(self.seconds())}", *self._parts()])
 
     def seconds(self) -> float:
         """Return the time so far."""
@@ -103,11 +105,11 @@ class Counter:
 
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
-        pace = (self.answered + self.repeated) / self.seconds() * 60
+        pace = self._sent / self.seconds() * 60
         if not (self.why or 0 < self._per_minute < pace):  # right after a burst, the mean exceeds the allowance
             yield f"{pace:,.0f}{requests} a minute"
-        if self.repeated:
-            yield f"{self.repeated} failed or refused"
+        yield from [f"{self._repeated:,} sent again"] if self._repeated else []
+        yield from [f"{len(self._failed):,} failed or refused"] if self._failed else []
         spent = "" if self._credits is None else f"{count_of(self._credits, 'credit')} spent"
         left = "" if self._remaining is None else f"{self._remaining:,} left"
         if self._credits or left:
