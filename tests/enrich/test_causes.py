@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from firmlake.core.settings import ContractSettings, RunSettings, Settings
-from firmlake.enrich.finish import decide_outcome, left_out
+from firmlake.enrich.finish import decide_outcome
+from firmlake.report.causes import left_out
 from lake import Lake
 from support import ACME, NOON, answer, found, header, land, lookalike, make_run, party, period, stage
 
@@ -223,4 +224,5 @@ def test_many_lines_that_are_refused_or_gone_are_told_in_the_next_version_of_a_l
 def test_what_a_budget_leaves_out_is_fetched_by_the_step_that_is_named(budget, text, step, folders):
     """A run that resumes without its budget has left out what it had left out before."""
     plan = make_run(folders, [ACME]).plan
-    assert left_out(Settings(run=RunSettings(max_credits=budget)), plan, 3) == (text, (f"{step}{plan.again}",))
+    cause = left_out(Settings(run=RunSettings(max_credits=budget)), plan, 3)
+    assert (cause.text, cause.next_step) == (text, f"{step}{plan.again}")

@@ -8,8 +8,8 @@ import pytest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
+from firmlake.report.causes import find_doubts
 from firmlake.report.page import make_report
-from firmlake.report.summary import find_doubts
 from firmlake.warehouse.generations import open_warehouse
 from support import (
     NOON,

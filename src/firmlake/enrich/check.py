@@ -21,7 +21,7 @@ from firmlake.enrich.contact import Asking, ask_in_run, changes_of, read_by
 from firmlake.enrich.events import follow
 from firmlake.enrich.run import run_plan, shortfall, start_or_resume
 from firmlake.landing.run import CHECK, Run, open_run, remove_run
-from firmlake.report.summary import find_doubts
+from firmlake.report.causes import find_doubts
 from firmlake.tables.index import landed_facts
 from firmlake.warehouse.generations import open_warehouse
 

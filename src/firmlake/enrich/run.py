@@ -40,7 +40,7 @@ from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
 from firmlake.enrich.events import Advice, Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
-from firmlake.enrich.finish import decide_outcome, join_causes, left_out, open_staged, publish_run
+from firmlake.enrich.finish import decide_outcome, open_staged, publish_run
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
@@ -50,6 +50,7 @@ from firmlake.landing.charged import untold_credits
 from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, read_runs, remove_run
 from firmlake.privacy.cleaning import clean_frame
 from firmlake.privacy.forgotten import open_forgotten
+from firmlake.report.causes import join_causes, left_out
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.gates import Unchanged, find_same_run, why_held
@@ -221,8 +222,7 @@ def _end_unchanged(settings: Settings, run: Run, now: Clock) -> Published | None
         return None
     count = count_companies(run.scan_targets().collect())
     causes = [left_out(settings, run.plan, count)] if count else []
-    kind = "stopped" if causes else "done"
-    unchanged = Unchanged(run.run_id, run.plan.started_at, now(), kind, *join_causes(causes), count)
+    unchanged = Unchanged(run.run_id, run.plan.started_at, now(), *join_causes(causes), count)
     last.note(UNCHANGED, unchanged, unchanged.finished_at)
     remove_run(run)
     log("unchanged", run=run.run_id, same=last.run_id)
@@ -233,7 +233,7 @@ def _end_unchanged(settings: Settings, run: Run, now: Clock) -> Published | None
     outcome = Outcome(
         run_id=run.run_id,
         finished_at=unchanged.finished_at,
-        outcome=kind,
+        outcome=unchanged.outcome,
         reason=unchanged.reason,
         next_step=unchanged.next_step,
     )

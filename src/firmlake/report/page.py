@@ -18,11 +18,11 @@ from firmlake.core.settings import RunSettings
 from firmlake.core.sql import fetch_dicts
 from firmlake.core.text import count_of
 from firmlake.report.bill import Day
+from firmlake.report.causes import find_doubts
 from firmlake.report.feed import alert_row, count_alerts, read_alerts
 from firmlake.report.render import MINUS, Part, Tile, draw_alerts, draw_section, render_page, shown_change, shown_number
 from firmlake.report.sections import SectionTables, read_sections
 from firmlake.report.status import read_status
-from firmlake.report.summary import find_doubts
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.incomplete import describe_service
 

@@ -18,8 +18,6 @@ from msgspec import structs
 from firmlake.core.errors import (
     EXIT_DONE,
     EXIT_HELD,
-    EXIT_SOME_FAILED,
-    EXIT_STOPPED,
     EXITS_OF_SIGNALS,
     DamagedError,
     FirmlakeError,
@@ -33,6 +31,7 @@ from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.landing.run import CHECK, LOOKUP, REDRIVE, Outcome, Run, read_runs, unfinished_runs
 from firmlake.privacy.tombstones import is_forget_open
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
+from firmlake.report.causes import OUTCOMES, RULES
 from firmlake.report.summary import RunSummary, summarise, summarise_unchanged
 from firmlake.tables.index import open_index
 from firmlake.warehouse.exported import LastExport, last_exports
@@ -48,13 +47,6 @@ _SQL = read_queries(__file__)
 UNLISTED = "waiting, on no list"
 """Companies that a budget left out, and that no list names any more: nothing waits for them."""
 
-REJECTED = (
-    "the same answer is rejected again, so use `firmlake replay` after an update that reads it, or `firmlake redrive` "
-    "once the service sends it right"
-)
-"""What to do about records that are there but cannot be read."""
-
-_EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
 
 ListRun = dict[str, Any]
 """The last run of a company list that ended, or of work without a list such as `redrive`: what the table `runs` says of
@@ -273,7 +265,7 @@ def _unpark(kinds: set[str]) -> list[str]:
     """Return what gets the data of parked companies, in a list; an empty one if none are parked."""
     kinds = kinds - {UNLISTED}
     if kinds == {"rejected records"}:
-        return [f"rejects says what does not fit; {REJECTED}"]
+        return ["; ".join(RULES["rejected"].steps[name] for name in ("look", "replay"))]
     if kinds - {"waiting"}:
         return ["`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"]
     return ["Run the list of the waiting companies again"] if kinds else []
@@ -455,7 +447,7 @@ def _lists(runs: dict[str, ListRun], failures: list[LastFailure], open_: list[Ru
     statuses = []
     for folded, name in sorted(names.items()):
         run, failure = next(iter(of(folded, runs.items())), None), next(iter(of(folded, failed)), None)
-        code = _EXIT_CODES.get(run["outcome"], EXIT_DONE) if run else None
+        code = OUTCOMES.get(run["outcome"], EXIT_DONE) if run else None
         if run and run["run_id"] in held:
             code = EXIT_HELD
         if failure:

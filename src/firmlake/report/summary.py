@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, get_origin
@@ -11,15 +10,12 @@ from typing import Any, NamedTuple, get_origin
 import duckdb
 import msgspec
 
-from firmlake.api.contract import DATASETS, FieldKind
-from firmlake.core.company import ADJECTIVES
 from firmlake.core.sql import fetch_dicts, read_queries
-from firmlake.core.text import count_of, shown
+from firmlake.report.causes import find_doubts
 from firmlake.report.feed import AlertCounts, count_alerts
-from firmlake.tables.schemas import COMPANY_TABLES, TABLES, polars_schema
+from firmlake.tables.schemas import COMPANY_TABLES
 from firmlake.warehouse.gates import Unchanged
 from firmlake.warehouse.generations import HELD
-from firmlake.warehouse.versions import count_rows
 
 _SQL = read_queries(__file__)
 
@@ -112,27 +108,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 _EMPTY: dict[Any, Any] = {bool: False, int: 0, str: "", dict: {}, list: []}
 
-_FIELDS_MAX = 3
-_EXAMPLE_MAX = 40
-_UNKNOWN_MIN = 3
-"""So many companies of a country, all unknown, are no accident."""
-NONE_FOUND_MIN = 10
-"""So many make a run incomplete (exit 3); see `enrich.finish`."""
-
-
-class Doubt(NamedTuple):
-    """A sign that the service means something else than firmlake reads, and what helps; empty if nothing does.
-
-    `is_loss` says that values were discarded.
-    """
-
-    text: str
-    next_step: str = ""
-    is_loss: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.text}. {self.next_step}" if self.next_step else self.text
-
 
 def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
     """List the statuses to show as columns of a table of counts. Rare statuses are listed only if they occur."""
@@ -219,160 +194,3 @@ def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> l
 def failure_groups(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[FailureGroup]:
     """List up to `most` groups of failed companies of a run by dataset and reason, the largest first."""
     return [FailureGroup(*row) for row in connection.execute(_SQL["failure_groups"], [run_id, most]).fetchall()]
-
-
-def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Doubt]:
-    """List what a person should look at in a run; empty if the answers are as assumed."""
-    return [
-        *_other_scales(connection, run_id),
-        *_unread(connection, run_id),
-        *_unknown(connection, run_id),
-        *_left_out(connection, run_id),
-        *_accounts(connection, run_id),
-    ]
-
-
-def tell_none_found(country: str, count: int) -> tuple[str, str]:
-    """Say that the service knows no company of a country, and what helps."""
-    zero = ", such as with the leading zero (api.keep_leading_zero)" if country == "BE" else ""
-    return (
-        f"the service knows none of {count:,} {ADJECTIVES.get(country, country)} companies",
-        f"If they exist, it expects their numbers in another spelling{zero}: "
-        "`firmlake check LIST --write FILE` finds out, then run the list with --config FILE --refresh",
-    )
-
-
-class Unread(NamedTuple):
-    """A field, or an object of fields, with values that a run discarded.
-
-    Attributes:
-        column: Its column; of an object, the first of its columns; empty where a record was expected.
-        name: What it is called: dataset and column, or dataset and path.
-        code: The reason of most of these values, or a frequent one.
-        lost: How many they are.
-        total: The values of the field that the run received; 0 where a record was expected.
-        example: One of them, as received; empty where it may be a text.
-    """
-
-    dataset: str
-    column: str
-    path: str
-    name: str
-    code: str
-    lost: int
-    total: int
-    example: str
-
-    @property
-    def step(self) -> str:
-        """What helps to read the values."""
-        return _STEPS.get(self.code, _STEPS[""]).format(field=f'"{self.dataset}.{self.column}"')
-
-
-_STEPS = {
-    "ambiguous_number": "Set contract.decimal_mark to the mark that the service writes before decimals, then "
-    "`firmlake replay`",
-    **dict.fromkeys(
-        ("beyond_one", "unknown_scale"),
-        "If the service states per cent, set contract.scales = {{{field} = 100}}, then `firmlake replay`",
-    ),
-    "not_whole": 'To keep them, set contract.types = {{{field} = "decimal"}}, then `firmlake replay`',
-    "": "`firmlake query 'FROM rejects'` says why. Have the service send what its specification says, or update "
-    "firmlake and `firmlake replay`; answers are kept",
-}
-"""What helps to read discarded values, by the reason."""
-
-
-def read_unread(connection: duckdb.DuckDBPyConnection, run_id: str, besides: Sequence[str] = ()) -> Iterator[Unread]:
-    """Read the fields with values that a run discarded, apart from those for some reasons; the worst first."""
-    for dataset, path, code, lost, value in connection.execute(_SQL["unread"], [run_id, besides]).fetchall():
-        fields = DATASETS[dataset].fields.items()
-        inside = [(name, each) for name, each in fields if each.path == path or each.path.startswith(f"{path}.")]
-        total, column, kind = 0, "", "text"
-        if inside:
-            column, kind = inside[0][0], inside[0][1].kind
-            # A list of codes has a table of its own; each record counts as one value.
-            values = f'count("{column}")' if column in polars_schema(TABLES[dataset]) else f"count(*) - {lost}"
-            total = lost + count_rows(connection, _SQL["read"].format(dataset=dataset, values=values), run_id)
-        name = column if inside and inside[0][1].path == path else path
-        example = "" if kind in ("text", "codes") else shown(value)[:_EXAMPLE_MAX]
-        yield Unread(dataset, column, path, f"{dataset}.{name}", code, lost, total, example)
-
-
-def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
-    """Tell of fields with values beyond 1 where shares or scores of 1 were expected."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for dataset, kind, path, count in connection.execute(_SQL["scales"], [run_id]).fetchall():
-        counts.setdefault((dataset, path.rpartition("[].")[2]), Counter())[kind] += count
-    for (dataset, path), of_kind in counts.items():
-        column, kind = _field(dataset, path)
-        beyond, withheld = of_kind["other_scale"], of_kind["withheld_value"]
-        became = (
-            "kept as received" if kind == "score" else "discarded" if withheld else "discarded if above 2, or a finding"
-        )
-        what = f"{dataset}.{column} is beyond 1 in {count_of(beyond, 'record')}, where it was {became}"
-        if withheld and beyond:
-            what += f"; values up to 2 ({withheld:,}) may be per cent too and were discarded with them"
-        elif withheld:
-            records = count_of(withheld, "record")
-            what = f"{dataset}.{column} was discarded in {records}, because earlier values are beyond 1"
-        vouch = ", or 1 if it does not" if withheld else ""
-        setting = f'contract.scales = {{"{dataset}.{column}" = 100}}'
-        yield Doubt(
-            f"Another scale: {what}",
-            f"If the service states per cent, set {setting}{vouch}, then `firmlake replay`",
-            is_loss=kind != "score",
-        )
-
-
-def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
-    """Tell of other fields with values that did not fit: how many, an example as received, and what helps."""
-    by_step: dict[str, list[str]] = {}
-    for each in read_unread(connection, run_id, _TOLD_APART):
-        such = f" (such as {each.example})" if each.example else ""
-        of_all = f"{each.lost:,} of {each.total:,} values" if each.total else count_of(each.lost, "record")
-        by_step.setdefault(each.step, []).append(f"{each.name} in {of_all}{such}")
-    for step, fields in by_step.items():
-        more = f", and {len(fields) - _FIELDS_MAX} more fields" if len(fields) > _FIELDS_MAX else ""
-        text = f"Not read: {', '.join(fields[:_FIELDS_MAX])}{more}; discarded, and kept in extra_json"
-        yield Doubt(text, step, is_loss=True)
-
-
-_TOLD_APART = ("beyond_one", "unknown_scale")
-"""Reasons of discarded values that the doubt about scales tells of."""
-
-
-def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
-    """Tell of countries of which the service knows no company."""
-    few = [run_id, _UNKNOWN_MIN, NONE_FOUND_MIN - 1]
-    for country, count in connection.execute(_SQL["none_found"], few).fetchall():
-        text, step = tell_none_found(country, count)
-        yield Doubt(f"None found: {text}", step)
-
-
-def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
-    """Tell of companies that count as unknown only because no answer tells of them: that may be a passing fault."""
-    found = connection.execute(_SQL["left_out"], [run_id]).fetchall()
-    if found:
-        counts = ", ".join(f"{dataset} of {count_of(count, 'company')}" for dataset, count, _ in found)
-        yield Doubt(
-            f"Not mentioned: the service answered, but said nothing about {counts} (such as {found[0][2]}), so they "
-            "count as not found",
-            "If they exist, run the list again with --refresh",
-        )
-
-
-def _accounts(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Doubt]:
-    """Tell of companies whose newest accounts cannot be compared, such as accounts in thousands."""
-    for count, example in connection.execute(_SQL["doubtful"], [run_id]).fetchall():
-        yield Doubt(
-            f"Doubtful accounts: the newest of {count_of(count, 'company')} (such as {example})",
-            "Growth, medians and sums leave them out; `firmlake query 'FROM portfolio WHERE NOT is_comparable'` lists "
-            "them",
-        )
-
-
-def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
-    """Return the column and the kind of a field; of an object that is no field, an empty text."""
-    fields = DATASETS[dataset].fields.items()
-    return next(((name, field.kind) for name, field in fields if path == field.path), ("", "text"))
