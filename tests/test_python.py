@@ -13,7 +13,6 @@ import pytest
 
 import firmlake
 from firmlake.core.errors import CompanyListError, SettingsError
-from firmlake_sandbox import sample_numbers
 from lake import Lake
 
 ROWS = {
@@ -27,7 +26,7 @@ ROWS = {
 @pytest.fixture
 def lake(sandbox, tmp_path, monkeypatch):
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    return Lake(tmp_path, sandbox, 30)
+    return Lake(tmp_path, sandbox, 12)
 
 
 @pytest.fixture
@@ -43,38 +42,31 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_frame_comes_back_line_by_line_with_its_columns(kind, settings, tmp_path):
-    found = firmlake.enrich(KINDS[kind](ROWS), data=tmp_path / "data", settings=settings, list_name="customers")
-    assert found.lines["customer"].to_list() == ROWS["customer"]
-    assert found.lines["status"].to_list() == ["enriched", "enriched", "refused", "not found"]
-    assert found.lines["since"].to_list()[:3] == [2019, 2020, 2021]
-    assert found.companies.height == 3
+def test_a_frame_of_any_kind_comes_back_line_by_line_with_its_columns(settings, tmp_path):
+    for make in KINDS.values():
+        found = firmlake.enrich(make(ROWS), data=tmp_path / "data", settings=settings, list_name="customers")
+        assert found.lines["customer"].to_list() == ROWS["customer"]
+        assert found.lines["status"].to_list() == ["enriched", "enriched", "refused", "not found"]
+        assert found.lines["since"].to_list()[:3] == [2019, 2020, 2021]
+        assert found.companies.height == 3
+        assert (found.failures.height, found.shortfall, found.summary.outcome) == (0, None, "done")
     assert found.financials.filter(pl.col("country") == "BE").select("revenue").collect().dtypes == [pl.Decimal(18, 2)]
     for frame in (found.financials, found.lookalikes, found.relationships):
         assert set(frame.collect()["company_number"]) <= {"0200000043", "0200000142"}
-    assert (found.failures.height, found.shortfall, found.summary.outcome) == (0, None, "done")
     assert found.warehouse == (tmp_path / "data/warehouse/firmlake.duckdb").resolve()
 
 
-def test_the_data_folder_is_the_commands_and_nothing_is_paid_twice(lake, settings):
-    ran = lake.run()
-    found = firmlake.enrich(lake.list, data=lake.data, settings=settings)
-    summary = ran.content
-    assert (ran.code, found.summary.request_count, found.summary.list_name) == (0, 0, summary["list_name"])
-    assert found.companies.height == summary["company_count"]
-    assert lake.query('SELECT count(*) FROM lists."list"') == [(30,)]
-    planned = firmlake.plan(lake.list, data=lake.data, settings=settings)
-    assert (planned.company_count, planned.target_count, planned.credits) == (30, 0, 0)
-
-
-def test_what_is_left_undone_is_returned_and_the_same_call_fetches_it(settings, tmp_path):
-    frame = pl.DataFrame(sample_numbers(12), schema=["country", "number"], orient="row")
-    found = firmlake.enrich(frame, data=tmp_path / "data", settings={**settings, "run.max_credits": 5})
+def test_the_data_folder_is_the_commands_what_is_left_undone_is_returned_and_nothing_is_paid_twice(lake, settings):
+    found = firmlake.enrich(lake.list, data=lake.data, settings={**settings, "run.max_credits": 5})
     assert found.shortfall is not None
     assert (found.shortfall.exit_code, found.companies.filter(pl.col("paid_at").is_not_null()).height) == (4, 5)
-    found = firmlake.enrich(frame, data=tmp_path / "data", settings=settings)
-    assert (found.shortfall, found.summary.credit_count) == (None, 7)
+    ran = lake.run()
+    assert (ran.code, ran.content["credit_count"], ran.content["list_name"]) == (0, 7, found.summary.list_name)
+    found = firmlake.enrich(lake.list, data=lake.data, settings=settings)
+    assert (found.shortfall, found.summary.request_count, found.companies.height) == (None, 0, 12)
+    assert lake.query('SELECT count(*) FROM lists."list"') == [(12,)]
+    planned = firmlake.plan(lake.list, data=lake.data, settings=settings)
+    assert (planned.company_count, planned.target_count, planned.credits) == (12, 0, 0)
 
 
 def test_a_plan_states_the_price_and_the_lines_that_are_refused_and_writes_nothing(settings, tmp_path):

@@ -182,7 +182,7 @@ _JSON = st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.d
 
 
 @given(_JSON)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_after_forty_refusals_of_any_kind_the_first_is_quoted(content: Any) -> None:
     finding, count = find(lambda sent: {"detail": content})
     assert finding.verdict == "needs_you"

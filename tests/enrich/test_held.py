@@ -9,6 +9,7 @@ import pytest
 
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError
+from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, RunSettings, Settings
 from firmlake.core.work import lock
 from firmlake.enrich.held import read_held
@@ -43,17 +44,27 @@ NEW = Company("BE", "0770493071")
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def held(folders):
-    """Read what is held at some time after a run in which each of four companies ended differently."""
+def publish_four(folders):
+    """Publish a run in which each of four companies ended differently."""
     run = make_run(folders, [ACME, BOLT, CIRC, NEW], ["lookalikes"])
     ended = header("lookalikes", [CIRC], kind="given_up", status=None, error="refused"), b""
     some = found(ACME, "lookalikes", lookalike(), lookalike(), 5)
     land(run, answer("lookalikes", some, not_found(BOLT, "lookalikes")), ended)
     publish_landed(run)
 
+
+@pytest.fixture
+def published(copy_of):
+    """A data folder in which each of four companies ended differently."""
+    return copy_of(publish_four)
+
+
+@pytest.fixture
+def held(published):
+    """Read what is held at some time after that."""
+
     def read(after, refresh=30, window=30, free=0):
-        return held_at(folders, NOON + after, refresh, window, free)
+        return held_at(published, NOON + after, refresh, window, free)
 
     return read
 
@@ -107,11 +118,10 @@ def test_companies_that_are_not_found_because_answers_left_them_out_are_known_by
     assert held_at(folders, NOON, 0).state.filter("is_left_out").is_empty(), "every company is asked for"
 
 
-def test_only_the_companies_that_are_planned_are_read(folders, held):
-    held(DAY)
+def test_only_the_companies_that_are_planned_are_read(published):
     for named_companies in ([BOLT], [BOLT, CIRC], []):
         frame = pl.DataFrame(named_companies, schema=dict.fromkeys(ACME._fields, pl.String), orient="row")
-        few = read_held(Settings(), folders, known_companies(frame, "few"), NOON + DAY)
+        few = read_held(Settings(), published, known_companies(frame, "few"), NOON + DAY)
         assert named(few.state).select(ACME._fields).rows() == [tuple(company) for company in named_companies]
         assert few.paid.is_empty()
         assert few.hits == ((0, 0) if BOLT in named_companies else (1, 1)), "of all, if they tell nothing"
@@ -157,14 +167,14 @@ def test_the_price_of_a_list_follows_what_other_companies_have(folders):
 # --- what an operator asks -------------------------------------------------------------------------------------------
 
 
-def test_status_tells_what_ran_what_is_open_who_is_at_work_and_what_to_do(folders, held, capsys):
-    status = read_status(folders)
+def test_status_tells_what_ran_what_is_open_who_is_at_work_and_what_to_do(published, capsys):
+    status = read_status(published)
     assert (status.running, status.unfinished) == ("", [])
     assert status.last_run.run_id == "20260105T120000Z-0001"
     assert status.companies == {"lookalikes": {"failed": 1, "not_found": 1, "reported": 1, "waiting": 1}}
     assert all(size > 0 for size in status.disk_bytes.values())
-    late = make_run(folders, [ACME], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
-    status = read_status(folders)
+    late = make_run(published, [ACME], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
+    status = read_status(published)
     assert [run for run, *_ in status.unfinished] == [late.run_id]
     assert late.run_id in status.next_step
     show(status_parts(status, NOON + 5 * DAY))
@@ -172,23 +182,23 @@ def test_status_tells_what_ran_what_is_open_who_is_at_work_and_what_to_do(folder
     begun = [line.partition(":")[0] for line in lines if ":" in line]
     assert begun == ["Data folder", "Last run", "Running", "Unfinished", "Answers held", "On disk", "Next"]
     assert "done, 2026-01-05 12:01 UTC (5 days ago)" in lines[1]
-    with lock(folders, "firmlake run list.csv"):
-        status = read_status(folders)
+    with lock(published, "firmlake run list.csv"):
+        status = read_status(published)
     assert "firmlake run list.csv" in status.running
     assert status.next_step.startswith("Wait")
 
 
 @pytest.mark.parametrize("kind", ["begun", "ended"])
-def test_status_and_planning_go_on_where_a_published_run_is_damaged(folders, held, kind):
-    path = log_of(folders, "20260105T120000Z-0001", kind)
+def test_status_and_planning_go_on_where_a_published_run_is_damaged(published, kind):
+    path = log_of(published, "20260105T120000Z-0001", kind)
     path.write_bytes(path.read_bytes()[::-1])
-    status = read_status(folders)
+    status = read_status(published)
     [(run_id, line, next_step)] = status.damaged
     assert (run_id, str(path) in line) == (status.last_run.run_id, True)
     assert "`firmlake replay`" in next_step
-    assert list_runs(folders, [run_id]) == []
+    assert list_runs(published, [run_id]) == []
     with pytest.raises(DamagedError, match=str(path)):
-        list_runs(folders)
+        list_runs(published)
 
 
 def test_status_goes_on_where_what_landed_of_contacts_is_damaged(folders):
@@ -199,12 +209,9 @@ def test_status_goes_on_where_what_landed_of_contacts_is_damaged(folders):
     assert [(name, str(path) in line) for name, line, _ in status.damaged] == [("p1", True)]
 
 
-def test_status_says_what_to_do_about_companies_that_an_earlier_list_left(folders):
-    run = make_run(folders, [ACME], ["lookalikes"])
-    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))
-    publish_landed(run, "some_failed")
-    publish_landed(make_run(folders, [BOLT], ["lookalikes"], run_id="20260106T120000Z-0002"), "done")
-    assert "firmlake redrive" in read_status(folders).next_step
+def test_status_says_what_to_do_about_companies_that_an_earlier_list_left(published):
+    publish_landed(make_run(published, [BOLT], ["lookalikes"], run_id="20260106T120000Z-0002"), "done")
+    assert "firmlake redrive" in read_status(published).next_step
 
 
 AHEAD = NOON + 365 * DAY
@@ -217,15 +224,13 @@ def publish_ahead(folders):
 
 
 @pytest.mark.parametrize("now", [NOON, AHEAD - 2 * HOUR])
-def test_a_time_in_the_future_makes_nothing_fresh_and_pays_for_nothing(folders, now):
-    publish_ahead(folders)
-    held = held_at(folders, now)
+def test_a_time_in_the_future_makes_nothing_fresh_and_pays_for_nothing(built, now):
+    held = held_at(Folders(built(publish_ahead)), now)
     assert held.state["is_fresh"].to_list() == [False]
     assert held.paid.is_empty()
 
 
 @pytest.mark.parametrize("now", [AHEAD - timedelta(minutes=5), AHEAD, AHEAD + DAY])
-def test_clocks_that_differ_by_minutes_are_ordinary(folders, now):
-    publish_ahead(folders)
-    held = held_at(folders, now)
+def test_clocks_that_differ_by_minutes_are_ordinary(built, now):
+    held = held_at(Folders(built(publish_ahead)), now)
     assert (held.state["is_fresh"].to_list(), held.paid.height) == ([True], 1)

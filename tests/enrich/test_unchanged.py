@@ -34,16 +34,15 @@ def generations(desk):
 
 def test_the_same_list_writes_nothing_and_says_so(desk):
     runs = sorted(path.name for path in desk.folders.landed.glob("run=*"))
-    code, out, err = desk.run("--json")
+    code, out, _ = desk.run("--json")
     assert (code, generations(desk)) == (0, ["gen_000001.duckdb"])
     assert sorted(path.name for path in desk.folders.landed.glob("run=*")) == runs
-    assert (desk.service.requests.total(), "Nothing to load" in out + err + desk.run()[1]) == (0, True)
+    assert desk.service.requests.total() == 0
     summary = json.loads(out)
     assert summary["is_unchanged"]
     assert (summary["outcome"], summary["company_list"], summary["generation"]) == ("done", "list", 1)
     assert (summary["company_count"], summary["fresh_count"], summary["request_count"]) == (COUNT, COUNT, 0)
     assert summary["datasets"]["financials"] == {"fresh": COUNT}
-    assert desk.call("verify")[0] == 0
 
 
 def test_status_has_its_outcome_for_its_list_and_a_failure_before_it_is_over(desk):
@@ -61,47 +60,30 @@ def test_status_has_its_outcome_for_its_list_and_a_failure_before_it_is_over(des
     assert status["last_run"]["generation"] == 2
 
 
-@pytest.mark.parametrize("changed", ["a line", "rules", "a setting of reading", "the name"])
-def test_what_changed_is_loaded_once(desk, changed):
-    options = {
-        "rules": ("--set", f"paths.alert_rules={desk.folder / 'rules.toml'}"),
-        "a setting of reading": ("--set", "api.names.success_message=fine"),
-        "the name": ("--list-name", "other"),
-    }
+def test_what_changed_is_loaded_once(desk):
+    """So is a list under another name: see above."""
     (desk.folder / "rules.toml").write_text(RULES)
-    if changed == "a line":
+    rules = "--set", f"paths.alert_rules={desk.folder / 'rules.toml'}"
+    for number in (2, 3):
+        for _ in range(2):
+            assert desk.run(*rules)[0] == 0
+            assert generations(desk)[-1] == f"gen_{number:06}.duckdb"
         desk.list.write_text(desk.list.read_text().replace("\n", ",note\n"))
-    for _ in range(2):
-        assert desk.run(*options.get(changed, ()))[0] == 0
-        assert generations(desk) == ["gen_000001.duckdb", "gen_000002.duckdb"]
 
 
 def test_companies_that_the_same_budget_leaves_out_again_are_nothing_new(tmp_path):
-    of_month, more = ("--set", "run.max_credits_per_month=2"), ("--set", "run.max_credits_per_month=3")
     with start_other_service() as service:
         desk = Desk(tmp_path, service)
-        assert desk.run(*of_month)[0] == 4
-        code, _, err = desk.run(*of_month)
-        assert (code, generations(desk)) == (4, ["gen_000001.duckdb"])
-        assert f"leaves out {COUNT - 2} companies" in err, "the run still says what it did not fetch"
+        for _ in range(2):
+            code, _, err = desk.run("--set", "run.max_credits_per_month=2")
+            assert (code, generations(desk)) == (4, ["gen_000001.duckdb"])
+            assert f"leaves out {COUNT - 2} companies" in err, "the run still says what it did not fetch"
         assert desk.status()["lists"][0]["last_run"]["outcome"] == "stopped"
-        desk.run(*more)
-        assert generations(desk)[-1] == "gen_000002.duckdb"
-        assert desk.run()[0] == 0
-        assert generations(desk)[-1] == "gen_000003.duckdb"
-
-
-def test_what_waits_to_be_loaded_is_loaded(desk):
-    desk.service.lost = {"healthIndicator"}
-    assert desk.run("--refresh", "--set", "run.vanished_records_min=1")[0] == 6
-    assert generations(desk) == ["gen_000001.duckdb"]
-    assert desk.run("--set", "run.vanished_share_max=1")[0] == 0
-    assert generations(desk)[-1] == "gen_000002.duckdb"
 
 
 def test_a_record_that_is_lost_changes_nothing_but_the_time(desk):
     for _ in range(2):
-        desk.run()
+        assert "Nothing to load" in desk.run()[1]
     [path] = [path for path in desk.folders.landed.glob("run=*/log/*") if path.name > "00002.zst"]
     path.unlink()
     assert desk.status()["lists"][0]["last_run"]["target_count"] == COUNT
@@ -112,9 +94,6 @@ def test_a_record_that_is_lost_changes_nothing_but_the_time(desk):
 def test_a_list_that_was_renamed_or_removed_is_loaded_again(desk):
     desk.call("list", "rename", "list", "new")
     desk.run("--list-name", "new")
-    before = len(generations(desk))
-    desk.run("--list-name", "new")
-    assert len(generations(desk)) == before
     desk.call("list", "remove", "new")
     desk.run("--list-name", "new")
     assert [each["name"] for each in desk.status()["lists"]] == ["new"]

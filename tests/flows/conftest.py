@@ -5,11 +5,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,8 +58,11 @@ def flow_modules():
 
 
 @pytest.fixture(scope="session")
-def prefect_server(prefect_home, flow_modules):
-    """The API of a server: the first process to want it starts it, and stops it after the last has let go."""
+def prefect_server(prefect_home, flow_modules, request):
+    """The API of a server: the first process to want it starts it, and stops it after the last has let go.
+
+    Making its database takes as long as the tests, so an empty one of each version of Prefect is kept between sessions.
+    """
     from temporary_server import TemporaryServer
 
     address, server = prefect_home / "address", None
@@ -64,8 +71,16 @@ def prefect_server(prefect_home, flow_modules):
     with (prefect_home / "start.lock").open("w") as start, (prefect_home / "users.lock").open("w") as users:
         fcntl.flock(start, fcntl.LOCK_EX)
         if not address.exists():
+            kept = request.config.cache.mkdir("prefect") / f"{version('prefect')}.db"
+            if kept.exists():
+                shutil.copyfile(kept, prefect_home / "prefect.db")
             server = TemporaryServer(prefect_home / "server.log", {**os.environ, **quiet})
             address.write_text(json.dumps(server.wait()))
+            if not kept.exists():
+                part = kept.with_suffix(f".{os.getpid()}")
+                with closing(sqlite3.connect(prefect_home / "prefect.db")) as made:
+                    made.execute("VACUUM INTO ?", [str(part)])
+                part.rename(kept)
         fcntl.flock(users, fcntl.LOCK_SH)
         fcntl.flock(start, fcntl.LOCK_UN)
         client = json.loads(address.read_text())
