@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -69,6 +70,7 @@ class Choices:
     omits_null: bool = False
     percent: bool = False
     fails_every: int = 0  # the last of each so many requests is answered 503
+    dates: str = "%Y-%m-%d"
     closes: bool = False  # each connection ends with its answer, whose length is not announced
 
 
@@ -331,7 +333,7 @@ class _Handler(BaseHTTPRequestHandler):
         element: Truth = {"identifier": identifier, "data": data, "message": None}
         if dataset == "financials":
             limit, offset = page
-            element["data"] = data[offset : offset + limit]
+            element["data"] = [_dated(period, choices.dates) for period in data[offset : offset + limit]]
             element["pagination"] = {"limit": limit, "offset": offset, "total": len(data)}
         if dataset == "relationships":
             element["data"] = {**data, "children": [self._child(child) for child in data["children"]]}
@@ -379,6 +381,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def _dated(period: Truth, form: str) -> Truth:
+    days = {key: date.fromisoformat(period[key]) for key in ("startDate", "endDate", "dateReceived")}
+    return {**period, **{key: f"{day:{form}}" for key, day in days.items()}}
 
 
 def _percent(value: Any) -> Any:

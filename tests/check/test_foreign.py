@@ -196,6 +196,22 @@ def test_shares_language_and_credits_are_read_from_the_first_run_on_or_it_says_s
     assert (said in run.err) == (count is None)
 
 
+def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_it_can(tmp_path: Path) -> None:
+    with foreign(dates="%d/%m/%Y") as service:
+        lake = new_lake(tmp_path, service)
+        run = lake.run()
+        assert run.code == 1
+        assert "The list was not bought" in run.error_line
+        assert "financials startDate = \"01/01/2024\": '01/01/2024' is no date YYYY-MM-DD; all of" in run.error_line
+        assert "and run the list again: companies that were bought cost nothing then" in run.error_line
+        assert (len(service.paid), len(service.requests) <= 3) == (3, True)
+        service.choices.dates = "%d.%m.%Y"
+        run = lake.run()
+    assert run.code == 0, run.err
+    assert_true(lake)
+    assert len(service.paid) == COUNT
+
+
 NAMELESS = {"form": "none", "paging": ("aantal", "vanaf"), "language": "X-Lang", "needs_language": REQUIRED}
 
 

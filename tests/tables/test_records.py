@@ -202,6 +202,7 @@ KEPT = [
     (STAKE, '"1,2"', Decimal("1.2"), "text_for_number"),
     *((STAKE, literal, Decimal("0.25"), "text_for_number") for literal in ('"25%"', '"25 %"', '"25,0%"')),
     *((ENDED, f'"{day}"', date.fromisoformat(day), None) for day in ("0001-01-01", "2024-02-29", "9999-12-31")),
+    *((ENDED, f'"{day}"', LEAP, None) for day in ("29.02.2024", "2024/02/29", "2024.02.29", "20240229")),
     # Libraries that have no type for dates write a time.
     *(
         (ENDED, f'"2024-02-29{time}"', LEAP, None)
@@ -239,7 +240,8 @@ DISCARDED = [
     (STAKE, "more than 2", ["2.000001", "45.0", "100", "1e2"]),  # else every group would be a hundredfold
     (SCORE, "", ["1e400", "-1e400", '"x"', "true", "{}", "9" * 4000]),
     (RECEIVED, "", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T23:00:00Z"',
-                    '"2024-06-01T22:00:00.000+00:00"', "20240101", "true", '"x"']),
+                    '"2024-06-01T22:00:00.000+00:00"', "20240101", "true", '"x"', '"31/12/2024"', '"03-04-2024"',
+                    '"2024/02-29"', '"12.31.2024"', '"31122024"']),
     (CODES, "", ["[null]", '["a",null]', "[1]", '"0200"', "{}", '[["0200"]]']),
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ from firmlake.core.settings import Settings, change_settings
 from firmlake.core.text import count_of
 from firmlake.core.work import Clock
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import Asking, ask_in_run, changes_of, read_by
+from firmlake.enrich.contact import VALUES, Asking, ask_in_run, changes_of, read_by
 from firmlake.enrich.events import follow
 from firmlake.enrich.run import run_plan, shortfall, start_or_resume
 from firmlake.landing.run import CHECK, Run, open_run, remove_run
@@ -25,8 +25,6 @@ from firmlake.report.causes import find_doubts
 from firmlake.tables.index import landed_facts
 from firmlake.warehouse.generations import open_warehouse
 
-VALUES = "values"
-"""What findings about records are called; docs/service_gaps.md has a row for each way in which they may differ."""
 _VALUES_MIN = 10
 """A person looks at what a check finds, so fewer values are enough than in a run."""
 

@@ -7,6 +7,7 @@ settings.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
@@ -15,19 +16,20 @@ from typing import Any, NamedTuple
 
 import duckdb
 import msgspec
+from msgspec import Raw
 
 from firmlake.api import service
 from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
 from firmlake.check.finding import Finding, needs_you, worth_saying
 from firmlake.check.questions import ask_briefly, ask_questions, has_two_spellings
-from firmlake.check.talk import Talk
+from firmlake.check.talk import Talk, elements_of
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.process import graceful
-from firmlake.core.settings import SANDBOX, Settings, change_settings
+from firmlake.core.settings import SANDBOX, ContractSettings, Settings, change_settings
 from firmlake.core.settings_layers import read_profile, render_changes
 from firmlake.core.text import count_of
 from firmlake.core.work import Clock
@@ -39,6 +41,7 @@ from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.persons import answer_filter
 from firmlake.tables.leaves import leaves_of, setting_of
+from firmlake.tables.records import read_records
 
 REQUESTS_MAX = 200
 """A usual check takes 40 requests, or about 100 if the refusals of the service do not say what is wrong."""
@@ -54,6 +57,8 @@ WELL_KNOWN = (
 )
 STRANGER = Company("BE", "0999983193")
 """A well-formed number that is not assigned, to see how the service answers about an unknown company."""
+VALUES = "values"
+"""What findings about records are called; docs/service_gaps.md has a row for each way in which they may differ."""
 VALUES_MIN = 100
 """Fewer values of a field say nothing about its scale."""
 _HUNDRED = 100
@@ -185,6 +190,7 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
     if is_as_set is False:
         return (yield from look_closer(settings, run, companies, now, count))
     if is_as_set:
+        findings += find_rejected(talk.answers, settings.contract)
         settings, run = yield from _keep(settings, run, findings, count, now())
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
 
@@ -200,12 +206,8 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
     credits_max = len({*asked, *spare}) + (stranger is not None)
     with ask_in_run(settings, run, credits_max, now) as talk, suppress(RequestFailedError, UnavailableError):
         findings = list(ask_questions(talk, asked, stranger, spare))
-    landed = [each.header for shard in run.shards() for each in read_landed(run, shard)]
-    sent += len(talk.answers) + sum(header.kind in _OWN for header in landed)
-    if open_points := [one for one in needs_you(findings) if not one.assumption.startswith("endpoints")]:
-        if not any(header.is_success for header in landed):
-            remove_run(run)
-        raise _describe(open_points, count_of(sent, "request"))
+    sent += len(talk.answers) + sum(header.kind in _OWN for header in _landed(run))
+    findings += find_rejected(talk.answers, settings.contract)
     settings, run = yield from _keep(settings, run, findings, sent, now())
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
 
@@ -213,7 +215,15 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
 def _keep(
     settings: Settings, run: Run, findings: Sequence[Finding], sent: int, now: datetime
 ) -> Steps[tuple[Settings, Run]]:
-    """Say what so many requests have found, and keep the settings that fit."""
+    """Say what so many requests have found, and keep the settings that fit.
+
+    Raises:
+        ServiceError: A person must decide about something that was found.
+    """
+    if open_points := [one for one in needs_you(findings) if not one.assumption.startswith("endpoints")]:
+        if not any(header.is_success for header in _landed(run)):
+            remove_run(run)
+        raise _describe(open_points, count_of(sent, "request"))
     contact = f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
     if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
         yield Advice(f"{contact}: it differs from the settings in {', '.join(differing)}")
@@ -226,6 +236,29 @@ def _keep(
     if changes:
         settings, run = yield from adopt(settings, run, changes, findings, now)
     return settings, run
+
+
+def find_rejected(answers: Iterable[Answer], contract: ContractSettings) -> Iterator[Finding]:
+    """Find what rejects all records of a dataset, at least two; those of the list would be bought in vain."""
+    found = defaultdict[tuple[str, str], dict[bytes, Raw]](dict)
+    for answer in (answer for answer in answers if answer.request.companies):
+        for element in elements_of(answer):
+            for group, raws in (element.records or {}).items():
+                found[answer.request.endpoint, group] |= {bytes(raw): raw for raw in raws}
+    for (dataset, group), records in found.items():
+        frame, rejects, _ = read_records(dataset, group, [*records.values()], contract)
+        if len(records) > 1 and frame.is_empty():
+            one = rejects[0]
+            what = f"{dataset} {one.path} = {one.value or 'null'}: {one.reason}"
+            yield Finding(
+                VALUES, f"{what}; all of {len(records)} records are rejected", "needs_you",
+                next_step="Have the service send what its specification says, or update firmlake, and run the list "
+                "again: companies that were bought cost nothing then",
+            )  # fmt: skip
+
+
+def _landed(run: Run) -> list[Header]:
+    return [each.header for shard in run.shards() for each in read_landed(run, shard)]
 
 
 def _after(settings: Settings, sent: int) -> Settings:

@@ -33,14 +33,16 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HAL
 _INT64 = 2**63
 _PLAIN_MAX = 60
 _DATE = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?P<year>[0-9]{4})(?P<mark>[-/.]?)(?P<month>[0-9]{2})(?P=mark)(?P<day>[0-9]{2})"
     r"(?:[Tt ](?!2[23]:00(?::00(?:\.0+)?)?(?:[Zz]|[+-]00:?00))"
     r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
-"""A date, or a time on it as RFC 3339 and libraries without a type for dates write it.
+"""A date that begins with the year, or a time on it as RFC 3339 and libraries without a type for dates write it.
 
 Exactly 22:00 and 23:00 in UTC are not clear: there the next day begins in Brussels, Amsterdam and Paris.
 """
+_DAY_FIRST = re.compile(r"(?P<day>[0-9]{2})\.(?P<month>[0-9]{2})\.(?P<year>[0-9]{4})")
+"""With points, the day comes first everywhere; 03/04/2024 and 03-04-2024 may be a day in March or in April."""
 _DIGITS = re.compile(rb"[0-9]+")
 
 
@@ -183,8 +185,8 @@ def _to_float(leaf: Leaf, text: bytes) -> float:
 def _to_date(leaf: Leaf, text: bytes) -> date:
     value = _to_text(leaf, text)
     try:
-        if found := _DATE.fullmatch(value):
-            return date.fromisoformat(found[1])
+        if found := _DATE.fullmatch(value) or _DAY_FIRST.fullmatch(value):
+            return date(*map(int, found.group("year", "month", "day")))
     except ValueError:
         pass
     raise _MisfitError("not_a_date", value=repr(value[:40]))
