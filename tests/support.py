@@ -62,6 +62,14 @@ def examples(count: int) -> hypothesis.settings:
     return hypothesis.settings(max_examples=count if is_exploring else min(count, max(count // 4, 10)))
 
 
+def lose_patience(
+    monkeypatch: pytest.MonkeyPatch, pause: float = 0.01, pause_max: float = 0.05, patience: float = 0.5
+) -> None:
+    """Let a client pause for these seconds, and give up soon, once a service failed eight times in a row."""
+    for name, seconds in (("pause", pause), ("pause_max", pause_max), ("patience", patience)):
+        monkeypatch.setattr(f"firmlake.api.retry.CircuitBreaker.{name}_seconds", seconds)
+
+
 def commands() -> dict[str, click.Command]:
     """All commands by name, imported."""
     context = click.Context(firmlake)

@@ -26,7 +26,7 @@ from firmlake.terminal.plan import describe_plan
 from firmlake.terminal.status import describe_bill
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import Sandbox
-from support import UNASKED
+from support import UNASKED, lose_patience
 
 START = datetime(2026, 3, 2, 2, tzinfo=UTC)
 COUNT = 8
@@ -108,7 +108,7 @@ def world(
 @pytest.fixture
 def schedule(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedule:
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
-    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    lose_patience(monkeypatch)
     return Schedule(sandbox, tmp_path / "data", COUNT)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import firmlake_sandbox
 from other_service import start_other_service
-from support import DATASETS, query, slow
+from support import DATASETS, lose_patience, query, slow
 
 from .desk import COUNT, Desk
 
@@ -32,8 +32,7 @@ def sample(*countries):
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    # Eight failures in a row, then short pauses and little patience.
-    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    lose_patience(monkeypatch)
     with start_other_service() as service:
         desk = Desk(tmp_path, service)
         desk.write(sample("BE", "NL", "FR"))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lake import Lake
+from support import lose_patience
 
 from .support import assert_accounted, assert_whole, faults, name_of, sized
 
@@ -120,7 +121,7 @@ def test_a_fault_costs_what_it_must_and_the_next_run_heals_it(
     name, sandbox, make_lake, undisturbed, monkeypatch, record_property
 ):
     scene = SCENES[name]
-    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.05, 0.2, 2.0))
+    lose_patience(monkeypatch, 0.05, 0.2, 2.0)
     expected = undisturbed(scene.count)
     lake, began = make_lake(scene.count, **scene.settings), time.monotonic()
     rules = [

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from firmlake.landing.segments import GIVEN_UP
+from support import lose_patience
 
 from .support import assert_accounted, faults
 
@@ -58,7 +59,7 @@ def _bounded(rule):
 def test_every_company_is_in_exactly_one_status_and_a_calm_run_afterwards_heals_all(
     examples, sandbox, make_lake, undisturbed, monkeypatch
 ):
-    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    lose_patience(monkeypatch)
     expected = undisturbed(COUNT)
     number = itertools.count()
 

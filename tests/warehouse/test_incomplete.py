@@ -11,7 +11,7 @@ import pytest
 from enrich.desk import Desk
 from firmlake_sandbox import Sandbox
 from other_service import start_other_service
-from support import DATASETS, query, slow
+from support import DATASETS, lose_patience, query, slow
 
 
 def causes(desk):
@@ -59,7 +59,7 @@ def test_credits_that_run_out_are_the_services(desk, sandbox: Sandbox):
 
 @pytest.mark.parametrize(("broken", "cause"), [(403, "forbidden"), *slow((500, "outage"))])
 def test_a_dataset_that_is_forbidden_or_down(tmp_path, monkeypatch, broken, cause):
-    monkeypatch.setattr("firmlake.api.retry.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    lose_patience(monkeypatch)
     with start_other_service() as service:
         desk = Desk(tmp_path, service)
         service.broken["lookalikes"] = broken

@@ -169,12 +169,8 @@ class Client:
             self._end = error
 
     def _breaker_of(self, request: Request) -> CircuitBreaker:
-        breaker = self._breakers.get(request.endpoint)
-        if breaker is None:
-            made = CircuitBreaker(self._timing.clock, self._timing.random)
-            breaker = self._breakers.setdefault(request.endpoint, made)
-            breaker.subject = request.path
-        return breaker
+        made = CircuitBreaker(request.path, self._timing.clock, self._timing.random)
+        return self._breakers.setdefault(request.endpoint, made)
 
     def _try(self, request: Request, check: Check | None, ask: Callable[[Request], Answer], is_patient: bool) -> Answer:
         breaker = self._breaker_of(request)

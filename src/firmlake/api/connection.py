@@ -86,7 +86,7 @@ class Connection:
         self._address = read_address(api.base_url)
         self._token = token
         self._timing = timing
-        self._deadline = Deadline(stop, GRACE_SECONDS)
+        self._deadline = Deadline(stop)
         self._transport = transport or self._open()
         self._headers = {
             "Accept": "application/json",
@@ -323,14 +323,13 @@ _READ_BYTES = 1_048_576
 
 
 class Deadline(threading.local):
-    """The deadline of each thread's current try; once `stop` is set, `grace_seconds` are left.
+    """The deadline of each thread's current try; once `stop` is set, `GRACE_SECONDS` are left.
 
     These are long enough to receive an answer that is paid for, and short enough for the process to end in time.
     """
 
-    def __init__(self, stop: threading.Event, grace_seconds: float) -> None:
+    def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
-        self._grace_seconds = grace_seconds
         self._at = float("inf")
         self._is_ending = False
 
@@ -344,7 +343,7 @@ class Deadline(threading.local):
         now = time.monotonic()
         if self._stop.is_set() and not self._is_ending:
             self._is_ending = True
-            self._at = min(self._at, now + self._grace_seconds)
+            self._at = min(self._at, now + GRACE_SECONDS)
         return max(0.0, self._at - now)
 
 

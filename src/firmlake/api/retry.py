@@ -109,36 +109,19 @@ class CircuitBreaker:
 
     While the breaker is closed, all requests go out. After `failures_max` failures in a row, from any thread, it opens:
     all threads wait, and after each pause one request goes out. Any answer other than a failure closes the breaker.
-
-    Args:
-        clock: Monotonic seconds.
-        random: A number from 0 to 1; spreads the pauses.
-        failures_max: Failures in a row that open the breaker: more than `api.tries`, so that one bad request cannot.
-        pause_seconds: First pause; each further one is twice as long.
-        pause_max_seconds: Longest pause.
-        patience_seconds: How long the breaker stays open before it gives up.
+    After `patience_seconds` it gives up. A random number from 0 to 1 spreads the pauses.
     """
 
-    subject = "The service"
+    failures_max = 8  # in a row: more than `api.tries`, so that one bad request cannot open it
+    pause_seconds = 1.0  # the first one; each further one is twice as long
+    pause_max_seconds = 30.0
+    patience_seconds = 300.0
 
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        random: Callable[[], float],
-        failures_max: int = 8,
-        pause_seconds: float = 1.0,
-        pause_max_seconds: float = 30.0,
-        patience_seconds: float = 300.0,
-    ) -> None:
-        self._clock = clock
-        self._random = random
-        self._failures_max = failures_max
-        self._first_pause = pause_seconds
-        self._pause_max = pause_max_seconds
-        self._patience = patience_seconds
+    def __init__(self, path: str, clock: Callable[[], float], random: Callable[[], float]) -> None:
+        self._path, self._clock, self._random = path, clock, random
         self._lock = threading.Lock()
         self._failures = 0
-        self._pause = pause_seconds
+        self._pause = self.pause_seconds
         self._opened_at: float | None = None
         self._next_at = 0.0
         self.last_failure = ""
@@ -159,14 +142,14 @@ class CircuitBreaker:
     def succeeded(self) -> None:
         """Record an answer, including a refusal; this closes the breaker."""
         with self._lock:
-            self._failures, self._pause, self._opened_at = 0, self._first_pause, None
+            self._failures, self._pause, self._opened_at = 0, self.pause_seconds, None
 
     def failed(self, what: str) -> None:
         """Record a failure: the service gave no usable answer."""
         with self._lock:
             self._failures += 1
             self.last_failure = what
-            if self._failures >= self._failures_max and self._opened_at is None:
+            if self._failures >= self.failures_max and self._opened_at is None:
                 self._opened_at = self._clock()
                 self._pause_from(self._opened_at)
 
@@ -176,10 +159,10 @@ class CircuitBreaker:
             if self._opened_at is None:
                 return 0.0
             now = self._clock()
-            if now - self._opened_at >= self._patience:
-                minutes = f"{self._patience / 60:g} minutes"
+            if now - self._opened_at >= self.patience_seconds:
+                minutes = f"{self.patience_seconds / 60:g} minutes"
                 raise UnavailableError(
-                    f"{self.subject} has failed on every request for {minutes}: {self.last_failure}",
+                    f"{self._path} has failed on every request for {minutes}: {self.last_failure}",
                     "Landed answers are kept; run again when the service works",
                 )
             if now < self._next_at:
@@ -189,4 +172,4 @@ class CircuitBreaker:
 
     def _pause_from(self, now: float) -> None:
         self._next_at = now + self._pause * (0.5 + self._random() / 2)
-        self._pause = min(2 * self._pause, self._pause_max)
+        self._pause = min(2 * self._pause, self.pause_max_seconds)

@@ -110,7 +110,7 @@ def _find_smaller(
     talk: Talk, row: str, key: str, ask: Callable[[int], Answer], refused: int, refusal: Answer
 ) -> Finding:
     """Find the number that is accepted where a larger one was refused."""
-    largest = _largest(ask, 1, refused, refusal)
+    largest = _largest(ask, refused, refusal)
     if largest is None:
         return Finding(
             row, f"refused, apparently not for its size: {describe_refusal(refusal)}", "needs_you",
@@ -122,7 +122,7 @@ def _find_smaller(
     return _capped(talk, row, seen, **{key: largest})
 
 
-def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
+def _largest(ask: Callable[[int], Answer], refused: int, refusal: Answer) -> int | None:
     """Find the largest accepted number from the text of the refusal, or by bisection; None if the number is not why.
 
     If the answer was lost, or the service failed, the number is only halved: each try may last until the timeout.
@@ -130,6 +130,7 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
     if is_crash(refusal):
         halves = takewhile(bool, (refused >> times for times in count(1)))
         return next((size for size in halves if ask(size).is_success), None)
+    accepted = 1
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
         if bound >= accepted and ask(bound).is_success:
             if bound + 1 == refused or not ask(bound + 1).is_success:

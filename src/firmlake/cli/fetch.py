@@ -236,7 +236,7 @@ def check(
     settings, origins = call.settings_with_origins()
     from firmlake.api import service
     from firmlake.enrich import check as checking
-    from firmlake.enrich.contact import REQUESTS_MAX, choose_companies, write_settings
+    from firmlake.enrich.contact import choose_companies, write_settings
     from firmlake.intake.identifiers import read_named_company
     from firmlake.terminal.runs import check_content, checked_parts, describe_asking
 
@@ -246,7 +246,7 @@ def check(
     folders = Folders.of(settings)
     with lock(folders, "firmlake check"):
         service.check_service(settings, folders)
-        call.say(describe_asking(settings, asking, REQUESTS_MAX))
+        call.say(describe_asking(settings, asking))
         checked = checking.check(settings, asking, utc_now)
     if write is not None:
         # The written file keeps the settings of the settings file in use, and the address.

@@ -69,8 +69,6 @@ def _normalise(country: str, number: str) -> Company | None:
 
 
 _KEYS: Final = int(10 ** max(NUMBER_LENGTH.values()))
-KEY_SQL: Final = f"(list_position({list(COUNTRIES)}, country) - 1) * {_KEYS} + company_number::BIGINT"
-"""DuckDB expression for the key of a row with `country` and `company_number`."""
 
 
 def company_key() -> pl.Expr:

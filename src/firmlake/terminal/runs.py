@@ -15,7 +15,7 @@ from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.delivery.list_file import Written
 from firmlake.enrich.check import Checked
-from firmlake.enrich.contact import Asking
+from firmlake.enrich.contact import REQUESTS_MAX, Asking
 from firmlake.enrich.events import Advice, Event, Fetched, Fetching, PlanMade, Priced, Published
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.intake.lines import list_name_of
@@ -168,13 +168,13 @@ _NEWEST = "Generation {0.generation} stays as it is: {0.warehouse}"
 _QUERY = "SELECT name, revenue FROM financials JOIN companies USING (country, company_number) LIMIT 5"
 
 
-def describe_asking(settings: Settings, asking: Asking, request_max: int) -> str:
+def describe_asking(settings: Settings, asking: Asking) -> str:
     """Describe what a check will ask for and cost, before anything is sent."""
     names = ", ".join(map(str, asking.companies))
     stranger = f", and for {asking.stranger}, which does not exist" if asking.stranger else ""
     return (
         f"Asks {settings.api.base_url} for {names}{stranger}: at most {count_of(asking.credit_count, 'credit')} and "
-        f"{request_max} requests. Nothing is changed at the service: lists are only read. If the service charges for "
+        f"{REQUESTS_MAX} requests. Nothing is changed at the service: lists are only read. If the service charges for "
         "every request and its headers show that, the check stops"
     )
 

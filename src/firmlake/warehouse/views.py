@@ -42,9 +42,6 @@ from firmlake.warehouse.versions import as_of_columns, run_of
 SEVERITIES = ("error", "warning", "note")
 """The severities of findings, most serious first: the figures cannot be right, are unlikely, need a second look."""
 
-GRAVITY = f"list_position({list(SEVERITIES)}, severity)"
-"""SQL that sorts findings, most serious first."""
-
 MARK = "views_hash"
 """A macro that returns the hash of the definitions from which views and macros were made, and what the derived tables
 reflect. A generation starts as a copy of the previous one, and making them again would take longer than loading a few
