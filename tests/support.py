@@ -67,7 +67,7 @@ def lose_patience(
 ) -> None:
     """Let a client pause for these seconds, and give up soon, once a service failed eight times in a row."""
     for name, seconds in (("pause", pause), ("pause_max", pause_max), ("patience", patience)):
-        monkeypatch.setattr(f"firmlake.api.retry.CircuitBreaker.{name}_seconds", seconds)
+        monkeypatch.setattr(f"firmlake.api.client.CircuitBreaker.{name}_seconds", seconds)
 
 
 def commands() -> dict[str, click.Command]:

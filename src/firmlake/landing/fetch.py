@@ -319,7 +319,7 @@ def _after_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[As
     if len(page.companies) == 1:
         status.refuse(page.dataset, page.companies[0], error)
         return []
-    may_ask = (company for company in page.companies if not shard.refusal(page.dataset, company))
+    may_ask = (company for company in page.companies if not shard.status.refusal(page.dataset, company))
     firsts = [company for company in may_ask if status.may_test(page.dataset, company)]
     return [Ask(page._replace(companies=(company,)), 1) for company in firsts] or halve(sent)
 

@@ -158,7 +158,7 @@ class Shard:
         if not self.status.has_refused:  # as in nearly all runs; the rest takes longer than to build the request
             return ask
         page = ask.page
-        companies = tuple(company for company in page.companies if not self.refusal(page.dataset, company))
+        companies = tuple(company for company in page.companies if not self.status.refusal(page.dataset, company))
         return ask._replace(page=page._replace(companies=companies)) if companies else None
 
     def absorb(self, sent: Sent) -> None:
@@ -177,13 +177,9 @@ class Shard:
         elif isinstance(error, OutOfCreditsError) and sent.landed and not self.due(page, self.now()):
             self.unpaid.update(page.companies)
 
-    def refusal(self, dataset: str, company: Company) -> FirmlakeError | None:
-        """Return why a company gets no request for a dataset; None if it may be requested."""
-        return self.status.refusal(dataset, company)
-
     def may_ask(self, dataset: str, company: Company) -> bool:
         """Return whether a company may be requested: not if it failed alone, is refused, or cannot be paid for."""
-        if self.credits.end or company in self._failed_alone[dataset] or self.refusal(dataset, company):
+        if self.credits.end or company in self._failed_alone[dataset] or self.status.refusal(dataset, company):
             return False
         return not self.credits.out or (company not in self.unpaid and self.progress.is_paid(company, self.now()))
 
@@ -219,7 +215,7 @@ class Shard:
         """Return a company whose answer for a dataset is complete, so that asking for it again is free."""
         tracks = self.progress.datasets[dataset].items()
         answered = (company for company, track in tracks if track.status == "answered")
-        return next((company for company in answered if not self.refusal(dataset, company)), None)
+        return next((company for company in answered if not self.status.refusal(dataset, company)), None)
 
     def header(self, page: Page) -> Header:
         """Return the header of a request for a page, without its outcome."""
@@ -288,7 +284,7 @@ class Shard:
                 self._give_up_failed(dataset)
             found: defaultdict[tuple[str, Reason], list[Company]] = defaultdict(list)
             for company, track in self.progress.pending(dataset).items():
-                if error := self.refusal(dataset, company):
+                if error := self.status.refusal(dataset, company):
                     kind = next((kind for type_, kind in _KINDS.items() if isinstance(error, type_)), "unavailable")
                     found[kind, reason_of(error)].append(company)
                 elif track.is_given_up:
