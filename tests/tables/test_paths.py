@@ -67,6 +67,16 @@ def test_both_ways_read_records_alike(batches):
     read()
 
 
+@pytest.mark.parametrize("blank", [" ", "\t", "\r", "\n"])
+@pytest.mark.parametrize("mark", list("{:,}"))
+@pytest.mark.parametrize("kind", [PERIOD, LOOKALIKE])
+def test_blanks_between_keys_and_values_are_part_of_none(kind, mark, blank):
+    text = bytes(raw({PERIOD: period(), LOOKALIKE: lookalike()}[kind])).decode()
+    apart = Raw(text.replace(mark, f"{blank}{mark}{blank}").strip().encode())
+    assert_alike(kind, [apart])
+    assert_frame_equal(read_records(*kind, [apart]).frame, read_records(*kind, [Raw(text.encode())]).frame)
+
+
 @examples(15)
 @given(seed=st.integers(0, 10**6), week=st.integers(0, 200), count=st.integers(1, 12))
 def test_what_the_sandbox_says_is_read_by_skeletons(seed, week, count):

@@ -249,12 +249,13 @@ def _join_repeated(raw: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
 
 # --- records that differ in their digits alone -----------------------------------------------------------------------
 # It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
-# records share a few skeletons, and one record of each skeleton is compared with the contract: no key twice, dates and
-# texts quoted, texts of letters and digits only. A key may be absent or unknown. A blank may follow commas or colons.
+# records share a few skeletons, and one record of each skeleton is compared with the contract: dates and texts
+# quoted, texts of letters and digits only. A key may be absent or unknown.
 #
 # The second pass removes quotes, braces and blanks, and letters unless they are part of a value. A colon becomes a
-# comma, so that a column precedes each value and shows keys that contain a digit. Arrow's CSV reader converts the
-# result to columns, exactly or not at all. Records with other keys are another CSV.
+# comma, so that a column precedes each value and shows keys that contain a digit or an escape. Arrow's CSV reader
+# converts the result to columns, exactly or not at all: a key given twice makes one too many. Records with other keys
+# are another CSV.
 
 _SKELETON = {
     "date": re.compile(rb'""|null'),
@@ -272,7 +273,7 @@ _UNKNOWN = re.compile(rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT)
 _KEY = re.compile(r'[^",:\[\]{}\\]*')
 
 _DIGITS = b"0123456789.-"
-_MARKS = b'" {}'
+_MARKS = b'" {}\t\r'
 _AS_CSV = bytes.maketrans(b":[]", b',""')
 _NO_CODES = pl.Series([[]], dtype=pl.List(pl.String))
 _WORTH = 200
@@ -379,24 +380,12 @@ def _fit(shape: Shape, example: Raw, count: int) -> _Lines:
 
 def _keys_in(shape: Shape, each: Object, raw: Raw) -> Iterator[tuple[str, Leaf | Object | None, bytes]]:
     """Yield the path of each key, its field or object, or None if it is unknown, and the skeleton of its value."""
-    content = read_object(raw)
-    if not _is_plain(content, bytes(raw)):
-        raise ValueError
     inner = {other.path: other for other in shape.objects if other.path} if not each.path else {}
-    for key, value in content.items():
+    for key, value in read_object(raw).items():
         part, text = each.leaves.get(key) or inner.get(key), bytes(value).translate(None, _DIGITS)
         yield f"{each.path}.{key}" if each.path else key, part, text
         if isinstance(part, Object) and text not in _EMPTY:
             yield from _keys_in(shape, part, value)
-
-
-def _is_plain(content: Mapping[str, Raw], raw: bytes) -> bool:
-    """Tell whether an object has no key twice and none with escapes, and blanks after all commas or colons or none."""
-    return any(
-        raw == b"{%b}" % comma.join(b'"%b"%b%b' % (key.encode(), colon, value) for key, value in content.items())
-        for comma in (b",", b", ")
-        for colon in (b":", b": ")
-    )
 
 
 def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]) -> pl.DataFrame:
