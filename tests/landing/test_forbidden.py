@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import firmlake_sandbox
@@ -16,6 +17,7 @@ from firmlake.core.errors import (
     UnavailableError,
 )
 from firmlake.core.settings import ApiSettings
+from firmlake.landing.run import REDRIVE, Run
 from firmlake.landing.service_status import ServiceStatus
 from other_service import start_other_service
 from support import make_run
@@ -62,6 +64,17 @@ def test_a_token_that_may_not_ask_about_the_only_company_is_to_blame(service, fo
     with pytest.raises(AuthorizationError):
         fetch(make_run(folders, DUTCH[:1], ["lookalikes"]), base_url=service.base_url)
     assert len(service.named) == 1
+
+
+def test_a_token_may_be_allowed_to_ask_about_companies_that_a_run_leaves_out(service, folders, fetch):
+    """A budget leaves some for later, and a redrive asks only for those that failed."""
+    service.forbidden = {"NL"}
+    limited = make_run(folders, DUTCH[:2], ["lookalikes"], waiting=BELGIAN[:1])
+    again = make_run(folders, DUTCH[:2], ["lookalikes"], run_id="20260106T120000Z-0002")
+    again = Run(folders, msgspec.structs.replace(again.plan, list_name=REDRIVE))
+    for run in (limited, again):
+        fetch(run, base_url=service.base_url)
+        assert statuses(run)["forbidden"] == 2
 
 
 @pytest.mark.parametrize("are_some_known", [False, True])
