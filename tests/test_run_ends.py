@@ -362,6 +362,20 @@ def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(lake, inter
     assert lake.call("verify").code == 0
 
 
+def test_a_forgotten_company_that_a_restored_warehouse_names_is_not_asked_for(lake, sandbox):
+    failing = {"kind": "status", "endpoint": "lookalikes", "companies": ["".join(NUMBERS[0])], "status": 500}
+    sandbox.set_faults([failing])
+    assert lake.run().code == 3
+    sandbox.set_faults([])
+    shutil.copytree(lake.data / "warehouse", "backup", symlinks=True)
+    assert lake.call("forget", "company", *NUMBERS[0], "--yes").code == 0
+    shutil.rmtree(lake.data / "warehouse")
+    shutil.copytree("backup", lake.data / "warehouse", symlinks=True)
+    requests = lake.requests()
+    assert lake.call("redrive").code == 0
+    assert lake.requests() == requests
+
+
 # --- damaged, differing, undelivered: what status says until it is mended -------------------------------------------
 
 

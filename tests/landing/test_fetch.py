@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 
@@ -11,10 +12,12 @@ from polars.testing import assert_frame_equal
 import firmlake_sandbox
 from firmlake.core.company import normal_form
 from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, ServiceError, Stopped
+from firmlake.core.settings import PrivacySettings
 from firmlake.landing.progress import load_progress, read_landed
+from firmlake.privacy.tombstones import Subject, add_tombstones, write_register
 from firmlake.tables.flatten import flatten_shard
 from other_service import start_other_service
-from support import DATASETS, make_run, slow
+from support import DATASETS, NOON, make_run, slow
 
 from .conftest import failed, held, name_of, requests, statuses
 
@@ -92,6 +95,22 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(sandbox, folders, fetch, st
         for company in landed.header.companies
     )
     assert set(asked.values()) == {1}
+
+
+@pytest.mark.parametrize("count", [1, 2, 150])
+def test_an_answer_that_is_erased_as_it_lands_is_not_asked_for_without_end(sandbox, folders, fetch, count):
+    """A run that was restored from a backup may ask for a company that was forgotten since."""
+    forgotten = COMPANIES[0]
+    write_register(folders, add_tombstones(PrivacySettings(), folders, [Subject("company", "", forgotten)], NOON)[0])
+    run, sent = make_run(folders, COMPANIES[:count]), itertools.count()
+
+    def stop():
+        assert next(sent) < 40
+
+    fetch(run, before_each=stop)
+    of_company = {status for (company, _), (status, _) in held(run).items() if company == forgotten}
+    assert of_company == {"not_found" if count == 2 else "failed"}
+    assert statuses(run)["pending"] == 0
 
 
 def test_known_totals_take_no_more_requests(sandbox, folders, fetch):

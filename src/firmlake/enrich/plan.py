@@ -11,7 +11,7 @@ import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
 from firmlake.api.throttle.throttle import Forecast
-from firmlake.core.company import Company, names_of
+from firmlake.core.company import names_of
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings, Settings
@@ -92,15 +92,14 @@ def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> Co
     """
     if forgotten is None:
         return companies
-    listed = companies.companies
-    is_gone = [forgotten.has_company(Company(*row)) for row in listed.select("country", "company_number").iter_rows()]
-    gone = listed.filter(pl.Series(is_gone, dtype=pl.Boolean))
-    if gone.height == listed.height:
+    listed = companies.companies.select(_KEY)
+    kept = clean_frame(listed, forgotten)
+    if kept.is_empty():
         raise CompanyListError(
             f"{companies.path}: every company on the list was forgotten",
             "To fetch one again, name it with `firmlake company`",
         )
-    companies = refuse_companies(companies, gone, LINE_FORGOTTEN)
+    companies = refuse_companies(companies, listed.join(kept, on=_KEY, how="anti"), LINE_FORGOTTEN)
     return replace(companies, found=clean_frame(companies.found, forgotten))
 
 
@@ -195,7 +194,7 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
     """
     folders = Folders.of(settings)
     check_service(settings, folders)
-    named = known_companies(companies, name)
+    named = _not_forgotten(settings, companies, name)
     return _plan(settings, named, read_held(settings, folders, named, now))._replace(resume=f"run `{name}` again")
 
 
@@ -205,7 +204,13 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     check_service(settings, folders)
     held = read_held(settings, folders, known_companies(_NOBODY, REDRIVE), now, of_all=True)
     failed = names_of(held.state.filter(FAILED)["company"].unique(maintain_order=True))
-    return _plan(settings, known_companies(failed, REDRIVE), held, only_failed=True)
+    return _plan(settings, _not_forgotten(settings, failed, REDRIVE), held, only_failed=True)
+
+
+def _not_forgotten(settings: Settings, companies: pl.DataFrame, name: str) -> CompanyList:
+    """Make a list of companies that come from no file; a warehouse that was restored may name forgotten ones."""
+    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
+    return known_companies(clean_frame(companies, forgotten) if forgotten else companies, name)
 
 
 def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None:

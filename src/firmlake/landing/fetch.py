@@ -202,14 +202,13 @@ class Fetcher:
             _log_answer(header)
             self._on_answer(answer)
 
-        def check(body: bytes) -> None:
-            elements = read_answer(page.dataset, body)
+        def check(_: bytes) -> None:
+            header, content = landed[-1][:2]  # as it landed, because a forgotten company is no longer in it
+            elements = read_answer(page.dataset, content)
             check_credits(elements)
             if not is_apart:
                 self._recognise(page, elements)
-            check_elements(elements)
-            if landed[-1][1] is body:  # false if the body was cleaned
-                landed[-1] = (landed[-1][0], body, elements)
+            landed[-1] = header, content, check_elements(elements)
 
         is_down = self._status.is_down and not self._status.works(page.dataset)
         tries = 1 if is_down else ask.tries
