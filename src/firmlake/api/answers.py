@@ -169,7 +169,8 @@ def _read_element(dataset: str, raw: Raw) -> Element:
     groups = DATASETS[dataset].groups
     try:
         members = _members(raw)
-        identifier = _members_if_any(members.get("identifier", _NULL))
+        read = _members_if_any if "message" in members else _members  # a refusal may name no company
+        identifier = read(members.get("identifier", _NULL))
         paging = _members_if_any(members.get("pagination", _NULL))
         inside = _members_if_any(members.get("data", _NULL))
     except (*UNREADABLE, json.JSONDecodeError) as error:
