@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firmlake.core.rows import unguard
+from firmlake.core.formulas import unguard
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.record import Record

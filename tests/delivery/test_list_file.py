@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.rows import guard
+from firmlake.core.formulas import guard
 from firmlake.core.settings import IntakeSettings
 from firmlake.delivery import list_file
 from firmlake.delivery.files import write_rows

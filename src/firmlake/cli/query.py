@@ -15,12 +15,11 @@ from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.process import greater_limit
-from firmlake.core.rows import write_parts
 from firmlake.core.settings import RunSettings
 from firmlake.core.sql import read_rows
 from firmlake.core.text import count_of
 from firmlake.terminal.echo import echo_data
-from firmlake.terminal.results import BINARY_FORMATS, FORMATS, alerts_parts, show_result, write_binary
+from firmlake.terminal.results import BINARY_FORMATS, FORMATS, alerts_parts, show_result, write_binary, write_text
 from firmlake.terminal.rows import show
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Output(NamedTuple):
         if self.kind not in FORMATS:
             print_rows(columns, rows)
         elif self.path:
-            self.tell(noun, write_parts(self.path, rows, partial(FORMATS[self.kind], columns)))
+            self.tell(noun, write_text(self.path, self.kind, columns, rows))
         else:
             for part in FORMATS[self.kind](columns, rows):
                 echo_data(part)

@@ -28,7 +28,7 @@ from polars import selectors
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import encode_json
-from firmlake.core.rows import guard_texts
+from firmlake.core.formulas import guard_texts
 from firmlake.delivery.destination import Destination, StoredFile
 from firmlake.delivery.record import DeliveredFile, DeliveredTable, Record, describe_table
 from firmlake.delivery.selection import CHANGE, Source

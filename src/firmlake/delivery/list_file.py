@@ -24,7 +24,7 @@ from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.core.rows import RISKY, unguard
+from firmlake.core.formulas import RISKY, unguard
 from firmlake.core.sql import quote_name, quote_text, read_queries
 from firmlake.delivery.files import write_rows
 from firmlake.delivery.list_workbook import SHEET_ROWS, SheetColumn, write_workbook

@@ -20,7 +20,7 @@ import pyarrow as pa
 from xlsxwriter import Workbook
 from xlsxwriter.exceptions import FileCreateError
 
-from firmlake.core.rows import is_risky
+from firmlake.core.formulas import is_risky
 from firmlake.core.text import count_of
 from firmlake.warehouse.incomplete import CAUSES, Completeness
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
 
 from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
-from firmlake.core.rows import csv_parts, guard, json_parts
+from firmlake.core.formulas import guard
 from firmlake.core.settings_layers import SAMPLE_SETTINGS
 from firmlake.core.text import count_of, shown
 from firmlake.terminal.echo import echo
@@ -37,11 +40,14 @@ if TYPE_CHECKING:
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
+_PART_ROWS: Final = 1000
+"""Rows that are written as text at once."""
 _BATCH_ROWS: Final = 100_000
 _ROWS_IN_MEMORY: Final = 10_000
 _CELL_WIDTH: Final = 24
 """Cells are cut to this many characters if a row is too wide."""
 
+T = TypeVar("T")
 Rows = Iterable[tuple[Any, ...]]
 
 
@@ -100,12 +106,21 @@ def alerts_parts(columns: Sequence[str], found: Rows, *, has_rules: bool) -> Ite
 def as_csv(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write a result as CSV. Text that a spreadsheet would run as a formula is guarded."""
     cells = ([None if value is None else guard(_plain(value)) for value in row] for row in rows)
-    return csv_parts(columns, cells)
+    for part in _parts(chain([columns], cells)):
+        lines: list[str] = []
+        # With LF as the end of a line, the writer of Python before 3.13 would not quote a CR.
+        csv.writer(_Written(lines.append), lineterminator="\r\n").writerows(part)
+        yield "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
 def as_json(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write a result as a JSON array of objects. Amounts become strings, so that they stay exact."""
-    return json_parts((dict(zip(columns, row, strict=True)) for row in rows), str)
+    opening = "["
+    for part in _parts(dict(zip(columns, row, strict=True)) for row in rows):
+        text = msgspec.json.format(msgspec.json.encode(part, enc_hook=str), indent=2).decode()
+        yield opening + text.removeprefix("[").removesuffix("\n]")
+        opening = ","
+    yield "[]\n" if opening == "[" else "\n]\n"
 
 
 def as_markdown(columns: Sequence[str], rows: Rows) -> Iterator[str]:
@@ -123,6 +138,24 @@ FORMATS: dict[str, Callable[[Sequence[str], Rows], Iterator[str]]] = {
 """The text formats of a result."""
 
 BINARY_FORMATS: Final = ("parquet", "xlsx")
+
+
+def write_text(path: Path, kind: str, columns: Sequence[str], rows: Rows) -> int:
+    """Write a result in a text format, whole or not at all, and return the number of rows."""
+    count = 0
+
+    def counted() -> Iterator[tuple[Any, ...]]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
+    def write(aside: Path) -> None:
+        with aside.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(FORMATS[kind](columns, counted()))
+
+    write_file(path, write)
+    return count
 
 
 def write_binary(path: Path, kind: str, connection: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -152,6 +185,17 @@ def write_binary(path: Path, kind: str, connection: duckdb.DuckDBPyConnection, s
 
     write_file(path, write)
     return count
+
+
+def _parts(rows: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(rows)
+    return iter(lambda: list(islice(rest, _PART_ROWS)), [])
+
+
+class _Written(NamedTuple):
+    """What the writer of CSV calls once for each row."""
+
+    write: Callable[[str], object]
 
 
 def _state(alert: Alert) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.core.rows import guard, guard_texts, unguard
+from firmlake.core.formulas import guard, guard_texts, unguard
 
 TEXTS = st.text(alphabet="=+-@\uff1d\uff0b\uff0d\uff20\t\r\n'09.,a %€", max_size=6)
 
