@@ -22,7 +22,6 @@ from firmlake.delivery.deliver import Delivered, Request, deliver, open_target
 from firmlake.delivery.destination import open_destination
 from firmlake.delivery.files import FileTarget, folder_of
 from firmlake.delivery.record import DeliveredTable, Record
-from firmlake.delivery.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import newest
 from support import DAY, NOON, attached, export, query
@@ -43,6 +42,9 @@ FROM information_schema.columns WHERE table_name = 'financials' AND table_schema
 FILES = ("folder", "bucket", "container", "delta", "iceberg")
 SLOW = {"bucket", "container", "delta", "iceberg", "postgres", "snowflake", "bigquery"}
 """What takes a server or a library of its own; a folder stands for files, and DuckDB for databases."""
+
+FEW = ("companies", "financials", "lookalikes", "runs")
+"""What deliveries of tests have, unless they say otherwise: one table of each kind that is delivered its own way."""
 
 CANNOT = {
     "mask columns": set(DATABASES),
@@ -72,14 +74,16 @@ class Loaded:
         with open_target(self.request()) as target:
             yield target
 
-    def deliver(self, folders: Folders, now: Callable[[], datetime] = now, **options: Any) -> Delivered:
-        return deliver(folders, self.request(**options), self.said.append, now)
+    def deliver(
+        self, folders: Folders, now: Callable[[], datetime] = now, tables: tuple[str, ...] = FEW, **options: Any
+    ) -> Delivered:
+        return deliver(folders, self.request(tables=tables, **options), self.said.append, now)
 
     def litter(self, _: Record) -> None:
         """Leave nothing: what a killed load has staged, the same load takes up again."""
 
-    def assert_holds(self, folders: Folders) -> None:
-        for name in EXPORTED_TABLES:
+    def assert_holds(self, folders: Folders, tables: tuple[str, ...] = FEW) -> None:
+        for name in tables:
             columns = [c.name for c in WAREHOUSE_TABLES[name].columns if c.type != "timestamp"]
             moments = [c.name for c in WAREHOUSE_TABLES[name].columns if c.type == "timestamp"]
             ours = query(folders, f"SELECT {', '.join([*columns, *(f'epoch({m})' for m in moments)])} FROM {name}")
@@ -106,8 +110,11 @@ class Exported:
         self.states: dict[str, list[Any]] = {}
         self.appended: dict[str, Counter[Any]] = {}
 
-    def deliver(self, folders: Folders, mode: str = "changes", **options: Any) -> Delivered:
-        done = export(folders, Request(mode=mode, format=self.format, **options), self.destination, now=now)
+    def deliver(
+        self, folders: Folders, mode: str = "changes", tables: tuple[str, ...] = FEW, **options: Any
+    ) -> Delivered:
+        wanted = Request(mode=mode, format=self.format, tables=tables, **options)
+        done = export(folders, wanted, self.destination, now=now)
         if self.format == "parquet":
             folder = folder_of(done.record.delivery_id)
             files = {file.path for table in done.record.tables for file in table.files}
@@ -123,8 +130,8 @@ class Exported:
         """Leave a file, as a killed export may have, which its successor does not write."""
         self.destination.put(f"{folder_of(record.delivery_id)}/lookalikes/part-00099.parquet", io.BytesIO(b"half"))
 
-    def assert_holds(self, folders: Folders) -> None:
-        assert set(self.states) == set(EXPORTED_TABLES)
+    def assert_holds(self, folders: Folders, tables: tuple[str, ...] = FEW) -> None:
+        assert set(self.states) == set(tables)
         with attached(newest(folders)) as cursor:
             for name, state in self.states.items():
                 assert state == rows(cursor, name), name
