@@ -1,5 +1,7 @@
 """Lists as people have them: each folder of `cases` holds a list and what reading it shows.
 
+`further_cases` has more examples of rules that a case shows; only `-m slow` reads them.
+
 To add a case, make a folder whose name says the rule, with
 
 - `list`, or `workbook.json` (see `intake.workbooks`),
@@ -23,8 +25,9 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.lines import CompanyList, read_company_list
 from intake.workbooks import list_of, make_workbook
+from support import slow
 
-CASES = Path(__file__).parent / "cases"
+CASES, FURTHER = (Path(__file__).parent / name for name in ("cases", "further_cases"))
 SPELLED = {
     "number_column": "--map number=",
     "country_column": "--map country=",
@@ -67,10 +70,13 @@ def observe(path: Path, options: dict[str, Any]) -> tuple[dict[str, Any], Compan
     }, companies
 
 
-@pytest.mark.parametrize("name", sorted(folder.name for folder in CASES.iterdir()))
-def test_a_list_is_read_as_its_case_says_and_every_line_of_it_is_accounted_for(name, tmp_path):
-    folder = CASES / name
-    found, companies = observe(list_of(folder, tmp_path), options_of(folder))
+@pytest.mark.parametrize(
+    "folder", [*sorted(CASES.iterdir()), *slow(*sorted(FURTHER.iterdir()))], ids=lambda path: path.name
+)
+def test_a_list_is_read_as_its_case_says_and_every_line_of_it_is_accounted_for(folder, tmp_path):
+    """And the hint of a refusal or guess leads to the list."""
+    path, given = list_of(folder, tmp_path), options_of(folder)
+    found, companies = observe(path, given)
     assert found == json.loads((folder / "expected.json").read_text())
     if companies:
         assert companies.line_count == sum([
@@ -78,19 +84,13 @@ def test_a_list_is_read_as_its_case_says_and_every_line_of_it_is_accounted_for(n
             companies.repeated_count, companies.blank_count,
         ])  # fmt: skip
         assert {frame: dict(getattr(companies, frame).schema) for frame in FRAMES} == FRAMES
-
-
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in CASES.glob("*/followed.json")))
-def test_the_hint_of_a_refusal_or_guess_leads_to_the_list(name, tmp_path):
-    folder = CASES / name
-    path, given, followed = list_of(folder, tmp_path), options_of(folder), options_of(folder, "followed")
-    found, _ = observe(path, given)
-    hint = " ".join([found.get("message", ""), found.get("next_step", ""), *found.get("guesses", ())])
-    for setting, value in followed["named"].items():
-        assert (str(value) if setting in given else SPELLED.get(setting, f"intake.{setting}")) in hint
-    again, companies = observe(path, {**given, **followed["named"], **followed.get("beside", {})})
-    assert companies
-    assert again["companies"] != found.get("companies")
+    if followed := options_of(folder, "followed"):
+        hint = " ".join([found.get("message", ""), found.get("next_step", ""), *found.get("guesses", ())])
+        for setting, value in followed["named"].items():
+            assert (str(value) if setting in given else SPELLED.get(setting, f"intake.{setting}")) in hint
+        again, companies = observe(path, {**given, **followed["named"], **followed.get("beside", {})})
+        assert companies
+        assert again["companies"] != found.get("companies")
 
 
 @pytest.mark.slow

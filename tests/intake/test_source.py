@@ -160,7 +160,7 @@ DATABASES = {
 @pytest.mark.parametrize("name", [*list(DATABASES)[:6], *slow(*list(DATABASES)[6:-4]), *list(DATABASES)[-4:]])
 def test_a_database_file_is_a_list_and_reads_nothing_outside_itself(stranger, tmp_path, name):
     statements, sql, expected = DATABASES[name]
-    path, hurried = stranger(*statements), settings_with(query_seconds_max=2 if name == "an endless query" else 60)
+    path, hurried = stranger(*statements), settings_with(query_seconds_max=1 if name == "an endless query" else 60)
     if isinstance(expected, list):
         assert numbers(path, sql, hurried) == expected
         return

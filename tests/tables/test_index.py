@@ -12,6 +12,7 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.held import read_held
 from firmlake.intake.lines import known_companies
+from firmlake.landing.run import open_run
 from firmlake.tables import index as indexing
 from firmlake.warehouse.generations import LINK
 from support import (
@@ -37,7 +38,7 @@ from support import (
 SECOND = "20260106T120000Z-0002"
 
 
-def two_runs(folders):
+def make_two_runs(folders):
     """A published run about two companies, and one that goes on, about a third."""
     first = make_run(folders, [ACME, BOLT], ["financials"])
     charge = {first.plan.names.credits_charged_header.lower(): "1"}
@@ -46,7 +47,12 @@ def two_runs(folders):
     publish_landed(first)
     second = make_run(folders, [CIRC], ["financials"], run_id=SECOND, at=NOON + DAY)
     land(second, answer("financials", found(CIRC, "financials", period()), offset=0, at=NOON + DAY, headers=charge))
-    return second
+    folders.state.mkdir(exist_ok=True)
+
+
+@pytest.fixture
+def two_runs(copy_of):
+    return copy_of(make_two_runs)
 
 
 def told(folders, now=NOON + 2 * DAY):
@@ -59,16 +65,14 @@ def file_of(folders):
     return folders.state / "index.sqlite"
 
 
-def test_what_any_run_paid_for_counts_and_what_a_published_one_said(folders):
-    two_runs(folders)
-    folders.state.mkdir(exist_ok=True)
-    state, paid, spent = told(folders)
+def test_what_any_run_paid_for_counts_and_what_a_published_one_said(two_runs):
+    state, paid, spent = told(two_runs)
     assert [row[1:8] for row in state] == [
         ("financials", True, False, False, False, False, 1),
         ("financials", False, False, False, True, False, None),
     ]
     assert (paid, spent) == ([tuple(ACME), tuple(CIRC)], 2)
-    assert file_of(folders).exists()
+    assert file_of(two_runs).exists()
 
 
 def remove(path):
@@ -93,47 +97,41 @@ def age(path):
 
 
 @pytest.mark.parametrize("harm", [remove, overwrite, cut, empty, age])
-def test_an_index_that_is_missing_damaged_or_of_another_version_is_made_again(folders, harm):
-    two_runs(folders)
-    folders.state.mkdir(exist_ok=True)
-    before = told(folders)
-    harm(file_of(folders))
-    assert told(folders) == before
-    assert told(folders) == before
+def test_an_index_that_is_missing_damaged_or_of_another_version_is_made_again(two_runs, harm):
+    before = told(two_runs)
+    harm(file_of(two_runs))
+    assert told(two_runs) == before
+    assert told(two_runs) == before
 
 
-def test_an_index_with_a_damaged_page_is_removed_and_made_again_by_the_next_command(folders):
-    two_runs(folders)
-    folders.state.mkdir(exist_ok=True)
-    before, path = told(folders), file_of(folders)
+def test_an_index_with_a_damaged_page_is_removed_and_made_again_by_the_next_command(two_runs):
+    before, path = told(two_runs), file_of(two_runs)
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"x" * (len(content) - 4096))
     with pytest.raises(DamagedError, match=r"index\.sqlite was damaged .* removed.*Run again"):
-        told(folders)
-    assert told(folders) == before
+        told(two_runs)
+    assert told(two_runs) == before
 
 
-def test_an_index_learns_what_landed_since(folders):
-    second = two_runs(folders)
-    folders.state.mkdir(exist_ok=True)
-    told(folders)
+def test_an_index_learns_what_landed_since(two_runs):
+    second = open_run(two_runs, SECOND)
+    told(two_runs)
     charge = {second.plan.names.credits_charged_header.lower(): "3"}
     land(second, (header("financials", [CIRC], kind="no_answer", at=NOON + DAY + MINUTE, headers=charge), b""))
-    assert told(folders)[2] == 5
+    assert told(two_runs)[2] == 5
     publish_landed(second, at=NOON + DAY + MINUTE)
-    state, _, spent = told(folders)
+    state, _, spent = told(two_runs)
     assert (len(state), spent) == (3, 5)
 
 
-def test_a_folder_that_cannot_be_written_to_is_planned_from_and_keeps_its_files(folders, monkeypatch):
-    second = two_runs(folders)
-    folders.state.mkdir(exist_ok=True)
-    before = told(folders)
+def test_a_folder_that_cannot_be_written_to_is_planned_from_and_keeps_its_files(two_runs, monkeypatch):
+    second = open_run(two_runs, SECOND)
+    before = told(two_runs)
     publish_landed(second, at=NOON + DAY + MINUTE)
-    content = file_of(folders).read_bytes()
+    content = file_of(two_runs).read_bytes()
     monkeypatch.setattr(indexing, "is_writable", lambda folder: False)
-    assert len(told(folders)[0]) == len(before[0]) + 1
-    assert file_of(folders).read_bytes() == content
+    assert len(told(two_runs)[0]) == len(before[0]) + 1
+    assert file_of(two_runs).read_bytes() == content
 
 
 def test_nothing_is_made_where_no_data_folder_is(folders):
@@ -141,29 +139,26 @@ def test_nothing_is_made_where_no_data_folder_is(folders):
     assert not folders.data.exists()
 
 
-def test_a_run_that_ended_counts_although_the_generation_lacks_it(folders):
+def test_a_run_that_ended_counts_although_the_generation_lacks_it(two_runs):
     """Somebody points the link back: the later run ended, so it is loaded again before anything is asked."""
-    second = two_runs(folders)
-    folders.state.mkdir(exist_ok=True)
-    newest = folders.warehouse / LINK
+    second = open_run(two_runs, SECOND)
+    newest = two_runs.warehouse / LINK
     first = newest.readlink()
     publish_landed(second, at=NOON + DAY + MINUTE)
-    published = told(folders)
+    published = told(two_runs)
     newest.unlink()
     newest.symlink_to(first)
-    assert told(folders) == published
+    assert told(two_runs) == published
 
 
-def test_a_published_run_that_is_lost_counts_as_long_as_the_index_has_read_it(folders):
-    two_runs(folders)
-    folders.state.mkdir(exist_ok=True)
-    before = told(folders)
-    path = log_of(folders, "20260105T120000Z-0001", "begun")
+def test_a_published_run_that_is_lost_counts_as_long_as_the_index_has_read_it(two_runs):
+    before = told(two_runs)
+    path = log_of(two_runs, "20260105T120000Z-0001", "begun")
     path.write_bytes(path.read_bytes()[::-1])
-    assert told(folders) == before
-    file_of(folders).unlink()
+    assert told(two_runs) == before
+    file_of(two_runs).unlink()
     with pytest.raises(DamagedError, match=str(path)):
-        told(folders)
+        told(two_runs)
 
 
 def test_windows_begin_with_the_first_answer_whatever_the_order_of_reading(folders):
@@ -188,10 +183,10 @@ def test_what_is_answered_or_given_up_need_not_be_asked_again_and_a_part_of_a_hi
     assert named(held.paid).select(ACME._fields).rows() == [tuple(ACME), tuple(BOLT)]
 
 
-def test_a_refused_run_has_bought_what_it_bought_but_said_nothing(folders):
-    run = two_runs(folders)
+def test_a_refused_run_has_bought_what_it_bought_but_said_nothing(two_runs):
+    run = open_run(two_runs, SECOND)
     run.finish("refused", "", NOON, vanished_share=2.0)
-    held = held_at(folders, NOON + 2 * DAY)
+    held = held_at(two_runs, NOON + 2 * DAY)
     assert (held.state.height, held.paid.height, held.spent) == (2, 2, 2)
 
 

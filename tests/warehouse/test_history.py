@@ -44,7 +44,7 @@ from support import (
 
 from .figures import number
 
-WEEKS, COMPANIES = 5, [Company("NL", number(company)) for company in range(1, 61)]
+WEEKS, COMPANIES = 5, [Company("NL", number(company)) for company in range(1, 36)]
 CALM = 3
 """The week in which so few companies are asked that a load makes their rows of derived tables alone."""
 FATES = ("not asked", WAITING, FAILED, None, "empty", "partial", "partial", *["whole"] * 9)

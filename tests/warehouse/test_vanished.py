@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from firmlake.core.company import Company
 from firmlake.core.errors import DriftError
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.rebuild.verify import verify
 from support import ACME, BOLT, CIRC, DAY, NOON, land_run, party, period, publish_by_rules, query, slow
 
+DELT = Company("NL", "33011433")
 YEARS = range(2000, 2012)
 
 
@@ -48,9 +50,11 @@ PARTIES = [party(BOLT._replace(company_number=f"{number:08}"), name=f"P{number}"
     ("before", "after", "settings", "vanished"),
     [
         # Who held nothing, a service that starts to leave out nulls, and who has fewer periods have lost nothing.
-        ({BOLT: WITH_NULLS, CIRC: FULL}, {ACME: LACKING, BOLT: LACKING, CIRC: FULL[:1]}, {}, []),
+        (
+            {ACME: FULL, BOLT: WITH_NULLS, CIRC: FULL},
+            {ACME: FEW, BOLT: LACKING, CIRC: FULL[:1], DELT: LACKING}, {}, [("financials", HIRES, 3)],
+        ),
         ({ACME: FULL}, {ACME: LACKING}, {"vanished_share_max": 1.0}, [("financials", HIRES, 12)]),
-        ({ACME: FULL}, {ACME: FEW, BOLT: FEW}, {}, [("financials", HIRES, 3)]),
         *slow(
             ({ACME: PARTIES}, {ACME: [*PARTIES[:1], party(None)]}, {}, []),
         ),

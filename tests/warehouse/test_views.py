@@ -172,9 +172,9 @@ def test_a_column_is_null_only_where_its_meaning_says_what_null_means():
     made.loads(1, "r")
     made.list_of("customers", (1, "10"))
     connection = made.made().connection
+    described = describe_columns(connection, MADE)
     for definition in MADE:
-        columns = describe_columns(connection, [definition])[definition.name]
-        unsaid = {name for name, (_, meaning) in columns.items() if "null" not in meaning.lower()}
+        unsaid = {name for name, (_, meaning) in described[definition.name].items() if "null" not in meaning.lower()}
         for company in (1, 4, 5, 6) if COMPANY in definition.example else (1,):
             example = definition.example.replace(COMPANY, f"'NL', '{company:08}'").replace("cagr(3)", "cagr(1)")
             rows = connection.sql(f"SELECT * FROM {example}").pl()
@@ -186,10 +186,7 @@ def test_a_column_is_null_only_where_its_meaning_says_what_null_means():
 
 @pytest.fixture
 def made():
-    with duckdb.connect() as connection:
-        create_tables(connection, with_comments=False)
-        create_views(connection)
-        yield connection
+    return Figures().connection
 
 
 def test_views_are_made_anew_in_a_copy_of_an_older_generation(world):
@@ -284,7 +281,9 @@ def test_a_part_of_an_amount_is_exact_to_the_cent_whatever_its_size(world):
     """Half a cent goes away from zero; small and large amounts are computed in integers of different width."""
     whole = [Decimal(text) for text in ("0.01", "0.05", "99999999999.99", "100000000000.00", "9999999999999999.99")]
     amounts = [sign * amount for amount in whole for sign in (1, -1)]
-    for amount, (days, period) in product(amounts, ((1, 2), (31, 365), (184, 366), (365, 730), (9_999, 20_000))):
-        expected = (amount * days / period).quantize(Decimal("0.01"), ROUND_HALF_UP)
-        query = "SELECT part_of_period(?::DECIMAL(18, 2), ?, ?)"
-        assert world.execute(query, [amount, days, period]).fetchall() == [(expected,)], (amount, days, period)
+    shares = product(amounts, ((1, 2), (31, 365), (184, 366), (365, 730), (9_999, 20_000)))
+    asked = [(amount, days, period) for amount, (days, period) in shares]
+    expected = [(amount * days / period).quantize(Decimal("0.01"), ROUND_HALF_UP) for amount, days, period in asked]
+    rows = ", ".join(f"({amount}::DECIMAL(18, 2), {days}, {period})" for amount, days, period in asked)
+    found = world.execute(f"SELECT part_of_period(amount, days, period) FROM (VALUES {rows}) t(amount, days, period)")
+    assert [value for (value,) in found.fetchall()] == expected
