@@ -53,7 +53,10 @@ def archive(folders: Folders, destination: Destination, tell: Callable[[str], ob
     there = destination.sizes("landing")
     runs: list[str] = []
     sizes: list[int] = []
-    published = _published(folders)
+    published: list[str] = []
+    if newest_of_all(folders):
+        with open_warehouse(folders, with_held=True) as connection:
+            published = loaded_runs(connection)
     due = {run_id for run_id in published if _name_of_end(folders, run_id) not in there}
     finished, unreadable = read_finished(folders, published)
     damaged = {run_id: error for run_id, error in unreadable.items() if run_id in due}
@@ -68,13 +71,6 @@ def archive(folders: Folders, destination: Destination, tell: Callable[[str], ob
     for folder in BESIDE_RUNS:
         sizes += _add(folders, destination, _files_below(folders.data / folder), there)
     return Archived(runs, len(sizes), sum(sizes), damaged)
-
-
-def _published(folders: Folders) -> list[str]:
-    if newest_of_all(folders) is None:
-        return []
-    with open_warehouse(folders, with_held=True) as connection:
-        return loaded_runs(connection)
 
 
 def _check(run: Run) -> None:
