@@ -345,12 +345,29 @@ def test_charges_are_read_in_any_spelling_or_from_what_is_left(headers: list[dic
     assert (talk.charged, talk.tells_credits) == (charged, bool(charged))
 
 
-@pytest.mark.parametrize(("falls", "are_credits"), [((0, 1, 0, 1, 0), True), ((1,) * 5, False), ((0,) * 5, False)])
-def test_what_is_left_of_a_quota_are_credits_if_it_fell_by_companies(falls: tuple[int, ...], are_credits: bool) -> None:
-    """A quota of requests falls by one with each."""
-    talk = told(*({"x-quota-remaining": str(1000 - sum(falls[:place]))} for place in range(6)))
-    settings = find_credit_headers(talk, 2).settings
-    assert settings == ({"api.names.credits_remaining_header": "x-quota-remaining"} if are_credits else {})
+@pytest.mark.parametrize(
+    ("rows", "charged", "left"),
+    [
+        ({"x-balance": (97, 95, 95)}, "", "x-balance"),
+        ({"x-balance": (97, 95, 95), "x-charged": (3, 2, 0)}, "x-charged", "x-balance"),
+        ({"x-balance": (94, 90, 90), "x-cost": (6, 4, 0)}, "x-cost", "x-balance"),
+        ({"x-charged": (3, 2, 0), "x-count": (3, 5, 5)}, "x-charged", ""),
+        ({"x-quota-remaining": (97, 96, 95), "x-cost": (1, 1, 1)}, "", ""),
+        ({"x-balance": (97, 97, 97), "x-charged": (0, 0, 0)}, "", ""),
+        ({"x-balance": (90, 80, 80)}, "", ""),
+    ],
+)
+def test_headers_of_any_name_tell_credits_if_their_numbers_do(
+    rows: dict[str, tuple[int, ...]], charged: str, left: str
+) -> None:
+    """Three companies are bought by the first answer, two by the second. A quota of requests falls by one with each."""
+    headers = iter([{name: str(row[place]) for name, row in rows.items()} for place in range(3)])
+    talk = Service(lambda request: (200, [found(one, "lookalikes") for one in request.companies], next(headers)))
+    companies = [ACME, BOLT, HEINEKEN, SOLVAY, UCB]
+    for asked in (companies[:3], companies, companies):
+        talk.bulk("lookalikes", asked)
+    expected = {"api.names.credits_charged_header": charged, "api.names.credits_remaining_header": left}
+    assert find_credit_headers(talk, 5).settings == {key: name for key, name in expected.items() if name}
 
 
 def test_credits_of_a_service_that_tells_only_what_is_left_are_seen() -> None:

@@ -169,21 +169,24 @@ def test_a_first_company_that_does_not_exist_hides_nothing_about_the_others(
     ]
 
 
-# What it asks about the language -> where its companies are said to be; headers of credits -> what a run counts.
+# What it asks about the language -> where its companies are said to be; headers of credits -> whether their numbers alone tell.
 LOOSE = [
-    ("X-Locale", "Gent", "X-Credits-Used", "X-Credits-Left", COUNT),
-    ("X-Tongue", "Gand", "X-Credit-Sum", "X-Credit-Saldo", None),
+    ("X-Locale", "Gent", "X-Credits-Used", "X-Credits-Left", False),
+    ("X-Tongue", "Gand", "X-Charged", "X-Balance", True),
 ]
 
 
-@pytest.mark.parametrize(("language", "place", "charge", "left", "count"), LOOSE)
+@pytest.mark.parametrize(("language", "place", "charge", "left", "is_nameless"), LOOSE)
 def test_shares_language_and_credits_are_read_from_the_first_run_on_or_it_says_so(
-    language: str, place: str, charge: str, left: str, count: int | None, tmp_path: Path
+    language: str, place: str, charge: str, left: str, is_nameless: bool, tmp_path: Path
 ) -> None:
-    with foreign(percent=count is not None, language=language, charge=charge, left=left) as service:
+    """Where all companies were paid for before, no number of credits changes, so the headers are named."""
+    with foreign(percent=not is_nameless, language=language, charge=charge, left=left) as service:
         lake = new_lake(tmp_path, service)
         run = lake.run("--set", "api.language=NL")
-    assert (run.code, run.content["credit_count"]) == (0, count), run.err
+        later = new_lake(tmp_path / "later", service).run("--set", "api.language=NL")
+    assert (run.code, run.content["credit_count"]) == (0, COUNT), run.err
+    assert f"{5000 - COUNT:,} left" in run.err
     shares = lake.query("SELECT stake_fraction FROM relationships WHERE stake_fraction IS NOT NULL ORDER BY ALL")
     expected = [one["percentage"] for company in lake.numbers for one in parties(company) if "percentage" in one]
     assert [share for (share,) in shares] == sorted(expected)
@@ -192,8 +195,8 @@ def test_shares_language_and_credits_are_read_from_the_first_run_on_or_it_says_s
     lines = [line for line in run.err.splitlines() if "names may not be in NL" in line]
     assert len(lines) == (place == "Gand")
     assert all("in api.requests, as X-NAME: {language}" in line for line in lines)
-    said = "The service reports credits in x-credit-saldo, x-credit-sum: set api.names.credits_charged_header, or"
-    assert (said in run.err) == (count is None)
+    said = "The service reports credits in x-balance, x-charged: set api.names.credits_charged_header, or"
+    assert (said in run.err, said in later.err) == (False, is_nameless), later.err
 
 
 def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_it_can(tmp_path: Path) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
 
 import msgspec
 
 from firmlake.api import requests
 from firmlake.api.answers import Element, read_answer, says_unknown, tells_unknown
 from firmlake.api.contract import DATASETS
-from firmlake.api.exchange import Answer
+from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.judge import NO_SUCH_PLACE, read_message
 from firmlake.api.throttle.window import read_allowance
 from firmlake.check.examples import (
@@ -133,8 +134,12 @@ def ask_questions(
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
 
-def ask_briefly(talk: Talk, datasets: Sequence[str], companies: Sequence[Company]) -> tuple[bool | None, list[Finding]]:
+def ask_briefly(
+    talk: Talk, datasets: Sequence[str], companies: Sequence[Company], spare: Sequence[Company] = ()
+) -> tuple[bool | None, list[Finding]]:
     """Ask as a run does, in three requests if all is as assumed, whether a service answers as the settings say.
+
+    The `spare` companies are bought by the second request, so that what is left of the credits is seen to fall.
 
     Returns:
         False if another request may be understood better, such as a GET where there is no POST; None if the answer does
@@ -166,11 +171,11 @@ def ask_briefly(talk: Talk, datasets: Sequence[str], companies: Sequence[Company
         return False, []
     findings = [find_totals(first)] if is_paged else []
     if known:
-        second = _ask_otherwise(talk, first, known)
+        second = _ask_otherwise(talk, first, known, spare)
         if second.request.offset and not _is_second_page(second):
             return False, []
         findings.append(find_language(talk, first, second, [talk.api.language]))
-    return True, [*findings, find_credit_headers(talk, len(companies))]
+    return True, [*findings, find_credit_headers(talk, len(talk.asked))]
 
 
 def _is_unclear(talk: Talk, element: Element) -> bool:
@@ -182,13 +187,15 @@ def _is_unclear(talk: Talk, element: Element) -> bool:
     return element.records is None and not (is_success or says_unknown(names, element.company, said))
 
 
-def _ask_otherwise(talk: Talk, first: Answer, known: Sequence[Element]) -> Answer:
+def _ask_otherwise(talk: Talk, first: Answer, known: Sequence[Element], others: Sequence[Company] = ()) -> Answer:
     """Ask in another language, for the second record of companies that have one, or else for the first ones again."""
     asked = first.request
     longer = [one for one in known if asked.limit and one.count and (one.total is None or one.total > 1)]
     companies = [one.company for one in longer or known if one.company] or [*asked.companies]
     offset = 1 if longer else asked.offset
-    return talk.bulk(asked.endpoint, companies, asked.limit, offset, language=other_language(talk.api))
+    return _ask_known(
+        talk, asked.endpoint, [*companies, *others], asked.limit, offset, language=other_language(talk.api)
+    )
 
 
 def _is_second_page(answer: Answer) -> bool:
@@ -306,10 +313,10 @@ def _ask_many(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
     return _ask_known(talk, dataset, chosen, max(1, min(talk.api.page_limit_max, most)), 0)
 
 
-def _ask_known(talk: Talk, dataset: str, companies: list[Company], *page: int) -> Answer:
+def _ask_known(talk: Talk, dataset: str, companies: list[Company], *page: int | None, **api: Any) -> Answer:
     """Ask for companies. If all are refused because one does not exist, ask again without that one."""
     while True:
-        answer = talk.bulk(dataset, companies, *page)
+        answer = talk.bulk(dataset, companies, *page, **api)
         said = read_message(answer)
         unknown = [company for company in companies if said and tells_unknown(talk.api, company, answer.status, said)]
         if not unknown or len(companies) == 1:
@@ -349,9 +356,6 @@ def _advise(talk: Talk, dataset: str, said: str) -> str:
     return f"Ask the service to allow or repair {dataset}, or leave it out of run.datasets; else runs end with exit 3"
 
 
-_QUOTA_LEFT = re.compile(r"quota.*(remain|left)|(remain|left).*quota")
-
-
 def find_rate_limit(talk: Talk) -> Finding:
     """Find the rate limit in the headers, and adopt it if it is lower than ours."""
     row, ours = "rate limit", talk.api.requests_per_minute
@@ -366,19 +370,16 @@ def find_rate_limit(talk: Talk) -> Finding:
 
 
 def find_credit_headers(talk: Talk, bought_max: int) -> Finding:
-    """Find the headers that report credits, of which at most `bought_max` were spent.
-
-    A header for the rest of a quota counts as credits if the quota fell once per company, but not if it fell with each
-    request.
-    """
+    """Find the headers that report credits, of which at most `bought_max` were spent: by their numbers or names."""
     names = talk.api.names
     told = sorted({name for answer in talk.answers for name in answer.headers})
     likes: dict[str, Callable[[str], bool]] = {
         "credits_charged_header": lambda name: is_charge(name) and sum(talk.credits_in(name)) <= bought_max,
-        "credits_remaining_header": lambda name: _is_left(talk, name, bought_max),
+        "credits_remaining_header": is_remainder,
     }
     usual = {key: getattr(names, key).lower() for key in likes}
     like = {key: next(filter(is_like, told), "") for key, is_like in likes.items()}
+    like |= {key: name for key, name in zip(likes, _find_by_numbers(talk), strict=True) if name}
     found = {key: usual[key] if usual[key] in told else like[key] for key in likes}
     others = {key: name for key, name in found.items() if name and name != usual[key]}
     seen = ", ".join(filter(None, found.values())) or "none"
@@ -387,12 +388,24 @@ def find_credit_headers(talk: Talk, bought_max: int) -> Finding:
     return Finding("credit headers", seen, verdict, {f"api.names.{key}": name for key, name in others.items()})
 
 
-def _is_left(talk: Talk, header: str, bought_max: int) -> bool:
-    """Return whether a header holds the credits left: by its name, or by its numbers if it names a quota."""
-    if not _QUOTA_LEFT.search(header):
-        return is_remainder(header)
-    left = talk.credits_in(header)
-    return bool(left) and 0 < max(left) - left[-1] <= bought_max
+def _find_by_numbers(talk: Talk) -> tuple[str, str]:
+    """Find the header that says how many companies each answer was the first to have, and one that falls by that.
+
+    Something that falls by one with each request would count requests.
+    """
+    bought, known, told = list[int](), set[Company | None](), list[dict[str, str]]()
+    for answer in talk.answers:
+        if found := {element.company for element in elements_of(answer) if element.records is not None}:
+            bought.append(len(found - known))
+            known |= found
+            told.append(answer.headers)
+    numbers = {name: [read_credits(each.get(name, "")) for each in told] for headers in told[:1] for name in headers}
+    rows = {name: [each for each in row if each is not None] for name, row in numbers.items() if None not in row}
+    falls = {name: [before - after for before, after in pairwise(row)] for name, row in rows.items()}
+    spent = [bought[1:], *(row[1:] for row in rows.values())]
+    left = next((name for name, fall in falls.items() if set(fall) - {0, 1} and fall in spent), "")
+    charged = (name for name, row in rows.items() if (any(bought) and row == bought) or row[1:] == falls.get(left))
+    return next(charged, ""), left
 
 
 def find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:

@@ -65,8 +65,8 @@ _HUNDRED = 100
 _SEXES = ("financials.employee_male_fraction", "financials.employee_female_fraction")
 _OWN = ("answer", "no_answer")
 """Kinds of records of the requests of a run itself."""
-_FIRST = 3
-"""Companies of its list that a first run asks about."""
+_FIRST, _SECOND = 3, 2
+"""Companies of its list that a first run asks about, and others that it buys with its second question."""
 _SPARE = 100
 """Companies of its list among which it looks for others where those of a country are unknown."""
 
@@ -178,14 +178,15 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
     Raises:
         ServiceError: The service differs in a way that no setting covers, or in which a person must decide.
     """
-    asked = _mix(companies)[:_FIRST]
+    asked = _mix(companies)[: _FIRST + _SECOND]
     is_embedded = settings.api.base_url == SANDBOX
     is_short = 0 <= settings.run.max_requests < _REQUESTS_LEAST
     if not (settings.run.check and asked) or is_embedded or is_short or service.is_stamped(run.folders):
         return Met(settings, run, looks_closer=False)
     is_as_set, findings = None, list[Finding]()
     with ask_in_run(settings, run, len(asked), now) as talk, suppress(RequestFailedError, UnavailableError):
-        is_as_set, findings = ask_briefly(talk, settings.run.datasets, asked)  # the run itself says what failed
+        # The run itself says what failed.
+        is_as_set, findings = ask_briefly(talk, settings.run.datasets, asked[:_FIRST], asked[_FIRST:])
     count = len(talk.answers)
     if is_as_set is False:
         return (yield from look_closer(settings, run, companies, now, count))
