@@ -169,7 +169,7 @@ def test_a_first_company_that_does_not_exist_hides_nothing_about_the_others(
     ]
 
 
-# What it asks about the language -> where its companies are said to be; headers of credits -> whether their numbers alone tell.
+# What chooses the language -> where companies are said to be; headers of credits -> whether only their numbers tell.
 LOOSE = [
     ("X-Locale", "Gent", "X-Credits-Used", "X-Credits-Left", False),
     ("X-Tongue", "Gand", "X-Charged", "X-Balance", True),
