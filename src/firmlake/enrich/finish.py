@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from firmlake.report.causes import Cause, find_causes, join_causes
 from firmlake.tables.leaves import setting_of
 from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.tables.stage import Manifest, StagedFile
-from firmlake.warehouse.doubtful_fields import Vanished
+from firmlake.warehouse.doubtful_fields import Vanished, VanishedError
 from firmlake.warehouse.gates import judge
 from firmlake.warehouse.generations import newest_of_all, publish
 from firmlake.warehouse.load import load_run
@@ -58,22 +58,26 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
         DriftError: More records than the settings allow would lose the value of a field. Nothing was published.
     """
     give_back()
+    vanished_max = settings.run.vanished_share_max, settings.run.vanished_records_min
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> bool:
         mark = Load(number, run.run_id, now, now)
-        load_run(connection, run, manifest, outcome, mark, refuse_vanished(settings, run, now))
+        load_run(connection, run, manifest, outcome, mark, vanished_max)
         if run.plan.alert_rules is None:  # otherwise the rules needed the views
             create_views(connection)
         return judge(connection, run.folders, run.plan.gates, number)
 
-    return publish(
-        run.folders,
-        load,
-        memory_limit=settings.run.duckdb_memory,
-        keep=settings.run.keep_generations,
-        start=newest_of_all(run.folders),
-        storage_version=settings.run.storage_version,
-    )
+    try:
+        return publish(
+            run.folders,
+            load,
+            memory_limit=settings.run.duckdb_memory,
+            keep=settings.run.keep_generations,
+            start=newest_of_all(run.folders),
+            storage_version=settings.run.storage_version,
+        )
+    except VanishedError as error:
+        raise refuse_vanished(run, error.fields, now) from None
 
 
 _SQL = read_queries(__file__)
@@ -127,30 +131,18 @@ def refuse_unwanted(run: Run, staged: Staged, now: datetime) -> None:
     raise DriftError(f"{reason}; {setting} stops the run, so nothing was published", next_step)
 
 
-def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:
-    """Make the check that a load calls before it replaces rows by rows that lack a field.
-
-    If more records lost a field than the settings allow, it raises `DriftError`. Then nothing is published, old rows
-    stay, and the outcome is recorded as refused, so that the next run asks again.
-    """
-
-    def check(found: Sequence[Vanished]) -> None:
-        most, least = settings.run.vanished_share_max, settings.run.vanished_records_min
-        refused = [each for each in found if each.share > most and each.lost >= least]
-        if not refused:
-            return
-        worst = refused[0]
-        more = f" (and {len(refused) - 1} more fields)" if len(refused) > 1 else ""
-        again = run.plan.again
-        helps = "the service sends the field again"
-        if worst.reason:
-            helps = "a setting under contract makes the values fit, or the service sends them as before"
-        step = (
-            f"{again[0].upper()}{again[1:]} once {helps}; within the paid window no "
-            f"company is charged twice; --set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes "
-            f"run {run.run_id} as it is"
-        )
-        run.finish("refused", f"{worst}{more}", now, vanished_share=worst.share, next_step=step)
-        raise DriftError(f"{worst}{more}: nothing was published, and the rows in the warehouse stay as they are", step)
-
-    return check
+def refuse_vanished(run: Run, refused: Sequence[Vanished], now: datetime) -> DriftError:
+    """Return the error for fields that too many records lost, after the outcome of the run is recorded as refused."""
+    worst = refused[0]
+    more = f" (and {len(refused) - 1} more fields)" if len(refused) > 1 else ""
+    again = run.plan.again
+    helps = "the service sends the field again"
+    if worst.reason:
+        helps = "a setting under contract makes the values fit, or the service sends them as before"
+    step = (
+        f"{again[0].upper()}{again[1:]} once {helps}; within the paid window no "
+        f"company is charged twice; --set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes "
+        f"run {run.run_id} as it is"
+    )
+    run.finish("refused", f"{worst}{more}", now, vanished_share=worst.share, next_step=step)
+    return DriftError(f"{worst}{more}: nothing was published, and the rows in the warehouse stay as they are", step)

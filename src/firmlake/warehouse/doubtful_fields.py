@@ -61,6 +61,20 @@ class Vanished(NamedTuple):
         return f"{self.lost:,} of {self.held:,} {self.dataset} records no longer have {self.path}{why}"
 
 
+class VanishedError(Exception):
+    """More records lost fields than the settings allow, so the warehouse stays as it was."""
+
+    def __init__(self, fields: list[Vanished]) -> None:
+        super().__init__(*map(str, fields))
+        self.fields = fields
+
+
+def check_vanished(found: list[Vanished], share_max: float, records_min: int) -> None:
+    """Raise VanishedError if more than this share of the records of a field, and at least so many, lost it."""
+    if refused := [each for each in found if each.share > share_max and each.lost >= records_min]:
+        raise VanishedError(refused)
+
+
 def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSettings, run_id: str) -> None:
     """Empty the shares of a run whose scale is in doubt: views of staged tables show them as discarded values.
 

@@ -9,7 +9,6 @@ correspond to them are kept. A run is in the warehouse if `loads` has a row for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from itertools import chain
 from typing import Final
@@ -24,7 +23,7 @@ from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
-from firmlake.warehouse.doubtful_fields import Vanished, find_vanished, note_vanished, withhold_shares
+from firmlake.warehouse.doubtful_fields import check_vanished, find_vanished, note_vanished, withhold_shares
 from firmlake.warehouse.generations import expect_large_load, free_memory
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
@@ -58,11 +57,11 @@ def load_run(
     manifest: Manifest,
     outcome: Outcome,
     load: Load,
-    check_vanished: Callable[[list[Vanished]], None] = lambda found: None,
+    vanished_max: tuple[float, int] = (1.0, 0),
 ) -> None:
     """Load a staged run into an unpublished generation, in a transaction. A large load checkpoints each table.
 
-    `check_vanished` is called with the fields that records lost. If it raises, the warehouse stays as it was.
+    `vanished_max` is the share of the records of a field, and their least number, from which a loss is a VanishedError.
     """
     if sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
         expect_large_load(connection)
@@ -86,7 +85,7 @@ def load_run(
         for table in tables:
             counts[table] = _replace_changed(connection, dataset, table, number, is_all_changed)
     vanished = find_vanished(connection, number)
-    check_vanished(vanished)
+    check_vanished(vanished, *vanished_max)
     expected_credits = count_rows(connection, _SQL["bought"].format(days=days))
     merge(connection, "company_state", number)
     compare(connection, "companies", _SQL["companies"].format(days=days, latest=latest, current=companies))
