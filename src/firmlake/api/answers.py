@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import Reason, UnusableAnswerError, make_reason
-from firmlake.core.settings import ApiSettings, NameSettings
+from firmlake.core.settings import NameSettings
 from firmlake.core.text import LOOKED_AT_MAX, one_line, shown
 
 _GLIMPSE_MAX = 60
@@ -238,30 +238,21 @@ def shorten(text: str) -> str:
     return shown(" ".join(text[:_MESSAGE_MAX].split()))[:_MESSAGE_MAX]
 
 
-def tells_unknown(api: ApiSettings, company: Company, status: int | None, said: str) -> bool:
-    """Return whether the refusal of a request says that a company is unknown.
+def tells_unknown(names: NameSettings, company: Company, status: int | None, said: str) -> bool:
+    """Return whether the refusal of a request says that a company is unknown, in the words for that.
 
-    A 404 may name the company. Other refusals may name it for any reason, so they must use the words for unknown ones.
-    """
-    return is_about(api, company, said) if status in NOT_FOUND else says_unknown(api.names, company, said)
-
-
-def is_about(api: ApiSettings, company: Company, said: str) -> bool:
-    """Return whether the message of a 404 says that a company is unknown.
-
-    A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company.
+    A 404, which may be about the address, may also name the company. Other refusals name it for any reason.
 
     Example:
-        >>> is_about(ApiSettings(), Company("BE", "0403227515"), "No company 0403.227.515")
+        >>> tells_unknown(NameSettings(), Company("BE", "0403227515"), 404, "No company 0403.227.515")
         True
-        >>> is_about(ApiSettings(), Company("BE", "0403227515"), "Not Found")
+        >>> tells_unknown(NameSettings(), Company("BE", "0403227515"), 404, "Not Found")
         False
     """
-    if says_unknown(api.names, company, said):
-        return True
     number = company.company_number.removeprefix("0")
-    spellings = (said, re.sub(r"(?<=\d)[ .](?=\d)", "", said))
-    return any(re.search(rf"(?<!\d)0?{number}(?!\d)", spelling) for spelling in spellings)
+    spellings = (said, re.sub(r"(?<=\d)[ .](?=\d)", "", said)) if status in NOT_FOUND else ()
+    is_named = any(re.search(rf"(?<!\d)0?{number}(?!\d)", spelling) for spelling in spellings)
+    return is_named or says_unknown(names, company, said)
 
 
 def says_unknown(names: NameSettings, company: Company, said: str) -> bool:

@@ -16,7 +16,6 @@ from firmlake.api.throttle.window import read_allowance, read_wait
 from firmlake.core.errors import (
     AuthorizationError,
     EndpointPausedError,
-    FirmlakeError,
     ForbiddenError,
     OutOfCreditsError,
     PausedByServiceError,
@@ -34,14 +33,6 @@ FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]
 _PASSING = (408, 425)
 """4xx statuses that do not blame the request: too slow, too early."""
 
-_ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
-    401: (AuthorizationError, "The service does not accept the token", "Get a valid token"),
-    403: (
-        ForbiddenError,
-        "The token may not use {path}",
-        "Get a token that may use it",
-    ),
-}
 _HURRIED = re.compile(r"rate.?limit|too many requests|throttl|per (?:second|minute|hour|request)", re.IGNORECASE)
 """Words for requests that come too fast, or ask for too much, in messages of any status."""
 _CREDITS = (
@@ -116,14 +107,10 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
         raise _passing(answer, f"status {said}", api.retry_wait_max_seconds)
     if status == 403 and _HURRIED.search(message):
         raise TryAgainError("throttled", answer, f"status {said}")
-    if status in _ENDS:
-        error, what, next_step = _ENDS[status]
-        if status == 403 and answer.request.endpoint in DATASETS:
-            next_step += ", or leave out the dataset (run.datasets) or the companies that are forbidden"
-        ended = error(f"{what.format(path=answer.request.path)} ({said})", next_step)
-        if isinstance(ended, ForbiddenError):
-            ended.said = said
-        raise ended
+    if status == 401:
+        raise AuthorizationError(f"The service does not accept the token ({said})", "Get a valid token")
+    if status == 403:
+        raise _forbidden(answer, said)
     if status < 300 and not is_nothing:
         raise TryAgainError("unusable", answer, f"status {said}")
     if 300 <= status < 400:
@@ -171,6 +158,15 @@ def _is_out_of_credits(answer: Answer, message: str, api: ApiSettings) -> bool:
 
 def _spent(said: str) -> OutOfCreditsError:
     return OutOfCreditsError(f"The service's credits are used up ({said})", "Add credits and run again to continue")
+
+
+def _forbidden(answer: Answer, said: str) -> ForbiddenError:
+    step = "Get a token that may use it"
+    if answer.request.endpoint in DATASETS:
+        step += ", or leave out the dataset (run.datasets) or the companies that are forbidden"
+    forbidden = ForbiddenError(f"The token may not use {answer.request.path} ({said})", step)
+    forbidden.said = said
+    return forbidden
 
 
 def _broken(answer: Answer) -> Exception:

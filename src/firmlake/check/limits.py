@@ -299,7 +299,7 @@ def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
     seen = f"a request that names one is answered for no company ({said})"
-    if tells_unknown(talk.api, stranger, answer.status, read_message(answer)):
+    if tells_unknown(talk.api.names, stranger, answer.status, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
     message = wording(stranger, read_message(answer))
     if message and answer.status in NOT_FOUND and answer.request.method == "GET":

@@ -216,16 +216,14 @@ def _problem_of_lists(answer: Answer) -> str:
 def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, Answer]]:
     """Find a company that the service knows: ask each endpoint for one company, in both spellings if it is Belgian.
 
-    Return that company and the answer of each dataset.
+    Returns the company, or None, and the answer of each dataset.
     """
-    usual, firsts = talk.api.keep_leading_zero, {}
+    firsts: dict[str, Answer] = {}
     for company in companies:
-        for keep in spellings(talk, company):
-            talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
+        for _ in _in_both_spellings(talk, company):
             firsts = {dataset: _ask_first(talk, dataset, company) for dataset in DATASETS}
             if any(knows(answer, company) for answer in firsts.values()):
                 return company, firsts
-        talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
     return None, firsts
 
 
@@ -246,20 +244,12 @@ def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
 
 
 def _find_example(talk: Talk, dataset: str, known: Company) -> Finding:
-    """Find the example of a bulk request, with the number of a company as POST wants it, which GET may read both ways.
-
-    The spelling that the example of the settings is understood with comes first, then the one that GET knows.
-    """
-    ways = sorted(
-        spellings(talk, known),
-        key=lambda keep: not knows(talk.bulk(dataset, [known], size=1, keep_leading_zero=keep), known),
-    )
-    for keep in ways:
-        talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
+    """Find the example of a bulk request, also where POST is stricter about the spelling of numbers than GET."""
+    _find_known(talk, dataset, [known])  # keeps the spelling that the example of the settings needs
+    for _ in _in_both_spellings(talk, known):
         found = find_bulk_example(talk, dataset, known)
         if found.verdict != "needs_you":
-            return found
-    talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=ways[0])
+            break
     return found
 
 
@@ -317,8 +307,8 @@ def _ask_known(talk: Talk, dataset: str, companies: list[Company], *page: int | 
     """Ask for companies. If all are refused because one does not exist, ask again without that one."""
     while True:
         answer = talk.bulk(dataset, companies, *page, **api)
-        said = read_message(answer)
-        unknown = [company for company in companies if said and tells_unknown(talk.api, company, answer.status, said)]
+        status, said = answer.status, read_message(answer)
+        unknown = [company for company in companies if tells_unknown(talk.api.names, company, status, said)]
         if not unknown or len(companies) == 1:
             return answer
         # A message that names no company may be about any of them.
@@ -436,10 +426,14 @@ def has_two_spellings(company: Company) -> bool:
     return company.country == "BE" and company.company_number.startswith("0")
 
 
-def spellings(talk: Talk, company: Company) -> tuple[bool, ...]:
-    """Return the values of `keep_leading_zero` that spell a company differently, the usual one first."""
+def _in_both_spellings(talk: Talk, company: Company) -> Iterator[None]:
+    """Let a loop ask for a company in each spelling of its number, the usual one first; a break keeps the other."""
     usual = talk.api.keep_leading_zero
-    return (usual, not usual) if has_two_spellings(company) else (usual,)
+    yield
+    if has_two_spellings(company):
+        talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=not usual)
+        yield
+        talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
 
 
 def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[Company], usual: bool) -> Finding:
@@ -463,7 +457,7 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
     keep = talk.api.keep_leading_zero
     settings = {"api.keep_leading_zero": keep} if keep != usual else {}
     if unknown:
-        tried = " with or without the leading zero" if any(len(spellings(talk, each)) > 1 for each in unknown) else ""
+        tried = " with or without the leading zero" if any(map(has_two_spellings, unknown)) else ""
         return Finding(
             SPELLING,
             f"{_how_known(known, known_by)}, but not {', '.join(map(str, unknown))}{tried}",
@@ -484,12 +478,11 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
 def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> tuple[Company | None, bool]:
     """Find a company that the service knows, and keep its spelling; the flag says that the token may not ask."""
     for company in companies:
-        for keep in spellings(talk, company):
-            answer = talk.bulk(dataset, [company], keep_leading_zero=keep)
+        for _ in _in_both_spellings(talk, company):
+            answer = talk.bulk(dataset, [company], size=1)
             if answer.status == FORBIDDEN:
                 return None, True
             if knows(answer, company):
-                talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
                 return company, False
     return None, False
 
@@ -503,7 +496,7 @@ def _how_known(known: Company, known_by: dict[str, Company]) -> str:
 def _describe(talk: Talk, dataset: str, belgian: Company | None, settings: dict[str, bool]) -> Finding:
     if belgian is None:
         return Finding(SPELLING, "no Belgian company was requested; other numbers have one spelling", "not_observed")
-    if len(spellings(talk, belgian)) == 1:
+    if not has_two_spellings(belgian):
         return Finding(SPELLING, f"{belgian} has only one spelling", "not_observed")
     keep = talk.api.keep_leading_zero
     if settings:

@@ -91,7 +91,7 @@ class Sent(NamedTuple):
         error, companies = self.error, self.ask.page.companies
         if not isinstance(error, RequestRefusedError) or len(companies) > 1:
             return False
-        return tells_unknown(api, companies[0], self.landed[-1][0].status, error.said)
+        return tells_unknown(api.names, companies[0], self.landed[-1][0].status, error.said)
 
 
 def halve(sent: Sent) -> list[Ask]:

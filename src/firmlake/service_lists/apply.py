@@ -14,7 +14,7 @@ import msgspec
 
 from firmlake import __version__
 from firmlake.api import requests, service
-from firmlake.api.answers import is_about
+from firmlake.api.answers import tells_unknown
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import ListKind
@@ -312,7 +312,7 @@ class _Sender:
         return (
             says_not_found(said, self._api.names)
             or not ids.isdisjoint(re.findall(r"[\w-]+", said))
-            or any(is_about(self._api, company, said) for company in {one.company for one in contacts})
+            or any(tells_unknown(self._api.names, company, 404, said) for company in {one.company for one in contacts})
         )
 
     def _give_up(self, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
