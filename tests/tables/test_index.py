@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import polars as pl
 import pytest
 
-from firmlake.core.company import names_of
+from firmlake.core.company import company_key, names_of
 from firmlake.core.errors import DamagedError
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.held import read_held
@@ -33,6 +34,7 @@ from support import (
     not_found,
     period,
     publish_landed,
+    query,
 )
 
 SECOND = "20260106T120000Z-0002"
@@ -111,6 +113,37 @@ def test_an_index_with_a_damaged_page_is_removed_and_made_again_by_the_next_comm
     with pytest.raises(DamagedError, match=r"index\.sqlite was damaged .* removed.*Run again"):
         told(two_runs)
     assert told(two_runs) == before
+
+
+def test_the_index_says_what_the_warehouse_says_in_whatever_order_answers_and_loads_come(folders):
+    """A failure keeps the held answer, an older answer changes nothing, and one from a wrong clock gives way to any."""
+    folders.state.mkdir(parents=True)
+    told_by = [
+        (ACME, answer("financials", found(ACME, "financials", period()), offset=0)),
+        (BOLT, answer("financials", not_found(BOLT), offset=0, at=NOON + DAY)),
+        (ACME, (header("financials", [ACME], kind="given_up", status=None, error="x", at=NOON + 2 * DAY), b"")),
+        (BOLT, answer("financials", found(BOLT, "financials", period()), offset=0, at=NOON)),
+        (CIRC, answer("financials", found(CIRC, "financials", period()), offset=0, at=NOON + 400 * DAY)),
+        (CIRC, answer("financials", not_found(CIRC), offset=0, at=NOON + 5 * DAY)),
+    ]
+    for day, (company, landed) in enumerate(told_by):
+        run = make_run(folders, [company], ["financials"], run_id=f"2026-{day}", at=NOON + day * DAY)
+        land(run, landed)
+        publish_landed(run, at=NOON + day * DAY + MINUTE)
+        told(folders)
+        with closing(sqlite3.connect(file_of(folders))) as index:
+            said = index.execute(
+                "SELECT company, status, record_count, reject_count, fetched_at, name "
+                "FROM said JOIN run ON number = said.run ORDER BY company"
+            ).fetchall()
+        state = query(
+            folders,
+            "SELECT country, company_number, status, record_count, reject_count, epoch_us(fetched_at), run_id "
+            "FROM company_state",
+        )
+        keys = pl.DataFrame([row[:2] for row in state], ACME._fields, orient="row").select(company_key()).to_series()
+        assert said == sorted((key, *row[2:]) for key, row in zip(keys, state, strict=True))
+    assert [row[2] for row in sorted(state)] == ["failed", "not_found", "not_found"]
 
 
 def test_an_index_learns_what_landed_since(two_runs):
