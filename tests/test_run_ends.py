@@ -16,6 +16,7 @@ import firmlake.core.settings
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.work import lock
+from firmlake.warehouse import generations
 from firmlake_sandbox import sample_numbers
 from lake import Lake
 from support import slow
@@ -341,6 +342,18 @@ def test_a_run_that_ended_is_published_before_another_version_of_its_list(lake, 
     assert lake.ledger()["companies_charged_again"] == 0
     outcomes = lake.query("SELECT outcome FROM runs ORDER BY started_at")
     assert outcomes == [("done",)] * (1 + is_complete), "what ended is not taken up"
+
+
+def test_a_first_generation_that_a_crash_left_without_its_link_is_published_by_the_next_run(lake, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(generations, "_swap_link", Mock(side_effect=OSError(5, "Input/output error")))
+        assert lake.run().code == 1
+    warehouse = lake.data / "warehouse"
+    (warehouse / ".firmlake.duckdb.part").symlink_to("gen_000001.duckdb")
+    requests = lake.requests()
+    assert lake.run().code == 0
+    assert (warehouse / "firmlake.duckdb").readlink() == Path("gen_000001.duckdb")
+    assert (lake.strays(), lake.requests()) == ([], requests)
 
 
 @pytest.mark.reliability

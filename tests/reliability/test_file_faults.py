@@ -41,9 +41,10 @@ class _Disk:
             self.failed = f"{name} {path}"
         return self.calls == self.fails_at
 
-    def error(self) -> OSError:
+    def error(self, target: object) -> OSError:
+        """As the system's: a call by path names it, one about an open file names nothing."""
         number = _ERRORS[self.fails_at % len(_ERRORS)]
-        return OSError(number, os.strerror(number))
+        return OSError(number, os.strerror(number), None if isinstance(target, int) else str(target))
 
     def failing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(target: Any, *arguments: Any, **options: Any) -> Any:
@@ -52,7 +53,7 @@ class _Disk:
                     function(target, bytes(arguments[0])[: len(arguments[0]) // 2])  # a disk fills in the middle
                 if name == "write_bytes":
                     function(target, bytes(arguments[0])[: len(arguments[0]) // 2])
-                raise self.error()
+                raise self.error(target)
             return function(target, *arguments, **options)
 
         return call

@@ -164,6 +164,9 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        error.filename = str(folder)  # the system names no file that is open
+        raise
     finally:
         os.close(handle)
 

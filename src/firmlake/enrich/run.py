@@ -54,7 +54,7 @@ from firmlake.report.causes import join_causes, left_out
 from firmlake.report.summary import failure_groups, summarise, summarise_unchanged
 from firmlake.tables.stage import Manifest, clear_stage, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.gates import Unchanged, find_same_run, why_held
-from firmlake.warehouse.generations import kept_open, newest_link, newest_of_all, open_warehouse
+from firmlake.warehouse.generations import kept_open, newest_link, newest_of_all, open_warehouse, restore_link
 from firmlake.warehouse.lists import count_held, held_name
 from firmlake.warehouse.rules import read_gates, read_rules
 
@@ -309,7 +309,9 @@ def _start(
 
     A run that had ended before or has nothing to load is returned with its result. None if there is nothing to ask for.
     """
-    with kept_open(Folders.of(settings)):
+    folders = Folders.of(settings)
+    restore_link(folders)
+    with kept_open(folders):
         loaded = yield from _load_ended(settings, now)
         planned: Planned = yield Step(name("plan"), plan)
         if own := [one for one in loaded if is_of_call(settings, one.run, planned.companies)]:

@@ -301,6 +301,12 @@ def publish(
         raise from_system(error, folders.warehouse, "Nothing was published. ") from error
 
 
+def restore_link(folders: Folders) -> None:
+    """Point the link to the newest generation if there is none: a crash may have left the first generation so."""
+    if not os.path.lexists(folders.warehouse / LINK) and (path := newest(folders)):
+        _swap_link(folders.warehouse, path)
+
+
 def release(folders: Folders) -> Path | None:
     """Publish the generation that is held back, or one that a crash left without the link; None if there is neither."""
     if held := find_held(folders):
@@ -457,6 +463,7 @@ def _remove(rest: Path) -> None:
 def _swap_link(folder: Path, path: Path) -> None:
     sync_folder(folder)
     aside = folder / f".{LINK}.part"
+    aside.unlink(missing_ok=True)  # a crash may have left it
     aside.symlink_to(path.name)
     aside.replace(folder / LINK)
     sync_folder(folder)
