@@ -46,8 +46,9 @@ def read_json(body: bytes) -> Any:
 
 def elements_of(answer: Answer) -> list[Element]:
     """Read the elements of an answer as runs do; none if it is no answer about companies or cannot be read."""
-    with contextlib.suppress(UnusableAnswerError):
-        return read_answer(answer.request.endpoint, answer.body) if answer.is_success else []
+    if answer.is_success and answer.request.companies:
+        with contextlib.suppress(UnusableAnswerError):
+            return read_answer(answer.request.endpoint, answer.body)
     return []
 
 
