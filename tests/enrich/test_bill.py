@@ -20,6 +20,7 @@ from firmlake.enrich.contact import Asking
 from firmlake.enrich.plan import forecast, plan
 from firmlake.enrich.run import enrich, shortfall
 from firmlake.intake.lines import read_company_list
+from firmlake.landing.progress import read_landed
 from firmlake.landing.run import list_runs
 from firmlake.report.status import read_status
 from firmlake.terminal.plan import describe_plan
@@ -127,6 +128,11 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     again = schedule.run(28).summary
     assert (again.target_count, again.free_refresh_count) == (bought, bought)
     assert schedule.charged() == bought
+    first, second = (
+        [one.header.is_free_refresh for one in read_landed(run, 1)] for run in list_runs(Folders(schedule.data))
+    )
+    assert not any(first)
+    assert all(second), "the header of each request says so"
     assert schedule.due(29) == 0, "once is enough"
     schedule.go(57)
     assert not schedule.plan().estimate.credit_count

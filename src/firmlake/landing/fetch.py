@@ -24,6 +24,8 @@ from datetime import datetime
 from queue import SimpleQueue
 from zlib import crc32
 
+import msgspec
+
 from firmlake.api import requests
 from firmlake.api.answers import Element, read_answer, says_unknown
 from firmlake.api.client import Client
@@ -185,6 +187,7 @@ class Fetcher:
     def _send(self, ask: Ask, shard: Shard) -> Sent:
         page, credits = ask.page, self._credits
         base = shard.header(page)
+        base = msgspec.structs.replace(base, is_free_refresh=shard.is_free_refresh(page, base.fetched_at))
         due, lapsed = shard.due(page, base.fetched_at), shard.lapsed(page, base.fetched_at)
         refusal = credits.end or credits.refusal(due, lapsed, is_fitted=ask.is_fitted)
         if ended := self._status.ended.get(page.dataset) or refusal:

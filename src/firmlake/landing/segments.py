@@ -77,6 +77,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             test the service, without companies, or a question of `firmlake check`); or one of `ENDS`, which record a
             decision (`error` says why). `firmlake.service_lists.additions` has kinds of its own.
         companies: Companies of the request, in its order.
+        is_free_refresh: Whether all companies of the request were fresh, and free in the last days of their window.
         code: For a kind of `ENDS`, the code of the reason; see `core.errors.Reason`.
         body_sha256: Checksum of the body; empty once the body was pruned.
         original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.
@@ -91,6 +92,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: int | None = None
     offset: int | None = None
     language: str = ""
+    is_free_refresh: bool = False
     attempt: int = 1
     status: int | None = None
     error: str = ""
