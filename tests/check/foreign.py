@@ -56,6 +56,7 @@ class Choices:
     bulk_max: int = 100
     records_max: int = 0  # a gateway gives up on requests for more records, companies x page size, with a 504
     names_once: bool = False  # a company that a request names twice is answered once
+    dissolved: frozenset[str] = frozenset()  # numbers without zero, for which a whole request is refused
     forbidden: str = ""  # an endpoint that answers 403
     forbidden_country: str = ""
     get_pages: bool = True  # otherwise a GET ignores what it is sent, and gives the first four periods
@@ -207,6 +208,9 @@ class _Handler(BaseHTTPRequestHandler):
         if company[0] == self.state.choices.forbidden_country:
             self._forbid()
             return
+        if company[1].lstrip("0") in self.state.choices.dissolved:
+            self._answer(422, {"statusCode": 422, "message": [f"{company[1]} is dissolved"]})
+            return
         page = self._page(dataset, query, set()) if self.state.choices.get_pages else (4, 0)
         if page is None:
             return
@@ -248,6 +252,9 @@ class _Handler(BaseHTTPRequestHandler):
             wrong.append((key, "holds a number of the wrong length"))
         if wrong:
             self._refuse(400, wrong[:4])
+            return
+        if dissolved := [entry[number] for entry in sent[key] if entry[number].lstrip("0") in choices.dissolved]:
+            self._answer(422, {"statusCode": 422, "message": [f"{dissolved[0]} is dissolved"]})
             return
         if dataset == "financials" and 0 < choices.records_max < len(sent[key]) * page[0]:
             self._answer(504, {"message": "Endpoint request timed out"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from firmlake.api.contract import DATASETS
+from firmlake_sandbox import sample_numbers
 from lake import Lake, wait_until
 from support import slow
 
@@ -167,6 +169,38 @@ def test_a_first_company_that_does_not_exist_hides_nothing_about_the_others(
     assert lake.query(f"SELECT DISTINCT status FROM company_state WHERE company_number = '{unknown[1]}'") == [
         ("not_found",)
     ]
+
+
+@pytest.mark.parametrize("count", [25, *slow(60)])
+def test_a_list_whose_first_companies_are_refused_for_their_own_reason_loses_no_other(
+    count: int, tmp_path: Path
+) -> None:
+    """Nothing was bought of such a list."""
+    numbers = [("BE", number) for country, number in sample_numbers(500) if country == "BE" and number[0] == "0"][:80]
+    refused = numbers[:count]
+    with foreign(dissolved=frozenset(number.removeprefix("0") for _, number in refused)) as service:
+        lake = Lake(tmp_path, Remote(service), numbers, run__check="true")  # type: ignore[arg-type]
+        run = lake.run()
+    assert run.code == 3, run.err
+    assert f"{count} companies failed" in run.error_line
+    assert "not asked for" not in run.error_line
+    lake.numbers = numbers[count:]
+    assert_true(lake)
+
+
+def test_companies_that_are_not_asked_for_because_those_before_were_refused_are_counted_at_the_end(
+    tmp_path: Path,
+) -> None:
+    numbers = sample_numbers(500)
+    with foreign(bulk_has_zero="refused") as service:
+        lake = Lake(tmp_path, Remote(service), numbers)  # type: ignore[arg-type]
+        run = lake.run()
+    short = [number for country, number in numbers if country == "BE" and number[0] == "0"]
+    assert run.code == 3, run.err
+    said = re.search(r"(\d+) companies failed, of which (\d+) were not asked for because", run.error_line)
+    assert said is not None, run.error_line
+    assert (int(said[1]), int(said[2]) >= len(short) - 20) == (len(short), True)
+    assert "it finds the spelling of company numbers" in run.error_line
 
 
 # What chooses the language -> where companies are said to be; headers of credits -> whether only their numbers tell.

@@ -201,7 +201,8 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
 
     So many requests were `sent` before.
     """
-    asked, spare = _mix(companies)[:_FIRST], companies[:_SPARE]
+    spare = _mix(companies)[:_SPARE]
+    asked = spare[:_FIRST]
     stranger = STRANGER if settings.run.max_credits < 0 else None
     findings: list[Finding] = []
     credits_max = len({*asked, *spare}) + (stranger is not None)
@@ -350,9 +351,13 @@ def _describe(open_points: Sequence[Finding], said: str) -> ServiceError:
 
 
 def _mix(companies: Iterable[Company]) -> list[Company]:
-    """Put one company of each country first, of Belgium one whose number has two spellings, if there is any."""
+    """Put one company of each country first, of Belgium one whose number has two spellings, if there is any.
+
+    The last one and one of the middle are next: neighbours may be unknown, or refused, for a common reason.
+    """
     companies = list(companies)
     in_order = sorted(companies, key=lambda company: not has_two_spellings(company))
     firsts = {company.country: company for company in reversed(in_order)}
     first = [firsts[country] for country in sorted(firsts)]
-    return [*first, *(company for company in companies if company not in first)]
+    others = [company for company in companies if company not in first]
+    return [*dict.fromkeys([*first, *others[:: -max(len(others) // 2, 1)], *others])]

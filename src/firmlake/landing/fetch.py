@@ -284,7 +284,7 @@ class Fetcher:
             beside = sent.ask._replace(is_witnessed=True)
             asks.extendleft(beside._replace(page=each) for each in accompany(self._api, [page], witness))
         elif len(page.companies) > 1:
-            asks.extendleft(reversed(halve(sent)))
+            asks.extendleft(reversed(halve(sent, status)))
         elif page.companies[0] != witness:
             shard.note_failed(sent)
 
@@ -323,7 +323,7 @@ def _after_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[As
         return []
     may_ask = (company for company in page.companies if not shard.status.refusal(page.dataset, company))
     firsts = [company for company in may_ask if status.may_test(page.dataset, company)]
-    return [Ask(page._replace(companies=(company,)), 1) for company in firsts] or halve(sent)
+    return [Ask(page._replace(companies=(company,)), 1) for company in firsts] or halve(sent, status)
 
 
 def _log_answer(header: Header) -> None:

@@ -4,7 +4,7 @@
   the token may ask about none of its countries. The run ends when all its datasets are given up.
 - A company that is refused in a request of its own is given up. The others of its country are, too, when two were
   forbidden in a row, or ten if some were answered before; and those whose numbers are spelled like its number when
-  twenty were refused in a row for another reason, such as that spelling.
+  twenty were refused for another reason, such as that spelling, and none was answered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FORBIDDEN_MAX = 2
 _FORBIDDEN_OPEN_MAX = 10
 """The same, once a company of the scope was answered."""
 _REFUSED_MAX = 20
-"""Ask for no other company of the scope with numbers spelled alike after so many in a row were otherwise refused."""
+"""Ask for no other company of the scope with numbers spelled alike after so many were otherwise refused."""
 
 
 class Scope(NamedTuple):
@@ -54,8 +54,8 @@ class Scope(NamedTuple):
 class ScopeStatus(msgspec.Struct):
     """What is known about a scope.
 
-    `refused` counts the companies that were refused in a row in such requests for another reason, by whether their
-    numbers begin with a zero: requests may leave it out.
+    `refused` counts the companies that were refused in such requests for another reason, by whether their numbers begin
+    with a zero, which requests may leave out. `spellings` has this of those that were answered.
     """
 
     asked: int = 0  # companies of the scope that the run asks for
@@ -63,6 +63,7 @@ class ScopeStatus(msgspec.Struct):
     forbidden: int = 0  # companies that were forbidden in a row, each in a request of its own
     tested: int = 0  # companies that were asked for alone to see whether the token may ask about the scope
     refused: Counter[bool] = msgspec.field(default_factory=Counter)
+    spellings: set[bool] = set()
     closed: ForbiddenError | None = None  # why no other is requested; None if they may be
 
 
@@ -109,12 +110,18 @@ class ServiceStatus:
         for company in companies:
             scope = self._scopes[Scope(dataset, company.country)]
             scope.is_open, scope.forbidden = True, 0
-            if scope.refused:
-                scope.refused[_begins_with_zero(company)] = 0
+            scope.spellings.add(_begins_with_zero(company))
         if dataset not in self.ended:
             self._works.add(dataset)
         if is_first:
             self._on_works()
+
+    def knows_like(self, page: Page) -> bool:
+        """Return whether companies of each country of a page were answered whose numbers are spelled alike."""
+        return all(
+            _begins_with_zero(company) in self._scopes[Scope(page.dataset, company.country)].spellings
+            for company in page.companies
+        )
 
     def compare(self, page: Page, whole: tuple[Page, FirmlakeError] | None) -> None:
         """Compare an answered page with the limits of the settings; `whole` is the refused page of which it is a half.
@@ -159,7 +166,7 @@ class ServiceStatus:
                 self._close(scope, error)
             return
         of_scope.refused[has_zero] += 1
-        if of_scope.refused[has_zero] >= _REFUSED_MAX:
+        if of_scope.refused[has_zero] >= _REFUSED_MAX and has_zero not in of_scope.spellings:
             facts = {"count": _REFUSED_MAX, "country": scope.country, "message": error.message}
             self._spellings[scope, has_zero] = CountryRefusedError(make_reason("country_refused", **facts).text)
 

@@ -94,12 +94,18 @@ class Sent(NamedTuple):
         return tells_unknown(api.names, companies[0], self.landed[-1][0].status, error.said)
 
 
-def halve(sent: Sent) -> list[Ask]:
-    """Split a page of several companies that failed into halves."""
+def halve(sent: Sent, status: ServiceStatus) -> list[Ask]:
+    """Split a page of several companies that failed into halves.
+
+    While none like them was answered, each half takes every other one: neighbours may fail for a common reason, and
+    the first ones that are asked for alone are then far apart in the list.
+    """
     page = sent.ask.page
     whole = (page, sent.error) if sent.error and sent.is_misfit else None
     middle = (len(page.companies) + 1) // 2
-    halves = (page.companies[:middle], page.companies[middle:])
+    is_like = status.knows_like(page)
+    first, second = (slice(middle), slice(middle, None)) if is_like else (slice(0, None, 2), slice(1, None, 2))
+    halves = (page.companies[first], page.companies[second])
     ask = sent.ask._replace(is_fitted=False, whole=whole)
     return [
         ask._replace(page=page._replace(companies=half), tries=1 if len(half) > 1 else TRIES_ALONE) for half in halves
@@ -159,7 +165,10 @@ class Shard:
             return ask
         page = ask.page
         companies = tuple(company for company in page.companies if not self.status.refusal(page.dataset, company))
-        return ask._replace(page=page._replace(companies=companies)) if companies else None
+        if len(companies) == len(page.companies):
+            return ask
+        # Its answer tells nothing of the whole, for which a company that is gone may have been refused.
+        return ask._replace(page=page._replace(companies=companies), whole=None) if companies else None
 
     def absorb(self, sent: Sent) -> None:
         """Take in the landed answers to a request, and what its outcome tells about the service."""
