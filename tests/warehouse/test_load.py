@@ -154,6 +154,13 @@ def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other_and_replac
     assert query(folders, "SELECT DISTINCT paid_at FROM companies WHERE country <> 'FR'") == [(naive(0),)]
 
 
+def test_a_payment_that_is_loaded_late_begins_no_window_before_a_later_one(folders):
+    run_of(folders, 40, {ACME: similar(0.9)}, ["lookalikes"])
+    run_of(folders, 0, {ACME: similar(0.1)}, ["lookalikes"], published=41)
+    assert query(folders, "SELECT paid_at FROM companies") == [(naive(40),)]
+    assert query(folders, "SELECT sum(expected_credit_count)::INTEGER FROM runs") == [(2,)]
+
+
 @pytest.mark.parametrize("name", ["it's", *slow("a b", "br[1]*", "\u00fc")])
 def test_a_run_is_described_by_what_it_set_out_to_do_and_how_it_ended(tmp_path, name):
     """A run that is loaded again changes nothing else, and the data folder may have any name."""

@@ -24,7 +24,8 @@ SELECT s.country, s.company_number,
        if(is_older, c.fetched_at, s.fetched_at) AS fetched_at,
        CASE WHEN c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY
             THEN coalesce(s.paid_at, c.paid_at)
-            WHEN NOT paid_before THEN least(s.paid_at, c.paid_at)
+            WHEN NOT paid_before AND (s.paid_at > c.paid_at - INTERVAL {days} DAY OR c.paid_at > {latest})
+            THEN least(s.paid_at, c.paid_at)
             ELSE c.paid_at END AS paid_at,
        s.run_id,
        c AS held
