@@ -40,6 +40,7 @@ from firmlake.intake.entries import read_entries
 from firmlake.intake.lines import read_company_list
 from firmlake.landing.run import Run
 from firmlake.warehouse.generations import publish
+from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
 from firmlake.warehouse.views import create_views
@@ -62,15 +63,17 @@ def begin_case(folders: Folders, case: Path, scratch: Path, day: int) -> Run:
 
 
 def publish_cases(scratch: Path, cases: Iterable[Path]) -> Folders:
-    """Publish a run over the list of each case, of which nothing has landed, all at once."""
+    """Publish the list of each case, and one run over their companies, of which nothing has landed."""
     folders = Folders(scratch / "data")
     runs = [begin_case(folders, case, scratch, day) for day, case in enumerate(cases)]
-    ended = [(run, stage(run), run.finish("stopped", "", run.plan.started_at)) for run in runs]
+    companies = {Company(*row): None for run in runs for row in run.companies().rows()}
+    asked = make_run(folders, [], ["financials"], waiting=[*companies])
+    manifest, ended, at = stage(asked), asked.finish("stopped", "", NOON), asked.plan.started_at
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
-        for run, manifest, outcome in ended:
-            at = run.plan.started_at
-            load_run(connection, run, manifest, outcome, Load(number, run.run_id, at, at))
+        load_run(connection, asked, manifest, ended, Load(number, asked.run_id, at, at))
+        for run in runs:
+            load_members(connection, run, number)
         create_views(connection)
 
     publish(folders, load, memory_limit="256MB", keep=1, start=None)
