@@ -57,11 +57,12 @@ def flow_modules():
     sys.path.remove(str(FLOWS))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def prefect_server(prefect_home, flow_modules, request):
     """The API of a server: the first process to want it starts it, and stops it after the last has let go.
 
     Making its database takes as long as the tests, so an empty one of each version of Prefect is kept between sessions.
+    It ends with the tests of flows, because a server that nobody asks goes on using a tenth of a processor.
     """
     from temporary_server import TemporaryServer
 
@@ -71,12 +72,13 @@ def prefect_server(prefect_home, flow_modules, request):
     with (prefect_home / "start.lock").open("w") as start, (prefect_home / "users.lock").open("w") as users:
         fcntl.flock(start, fcntl.LOCK_EX)
         if not address.exists():
-            kept = request.config.cache.mkdir("prefect") / f"{version('prefect')}.db"
+            kept = request.config.rootpath / ".pytest_cache" / f"prefect-{version('prefect')}.db"
             if kept.exists():
                 shutil.copyfile(kept, prefect_home / "prefect.db")
             server = TemporaryServer(prefect_home / "server.log", {**os.environ, **quiet})
             address.write_text(json.dumps(server.wait()))
             if not kept.exists():
+                kept.parent.mkdir(exist_ok=True)
                 part = kept.with_suffix(f".{os.getpid()}")
                 with closing(sqlite3.connect(prefect_home / "prefect.db")) as made:
                     made.execute("VACUUM INTO ?", [str(part)])
@@ -106,7 +108,7 @@ def prefect_settings(prefect_home):
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def prefect(prefect_server, prefect_settings):
     """Prefect in this process, which knows the server; gives the address of its API."""
     from prefect.context import refresh_global_settings_context

