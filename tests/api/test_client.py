@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from firmlake.api import requests
 from firmlake.api.answers import read_answer
 from firmlake.api.authorization import read_token
+from firmlake.api.throttle.stores import FileStore
+from firmlake.api.throttle.throttle import Throttle
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings, RequestSettings
@@ -180,6 +182,17 @@ def test_a_request_is_tried_as_often_as_set(make_client, landed, tries):
     assert len(landed) == caught.value.attempts == tries
     assert caught.value.answer is landed[-1]
     assert not caught.value.is_outage
+
+
+def test_a_429_for_want_of_credits_slows_down_no_other_request(make_client, tmp_path, time):
+    """A dozen of them, one for each smaller page, made a run wait for ten minutes."""
+    throttle = Throttle(FileStore(tmp_path / "key", time.clock_ns), 200)
+    client = make_client(script(refusal(429, "Monthly quota exceeded", **{"Retry-After": "60"})), throttle=throttle)
+    before = time.now
+    for _ in range(12):
+        with pytest.raises(SPENT):
+            client.send(REQUEST)
+    assert time.now == before
 
 
 def complain(body):

@@ -18,7 +18,7 @@ import tenacity
 from firmlake.api.authorization import Token
 from firmlake.api.connection import REAL, Connection, Timing
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import Check, FailureKind, TryAgainError, judge
+from firmlake.api.judge import Check, FailureKind, TryAgainError, is_out_of_credits, judge
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.errors import (
@@ -221,7 +221,8 @@ class Client:
         self._has_connected |= answer.failure != "unreachable"
         self._has_answered |= answer.status is not None
         on_answer(answer)
-        self._throttle.observe(grant, answer)
+        is_pause = answer.is_throttled and not is_out_of_credits(answer, self._api)
+        self._throttle.observe(grant, answer, is_pause=is_pause)
         return answer
 
     def _pause(self, breaker: CircuitBreaker, request: Request, seconds: float) -> None:

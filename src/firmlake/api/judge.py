@@ -100,7 +100,7 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
         return _check(answer, check)
     message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
-    if status == 402 or _is_out_of_credits(answer, message, api):
+    if status == 402 or is_out_of_credits(answer, api):
         raise _spent(said)
     is_unknown = status >= 500 and any(says_unknown(api.names, each, message) for each in answer.request.companies)
     if answer.is_throttled or status in _PASSING or (status >= 500 and not is_unknown):
@@ -145,9 +145,12 @@ def tells_spent(message: str, *, has_time: bool = False) -> bool:
     return bool(is_told) and not _HURRIED.search(message)
 
 
-def _is_out_of_credits(answer: Answer, message: str, api: ApiSettings) -> bool:
-    """Return whether a service without status 402 refuses a request for want of credits, as it or its headers say."""
-    headers, at = answer.headers, answer.fetched_at
+def is_out_of_credits(answer: Answer, api: ApiSettings) -> bool:
+    """Return whether a service that does not use status 402 refuses a request for want of credits.
+
+    Its message or its headers say so.
+    """
+    headers, at, message = answer.headers, answer.fetched_at, read_message(answer)
     wait = None if read_allowance(headers, at).remaining else read_wait(headers, at)
     if wait is not None:
         return wait <= api.retry_wait_max_seconds and tells_spent(message, has_time=True)

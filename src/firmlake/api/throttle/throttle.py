@@ -111,7 +111,7 @@ class Throttle:
             sleep(seconds)
             retries = iter(STORE_WAITS_SECONDS)
 
-    def observe(self, grant: int, answer: Answer) -> None:
+    def observe(self, grant: int, answer: Answer, *, is_pause: bool = True) -> None:
         """Update the allowance after a granted request, which may have brought a 429 or rate limit headers.
 
         If the store is unreachable, the update is skipped with a warning, and the next `acquire` reports the failure.
@@ -124,7 +124,7 @@ class Throttle:
         try:
             with _borrowed(self._store, self._limit) as (window, now):
                 answered(window, grant, now)
-                if answer.is_throttled:
+                if answer.is_throttled and is_pause:
                     refused(window, self._limit, grant, now, wait_seconds)
                 learn(window, self._limit, now, read_allowance(answer.headers, answer.fetched_at))
         except ThrottleStoreError as error:
