@@ -23,7 +23,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.settings import ContractSettings
 from firmlake.tables import records
 from firmlake.tables.records import read_records
-from support import ACME, CIRC, examples, lookalike, party, period
+from support import ACME, CIRC, examples, lookalike, party, period, slow
 
 from . import odd_json
 
@@ -99,7 +99,7 @@ def assert_discarded(kind, record, path, column, **literals):
 # --- memory and repeated keys ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [PERIOD, LOOKALIKE, PARENT])
+@pytest.mark.parametrize("kind", [PERIOD, *slow((LOOKALIKE,), (PARENT,))])
 @pytest.mark.parametrize("odd", [{}, {"one": 1}, {"one": [1], "two": {"a": "b"}}, {"one": "a\\nb"}])
 def test_nothing_that_was_read_is_kept(kind, odd):
     """What is kept of each thousand records would grow a run of a million companies by hundreds of megabytes."""
