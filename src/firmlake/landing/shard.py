@@ -114,7 +114,8 @@ def halve(sent: Sent, status: ServiceStatus) -> list[Ask]:
 
 _FAILED_ALONE_MAX, _ODD_ALONE_MAX = 3, 10
 """Give up a dataset that was never answered after this many of its companies have failed alone. The second number holds
-for companies that failed in an earlier run or got an empty array, because the company itself may be the reason."""
+for companies that were refused or given up in an earlier run, or got an empty array, because the company itself may be
+the reason."""
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
 _FEW = 0.05
@@ -148,6 +149,7 @@ class Shard:
         self.credits = credits
         self.progress = load_progress(run, number, targets=targets, keep_records=True)
         self.apart = _of_datasets(targets, "has_failed", "is_barred")
+        self._failed_before = _of_datasets(targets, "has_failed")
         self.unpaid: set[Company] = set()
         self._failed_alone: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
 
@@ -256,8 +258,10 @@ class Shard:
         if sent.names_unknown(status.api):
             status.answered(dataset)  # the endpoint exists, because its message is about a company
         failed_alone = self._failed_alone[dataset]
-        failed_alone[sent.ask.page.companies[0]] = sent
-        if status.works(dataset):
+        (company,) = sent.ask.page.companies
+        failed_alone[company] = sent
+        is_poison = company in self._failed_before[dataset] and not sent.is_refused
+        if status.works(dataset) or is_poison:
             self._give_up_failed(dataset)
             return
         is_odd = sent.is_empty or self.is_apart(sent.ask.page)
