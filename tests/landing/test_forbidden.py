@@ -19,6 +19,7 @@ from firmlake.core.errors import (
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.run import REDRIVE, Run
 from firmlake.landing.service_status import ServiceStatus
+from lake import Lake
 from other_service import start_other_service
 from support import make_run
 
@@ -75,6 +76,23 @@ def test_a_token_may_be_allowed_to_ask_about_companies_that_a_run_leaves_out(ser
     for run in (limited, again):
         fetch(run, base_url=service.base_url)
         assert statuses(run)["forbidden"] == 2
+
+
+def test_a_country_that_the_token_may_not_ask_about_costs_a_request_for_each_dataset_in_later_runs(service, tmp_path):
+    """A first run asks for all countries together, then for two companies alone; with another token all are fetched."""
+    service.forbidden = {"FR"}
+    lake = Lake(tmp_path, service, 80)
+
+    def run():
+        service.named.clear()
+        code = lake.run("--refresh").code
+        return code, sum(any(company.country == "FR" for company in companies) for _, companies in service.named)
+
+    assert run() == (3, 3 + 1 + 1)
+    assert run() == (3, 3)
+    service.forbidden.clear()
+    assert run()[0] == 0
+    assert {status for (status,) in lake.query("SELECT status FROM company_state")} == {"reported"}
 
 
 @pytest.mark.parametrize("answered", [slice(0), slice(0, None, 3), slice(30, None)], ids=["none", "some", "later ones"])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import datetime
@@ -31,6 +31,7 @@ from firmlake.api.answers import Element, read_answer, says_unknown
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import check_credits
+from firmlake.core.company import Company
 from firmlake.core.errors import (
     EndpointPausedError,
     ForbiddenError,
@@ -146,6 +147,10 @@ class Fetcher:
             if is_apart:
                 start = crc32(self._run.run_id.encode()) % len(group)
                 group = group[start:] + group[:start]
+            tests = self._status.to_test(dataset, (one.company for one in group))
+            firsts = [plan_pages(self._api, dataset, [one]) for one in group if one.company in tests.values()]
+            asks += [Ask(page, 1) for pages in firsts for page in pages]
+            group = [one for one in group if one.company.country not in tests]
             witness = shard.witness(dataset) if is_left_out else None
             pages = accompany(self._api, plan_pages(self._api, dataset, group), witness)
             tries = 1 if is_apart else self._api.tries  # failed before: halved, not retried
@@ -312,18 +317,22 @@ def _afford(sent: Sent, shard: Shard) -> list[Ask]:
 
 
 def _after_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[Ask]:
-    """Return the requests after a 403: two companies alone of each country that the token may not ask about.
+    """Return the requests after a 403: a company alone of each country that the token may not ask about, then another.
 
     The next plan asks for the others of the page, without those that are forbidden by then. If every country was tested
     before, the page is halved.
     """
     page, status = sent.ask.page, shard.status
+    companies: Iterable[Company] = page.companies
     if len(page.companies) == 1:
         status.refuse(page.dataset, page.companies[0], error)
-        return []
-    may_ask = (company for company in page.companies if not shard.status.refusal(page.dataset, company))
-    firsts = [company for company in may_ask if status.may_test(page.dataset, company)]
-    return [Ask(page._replace(companies=(company,)), 1) for company in firsts] or halve(sent, status)
+        country = page.companies[0].country
+        companies = (one for one in shard.progress.pending(page.dataset) if one.country == country)
+    may_ask = (company for company in companies if not status.refusal(page.dataset, company))
+    by_country = {company.country: company for company in may_ask}
+    firsts = [company for company in by_country.values() if status.may_test(page.dataset, company)]
+    tests = [Ask(page._replace(companies=(company,)), 1) for company in firsts]
+    return tests if tests or len(page.companies) == 1 else halve(sent, status)
 
 
 def _log_answer(header: Header) -> None:

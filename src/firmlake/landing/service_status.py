@@ -37,7 +37,7 @@ LOOK_AGAIN = "Run `firmlake check LIST --write FILE` to find settings that fit, 
 """The next step where answers differ from the settings."""
 
 _FORBIDDEN_MAX = 2
-"""Close a scope after so many companies in a row were forbidden, while none was answered."""
+"""Close a scope after so many companies in a row were forbidden, while none was answered; after one if it is barred."""
 _FORBIDDEN_OPEN_MAX = 10
 """The same, once a company of the scope was answered."""
 _REFUSED_MAX = 20
@@ -59,6 +59,7 @@ class ScopeStatus(msgspec.Struct):
     """
 
     asked: int = 0  # companies of the scope that the run asks for
+    is_barred: bool = False  # whether an earlier run, or another dataset, could not ask about most of its companies
     is_open: bool = False  # whether one of them was answered
     forbidden: int = 0  # companies that were forbidden in a row, each in a request of its own
     tested: int = 0  # companies that were asked for alone to see whether the token may ask about the scope
@@ -145,6 +146,18 @@ class ServiceStatus:
         if self._halves[refused] == 2:
             self._too_large = refused
 
+    def to_test(self, dataset: str, companies: Iterable[Company]) -> dict[str, Company]:
+        """Return a company of each country that could not be asked about before: one says whether it may be now."""
+        barred = {
+            scope.country
+            for scope, known in self._scopes.items()
+            if scope.dataset == dataset and known.is_barred and not (known.tested or known.is_open or known.closed)
+        }
+        chosen = {company.country: company for company in companies if company.country in barred} if barred else {}
+        for country in chosen:
+            self._scopes[Scope(dataset, country)].tested += 1
+        return chosen
+
     def may_test(self, dataset: str, company: Company) -> bool:
         """Return, for two companies of a country, whether to ask alone if the token may ask about that country."""
         of_scope = self._scopes[Scope(dataset, company.country)]
@@ -161,7 +174,8 @@ class ServiceStatus:
         if isinstance(error, ForbiddenError):
             of_scope.forbidden += 1
             self._refused[dataset, company] = _about("company_forbidden", error)
-            most = _FORBIDDEN_OPEN_MAX if of_scope.is_open else min(_FORBIDDEN_MAX, of_scope.asked)
+            enough = 1 if of_scope.is_barred else min(_FORBIDDEN_MAX, of_scope.asked)
+            most = _FORBIDDEN_OPEN_MAX if of_scope.is_open else enough
             if of_scope.forbidden >= most:
                 self._close(scope, error)
             return
@@ -173,6 +187,8 @@ class ServiceStatus:
     def _close(self, scope: Scope, error: ForbiddenError) -> None:
         """Record that the token may not ask about a scope; give up the dataset if it may not ask about any."""
         self._scopes[scope].closed = _about("country_forbidden", error, scope.country)
+        for dataset in self._plan.datasets:
+            self._scopes[Scope(dataset, scope.country)].is_barred = True
         scopes = [each for of, each in self._scopes.items() if of.dataset == scope.dataset and each.asked]
         # The token may still be allowed to ask about companies that were answered earlier, or are left for later. A
         # redrive always leaves some out.
@@ -226,8 +242,9 @@ def _begins_with_zero(company: Company) -> bool:
 def _count_asked(run: Run) -> dict[Scope, ScopeStatus]:
     """Count the targets of a run by scope, without those that a budget left out."""
     asked = run.scan_targets().filter(pl.col("shard") > 0)
-    rows = asked.group_by("dataset", "country").len().sort(pl.all()).collect().iter_rows()
-    return {Scope(dataset, country): ScopeStatus(count) for dataset, country, count in rows}
+    found = asked.group_by("dataset", "country").agg(pl.len(), pl.col("is_barred").mean() > 0.5)
+    rows = found.sort("dataset", "country").collect().iter_rows()
+    return {Scope(dataset, country): ScopeStatus(*of_scope) for dataset, country, *of_scope in rows}
 
 
 def _about(code: str, error: ForbiddenError, country: str = "") -> ForbiddenError:
