@@ -4,8 +4,8 @@ What follows from an answer about a page:
 
     answered       nothing; the next plan asks for records that are missing
     402            a smaller page, as large as the credits that are left
-    403            two companies of each country alone; the next plan leaves out those that are forbidden. The halves of
-                   the page if none is, as after a failure
+    403            a company of each country alone, and a second one if it is forbidden, too; the next plan leaves out
+                   what is forbidden. The halves of the page if nothing is, as after a failure
     other failure  its halves; a company that fails alone is given up
 
 So companies that make a page fail cost no others their answer. A token is usually limited by country, so a 403 is first

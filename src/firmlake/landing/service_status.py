@@ -161,10 +161,9 @@ class ServiceStatus:
     def may_test(self, dataset: str, company: Company) -> bool:
         """Return, for two companies of a country, whether to ask alone if the token may ask about that country."""
         of_scope = self._scopes[Scope(dataset, company.country)]
-        if of_scope.is_open or of_scope.closed or of_scope.tested == _FORBIDDEN_MAX:
-            return False
-        of_scope.tested += 1
-        return True
+        may = not (of_scope.is_open or of_scope.closed or of_scope.tested >= _FORBIDDEN_MAX)
+        of_scope.tested += may
+        return may
 
     def refuse(self, dataset: str, company: Company, error: FirmlakeError) -> None:
         """Record that a company, requested alone, was refused: because of the token, or for another reason."""
