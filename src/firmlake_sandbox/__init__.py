@@ -24,13 +24,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class Sandbox(NamedTuple):
-    """A running sandbox.
-
-    Attributes:
-        base_url: Where it serves, such as `http://127.0.0.1:40123`.
-        token: The access token it takes.
-        pid: Its process.
-    """
+    """A running sandbox, at a `base_url` such as `http://127.0.0.1:40123`."""
 
     base_url: str
     token: str
@@ -62,11 +56,7 @@ class Sandbox(NamedTuple):
         self.control("POST", "reset", {})
 
     def control(self, method: str, path: str, body: object = None) -> Any:
-        """Call a control endpoint and return its answer.
-
-        Raises:
-            urllib.error.HTTPError: It refused; the answer says why.
-        """
+        """Call a control endpoint; if it refuses with an HTTPError, the answer says why."""
         import urllib.request  # here, because the service itself does not need it
 
         request = urllib.request.Request(  # noqa: S310 - http://, as the sandbox said
@@ -82,21 +72,18 @@ class Sandbox(NamedTuple):
 
 @contextmanager
 def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # noqa: S107 - guards nothing
-    """Start a sandbox in a process of its own, and end it afterwards.
+    """Start a sandbox in a process of its own that ends with this one, even by kill -9, and end it afterwards.
 
-    It ends as well when this process does, even by kill -9.
-
-    Args:
-        token: The access token it is to take; several are separated by commas.
-        **options: As on the command line, with underscores: `requests_per_minute=0`, `leading_zero=True`.
-
-    Yields:
-        The running sandbox.
-
-    Raises:
-        RuntimeError: It did not start; what it said is on standard error.
+    Several tokens are separated by commas. Options are those of the command line, with underscores:
+    `requests_per_minute=0`, `leading_zero=True`. If it does not start, standard error says why.
     """
-    flags = [flag for name, value in options.items() for flag in _flags(name, value)]
+    flags: list[str] = []
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            flags += [f"--{flag}={one}" for one in (value if isinstance(value, tuple | list) else (value,))]
     path = os.pathsep.join(filter(None, (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(  # noqa: S603 - ourselves
         [sys.executable, "-P", "-m", "firmlake_sandbox", "--exit-with-parent", *flags],
@@ -113,11 +100,3 @@ def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # no
             yield Sandbox(json.loads(line)["base_url"], token.split(",")[0], process.pid)
         finally:
             process.terminate()
-
-
-def _flags(name: str, value: object) -> list[str]:
-    """Return an option as the command line has it, once for each of several values."""
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{flag}" if value else f"--no-{flag}"]
-    return [f"--{flag}={each}" for each in (value if isinstance(value, tuple | list) else (value,))]

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import tomllib
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ import msgspec
 from firmlake_sandbox.options import Options, change_options
 
 _LOOK_EVERY_SECONDS = 0.5
+_TOKEN_VARIABLE = "FIRMLAKE_SANDBOX_TOKEN"  # noqa: S105 - a name
+_DEFAULT_TOKEN = "sandbox"  # noqa: S105 - guards nothing
 
 
 def exit_on_signals() -> None:
@@ -38,12 +41,7 @@ def exit_with_parent(parent: int) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket on this machine's loopback; port 0 is any free one.
-
-    Raises:
-        ValueError: The host is not loopback.
-        OSError: The port is taken.
-    """
+    """Return a listening socket on this machine's loopback; port 0 is any free one."""
     address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
     if not address.is_loopback:
         raise ValueError(f"{host} is not loopback: the sandbox serves this machine alone")
@@ -58,10 +56,6 @@ def bind(host: str, port: int) -> socket.socket:
         raise
     listener.listen(2048)
     return listener
-
-
-TOKEN_VARIABLE = "FIRMLAKE_SANDBOX_TOKEN"  # noqa: S105 - a name
-DEFAULT_TOKEN = "sandbox"  # noqa: S105 - guards nothing
 
 
 def main() -> int:
@@ -84,7 +78,7 @@ def main() -> int:
     if is_bound:
         threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
 
-    from firmlake_sandbox.service import build_app  # only now: --help needs none of it
+    from firmlake_sandbox.service import answer_call  # only now: --help needs none of it
     from firmlake_sandbox.state import State
     from firmlake_sandbox.wire import serve
 
@@ -92,10 +86,10 @@ def main() -> int:
         listener = bind(host, port)
     except (ValueError, OverflowError, OSError) as error:
         return _refuse(str(error))
-    if TOKEN_VARIABLE not in os.environ:
-        sys.stderr.write(f"{TOKEN_VARIABLE} is not set: the token is {DEFAULT_TOKEN!r}\n")
-    tokens = tuple(filter(None, os.environ.get(TOKEN_VARIABLE, DEFAULT_TOKEN).split(","))) or (DEFAULT_TOKEN,)
-    app = build_app(State(options, tokens, book))
+    if _TOKEN_VARIABLE not in os.environ:
+        sys.stderr.write(f"{_TOKEN_VARIABLE} is not set: the token is {_DEFAULT_TOKEN!r}\n")
+    tokens = tuple(filter(None, os.environ.get(_TOKEN_VARIABLE, "").split(","))) or (_DEFAULT_TOKEN,)
+    app = partial(answer_call, State(options, tokens, book))
     shown = f"[{host}]" if ":" in host else host
     base_url = f"http://{shown}:{listener.getsockname()[1]}"
     sys.stdout.write(json.dumps({"base_url": base_url, "pid": os.getpid()}) + "\n")
@@ -125,25 +119,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     texts = tomllib.loads(files(__package__).joinpath("options.toml").read_text("utf-8"))
     for name, schema in msgspec.json.schema(Options)["$defs"]["Options"]["properties"].items():
-        _add_option(service, name, schema, texts[name])
+        default = schema["default"]
+        reads: dict[str, Any] = {"action": "append", "metavar": "NAME"}
+        if isinstance(default, bool):
+            reads = {"action": argparse.BooleanOptionalAction, "default": None}
+        elif isinstance(default, int):
+            reads = {"type": int, "metavar": "N"}
+        elif "enum" in schema:
+            reads = {"choices": schema["enum"]}
+        text = f"{texts[name]} [{'none' if default == () else default}]".replace("%", "%%")
+        service.add_argument("--" + name.replace("_", "-"), help=text, **reads)
     return parser
-
-
-def _add_option(group: "argparse._ArgumentGroup", name: str, schema: dict[str, Any], text: str) -> None:
-    """Add one option of the service, from its JSON schema."""
-    default = "none" if schema.get("type") == "array" else schema["default"]
-    help_text = f"{text} [{default}]".replace("%", "%%")
-    flag = "--" + name.replace("_", "-")
-    if isinstance(schema["default"], bool):
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=help_text)
-    elif schema.get("type") == "array":
-        group.add_argument(flag, action="append", metavar="NAME", help=help_text)
-    elif isinstance(schema["default"], int):
-        group.add_argument(flag, type=int, metavar="N", help=help_text)
-    else:
-        group.add_argument(
-            flag, choices=schema.get("enum"), metavar=None if "enum" in schema else "NAME", help=help_text
-        )
 
 
 if __name__ == "__main__":

@@ -24,9 +24,8 @@ _Page = tuple[int, int]  # limit, offset
 def answer(endpoint: Endpoint, state: State, call: Call) -> Answer:
     """Answer a request to an endpoint.
 
-    Raises:
-        RefusedError: 400; 402 where the credits would not suffice, before anything is charged; 404 where the company
-            of a single request, or a list, does not exist.
+    Raises RefusedError: 400; 402 where the credits would not suffice, before anything is charged; 404 where the company
+    of a single request, or a list, does not exist.
     """
     path = _convert(match_path(endpoint.path, call.path) or {}, model_of(endpoint.parameters), "Path")
     query = _read_query(call.query, model_of(endpoint.query))
@@ -62,7 +61,6 @@ def _read_query(query: bytes, model: Any) -> Any:
 
 
 def _read_body(raw: bytes, model: Any) -> Any:
-    """Return the JSON body as the model."""
     if len(raw) > MAX_BODY_BYTES:
         raise RefusedError(400, f"Body of {len(raw)} bytes is larger than {MAX_BODY_BYTES}")
     try:
@@ -72,7 +70,6 @@ def _read_body(raw: bytes, model: Any) -> Any:
 
 
 def _fill_page(options: Options, limit: int | UnsetType, offset: int) -> _Page:
-    """Return limit and offset, the default in place of an absent limit."""
     if limit is UNSET:
         return options.page_limit_default, offset
     if limit > options.page_limit_max:
@@ -110,8 +107,10 @@ def _answer_companies(state: State, endpoint: Endpoint, call: Call, companies: l
     headers = _charge(state, nodes if options.credits_for_unknown else found)
     language = _read_language(call.headers.get("accept-language", ""), options.language)
     if endpoint.is_bulk:
+        pagination = {"pagination": None} if endpoint.dataset == "financials" else {}
+        missing = {"data": None, **pagination, "message": COMPANY_NOT_FOUND}
         elements = [
-            _describe_missing(world, endpoint.dataset, company, known)
+            {"identifier": _spell_company(world, company, known), **missing}
             if node is None
             else {**_describe(world, endpoint.dataset, node, language, page), "message": None}
             for company, known, node in zip(companies, nodes, found, strict=True)
@@ -123,7 +122,6 @@ def _answer_companies(state: State, endpoint: Endpoint, call: Call, companies: l
 
 
 def _describe(world: World, dataset: str, node: int, language: str, page: _Page) -> dict[str, Any]:
-    """Return what there is to say of a company that is found."""
     identifier = identify(world, node, language)
     if dataset == "lookalikes":
         return {"identifier": identifier, "data": list_lookalikes(world, node)}
@@ -131,12 +129,6 @@ def _describe(world: World, dataset: str, node: int, language: str, page: _Page)
         return {"identifier": identifier, "data": list_relationships(world, node, language)}
     records, total = list_financials(world, node, *page)
     return {"identifier": identifier, "data": records, "pagination": _pagination(page, total)}
-
-
-def _describe_missing(world: World, dataset: str, company: Any, node: int | None) -> dict[str, Any]:
-    pagination = {"pagination": None} if dataset == "financials" else {}
-    identifier = _spell_company(world, company, node)
-    return {"identifier": identifier, "data": None, **pagination, "message": COMPANY_NOT_FOUND}
 
 
 def _spell_company(world: World, company: Any, node: int | None) -> dict[str, str]:
@@ -157,11 +149,10 @@ def _charge(state: State, nodes: Iterable[int | None]) -> dict[str, str]:
     account, now = state.account, state.clock.now()
     unpaid = account.find_unpaid((node for node in nodes if node is not None), now)
     is_enough = len(unpaid) <= account.balance
-    message = f"{len(unpaid)} credits needed, {account.balance} left"
     charged = account.charge(unpaid, now) if is_enough else 0
     headers = {"X-Credits-Charged": str(charged), "X-Credits-Remaining": str(account.balance)}
     if not is_enough:
-        raise RefusedError(402, message, headers)
+        raise RefusedError(402, f"{len(unpaid)} credits needed, {account.balance} left", headers)
     return headers
 
 

@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
 
     @property
     def dataset(self) -> str:
-        """The dataset, or `lists`."""
+        """A dataset, or `lists`."""
         return self.name.partition(".")[0]
 
     @property

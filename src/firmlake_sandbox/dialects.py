@@ -28,10 +28,8 @@ _NOT_FOUND = "Company not found"
 class Names(Twist, frozen=True):
     """Call fields of queries and bodies otherwise.
 
-    Attributes:
-        own: The usual name to this service's.
-        unknown: What comes of a usual name: `named` in a 400 that also says which was expected, `refused` by a 400
-            without a reason, or `ignored`.
+    `own` maps the usual name to this service's; `unknown` is what comes of a usual name: `named` in a 400 that also
+    says which was expected, `refused` by a 400 without a reason, or `ignored`.
     """
 
     own: dict[str, str]
@@ -202,7 +200,7 @@ class Errors(Twist, frozen=True):
     def finish(self, answer: Answer) -> Answer:
         if answer.status < 400:
             return answer
-        made = _ERRORS[self.form](answer.status, str(read_json(answer.body).get("message", "")))
+        made = _ERRORS[self.form](answer.status, read_json(answer.body)["message"])
         if not isinstance(made, str):
             return answer._replace(body=write_json(made))
         return Answer(answer.status, {**answer.headers, "content-type": "text/html; charset=utf-8"}, made.encode())
@@ -286,8 +284,7 @@ class Chunked(Twist, frozen=True):
     async def send(self, answer: Answer, line: Line) -> None:
         await line.begin(answer, is_chunked=True)
         half = len(answer.body) // 2
-        if half:
-            await line.send_part(answer.body[:half])
+        await line.send_part(answer.body[:half])
         await line.end(answer.body[half:])
 
 
@@ -313,32 +310,21 @@ _COMBINED_SHARE = 0.5
 
 
 def resolve_dialects(names: Iterable[str]) -> tuple[Dialect, ...]:
-    """Find dialects by name, in the order of the table; `seed:7` is a combination, always the same.
-
-    Raises:
-        ValueError: There is no such dialect, or two are about the same gap.
-    """
+    """Find dialects by name, in the order of the table; `seed:7` is a combination, always the same."""
     found: dict[str, str] = {}
-    for name in (each for given in names for each in _expand(given)):
-        if name not in DIALECTS:
-            raise ValueError(f"{name!r} is no dialect; `--dialect help` lists them")
-        other = found.setdefault(DIALECTS[name].gap, name)
-        if other != name:
-            raise ValueError(f"{other} and {name} exclude each other: both are about {DIALECTS[name].gap}")
+    for given in names:
+        kind, _, seed = given.partition(":")
+        for name in combine(int(seed)) if kind == "seed" and seed.isdecimal() else [given]:
+            if name not in DIALECTS:
+                raise ValueError(f"{name!r} is no dialect; `--dialect help` lists them")
+            other = found.setdefault(DIALECTS[name].gap, name)
+            if other != name:
+                raise ValueError(f"{other} and {name} exclude each other: both are about {DIALECTS[name].gap}")
     return tuple(dialect for name, dialect in DIALECTS.items() if name in found.values())
 
 
-def _expand(name: str) -> list[str]:
-    kind, _, seed = name.partition(":")
-    return combine(int(seed)) if kind == "seed" and seed.isdecimal() else [name]
-
-
 def combine(seed: int) -> list[str]:
-    """Draw a combination of dialects that leave a run its ordinary end: at most one for each gap.
-
-    Args:
-        seed: Another seed is another combination.
-    """
+    """Draw a combination of dialects that leave a run its ordinary end: at most one for each gap."""
     random = Random(seed)  # noqa: S311 - repeatable on purpose
     by_gap: dict[str, list[str]] = {}
     for name, dialect in DIALECTS.items():
@@ -348,7 +334,7 @@ def combine(seed: int) -> list[str]:
 
 
 def describe_dialects() -> str:
-    """List all dialects for a person: by gap, with what each does and how it ends."""
+    """List all dialects for a person."""
     lines: list[str] = []
     for gap in dict.fromkeys(dialect.gap for dialect in DIALECTS.values()):
         lines.append(gap)

@@ -63,11 +63,7 @@ _TRENDS = tuple(_trend(growth) for growth in _GROWTH)
 def list_financials(world: World, node: int, limit: int, offset: int) -> tuple[list[Record], int]:
     """Return one page of a company's accounts, newest first unless the world has it otherwise, and how many there are.
 
-    Args:
-        world: Seed and week.
-        node: A company that is found.
-        limit: Page size.
-        offset: Periods to skip; beyond the end the page is empty.
+    The company must be one that is found. Beyond the end the page is empty.
     """
     books = _draw_books(world, node)
     places = range(len(books.years))

@@ -26,13 +26,9 @@ _LUHN = bytes((high + low) % 10 for high in _PAIR for low in _PAIR)
 
 
 def parse_number(country: str, text: str) -> int | None:
-    """Return the node of a company number, or None where no company could bear it.
+    """Return the node of a company number in ASCII digits, or None where no company could bear it.
 
     Belgian numbers are read in both spellings, with and without their leading zero.
-
-    Args:
-        country: One of `COUNTRIES`.
-        text: The number as sent: ASCII digits only.
 
     Example:
         >>> parse_number("BE", "403227515") == parse_number("BE", "0403227515")
@@ -67,12 +63,7 @@ def sample_numbers(count: int, seed: int = 0, countries: tuple[str, ...] = COUNT
     """Return `count` different well-formed companies, as country and number in full, the same for the same seed.
 
     They come in runs of 32 neighbours, country after country, so that a sample holds whole groups of companies and
-    companies alike.
-
-    Args:
-        count: How many, up to some tens of millions.
-        seed: Another seed begins elsewhere.
-        countries: Those to take turns among.
+    companies alike. There are some tens of millions.
     """
     nodes = _walk_blocks(seed, tuple(COUNTRIES.index(country) for country in countries))
     return [(COUNTRIES[node >> BASE_BITS], spell_number(node)) for node, _ in zip(nodes, range(count), strict=False)]

@@ -42,14 +42,9 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def change_options(options: Options, changes: object) -> Options:
-    """Return the options with some of them changed; the dialects named exist and go together.
+    """Return the options with some of them changed, from a mapping of names to values, as from JSON.
 
-    Args:
-        options: The present ones.
-        changes: A mapping of names to values, as from JSON.
-
-    Raises:
-        msgspec.ValidationError: A name is unknown or a value out of range; the message says which.
+    Raises a ValidationError that says which name is unknown or which value out of range, also of a dialect.
     """
     named = msgspec.convert(changes, dict[str, object])
     changed = msgspec.convert({**msgspec.structs.asdict(options), **named}, Options)

@@ -5,16 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from firmlake_sandbox.numbers import BASE_BITS, BASE_MASK, END, FIRST
-from firmlake_sandbox.world import (
-    WORDS,
-    World,
-    company_id,
-    draw,
-    identify,
-    is_found,
-    is_lasting,
-    list_beats,
-)
+from firmlake_sandbox.world import WORDS, World, company_id, draw, identify, is_found, is_lasting, list_beats
 
 Entry = dict[str, Any]
 
@@ -26,12 +17,7 @@ _COUNTS = (0, 3, 7, 12, 16, 18, 19, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 
 
 
 def list_lookalikes(world: World, node: int) -> list[Entry]:
-    """Return the companies most like this one, the most alike first.
-
-    Args:
-        world: Seed and week.
-        node: A company that is found.
-    """
+    """Return the companies most like this one, which is found, the most alike first."""
     bits = draw(world.key, "lookalikes", node)
     count = _COUNTS[bits % 25]
     replaced = len(list_beats(bits >> 5, world.week, _REPLACED_EVERY))
@@ -128,14 +114,9 @@ _INVERSE = pow(_FACTOR, -1, _ALL)
 
 
 def list_relationships(world: World, node: int, language: str) -> dict[str, list[Entry]]:
-    """Return the parents and the children of a company.
+    """Return the parents and the children of a company that is found.
 
     A company names another as its parent with a stake exactly if that one names it as a child with the same stake.
-
-    Args:
-        world: Seed and week.
-        node: A company that is found.
-        language: Of names and places.
     """
     first, member = node - node % _GROUP, node % _GROUP
     form, index = _form_of(world, node), _index(node)
@@ -202,7 +183,6 @@ def _list_persons(world: World, node: int) -> Iterator[Entry]:
 
 
 def _form_of(world: World, node: int) -> _Form:
-    """Return the form of a company's group."""
     return _FORM_OF[draw(world.key, "shape", node - node % _GROUP) & 63]
 
 
@@ -213,7 +193,6 @@ def _index(node: int) -> int | None:
 
 
 def _node(index: int) -> int:
-    """Return the company at a place among all numbers given out."""
     country = 0
     while index >= _SPANS[country]:
         index -= _SPANS[country]

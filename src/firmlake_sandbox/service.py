@@ -14,10 +14,10 @@ from firmlake_sandbox.contract import ENDPOINTS, describe_service, match_path, n
 from firmlake_sandbox.options import change_options
 from firmlake_sandbox.state import State, spell_charges
 from firmlake_sandbox.twists import AnyFault, Applied, Exchange, FaultBook, send_twisted, work_twisted
-from firmlake_sandbox.wire import Answer, App, Call, Line, RefusedError, error_answer, json_answer
+from firmlake_sandbox.wire import Answer, Call, Line, RefusedError, error_answer, json_answer
 
-CONTROL_PREFIX = "/_sandbox/"
-FORBIDDEN_SUFFIX = "-forbidden"
+_CONTROL_PREFIX = "/_sandbox/"
+_FORBIDDEN_SUFFIX = "-forbidden"
 
 
 class _ClockBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,7 +45,6 @@ def _show_options(state: State, _call: Call) -> object:
 
 
 def _set_options(state: State, call: Call) -> object:
-    """Change the options named and return them all."""
     state.apply(change_options(state.chosen, _decode(call)))
     return state.chosen
 
@@ -63,7 +62,6 @@ def _move_clock(state: State, call: Call) -> object:
 
 
 def _reset(state: State, _call: Call) -> object:
-    """Forget all that was asked, paid, added and scripted; options and clocks stay."""
     state.reset()
     return {}
 
@@ -98,33 +96,23 @@ _ROUTES: tuple[tuple[str, str, Callable[[State, Call], Answer]], ...] = (
 )
 
 
-def build_app(state: State) -> App:
-    """Return the whole service around a state."""
-    return partial(_serve, state)
-
-
-async def _serve(state: State, call: Call, line: Line) -> None:
+async def answer_call(state: State, call: Call, line: Line) -> None:
     """Answer a request; only those to the service itself are counted, limited and twisted."""
-    token = _read_token(call)
+    scheme, _, token = call.headers.get("authorization", "").partition(" ")
+    token = token.strip() if scheme.lower() == "bearer" else ""
     if call.path == _DESCRIPTION_PATH:
         await line.send(_work(state, call))
-    elif call.path.startswith(CONTROL_PREFIX):
+    elif call.path.startswith(_CONTROL_PREFIX):
         is_owner = token == state.tokens[0]
         refusal = error_answer(401, "Control takes the token of the start")
         await line.send(_work(state, call) if is_owner else refusal)
     else:
-        state.ledger.count_arrival(state.clock.ticks())
+        state.ledger.times.append(state.clock.ticks())
         try:
             await _answer(Exchange(state, token, call, line))
         finally:
             status = "no answer" if line.status is None else str(line.status)
-            state.ledger.count_answer(name_endpoint(call.method, call.path), status)
-
-
-def _read_token(call: Call) -> str:
-    """Return the bearer token, empty where there is none."""
-    kind, _, token = call.headers.get("authorization", "").partition(" ")
-    return token.strip() if kind.lower() == "bearer" else ""
+            state.ledger.answers[name_endpoint(call.method, call.path), status] += 1
 
 
 async def _answer(exchange: Exchange) -> None:
@@ -149,7 +137,7 @@ def _check_token(state: State, token: str) -> None:
         raise RefusedError(401, "Authorization: Bearer <ACCESS_TOKEN> is missing")
     if token in state.expired:
         raise RefusedError(401, "Access token has expired")
-    if token not in state.tokens and token.removesuffix(FORBIDDEN_SUFFIX) not in state.tokens:
+    if token not in state.tokens and token.removesuffix(_FORBIDDEN_SUFFIX) not in state.tokens:
         raise RefusedError(401, "Access token is not valid")
 
 

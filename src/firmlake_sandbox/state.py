@@ -23,11 +23,10 @@ class Clock:
     """Real time plus what was added: the calendar for credits and dates, the ticks for the rate limit."""
 
     def __init__(self) -> None:
-        """Start at the real time."""
         self._ahead = self._ticks_ahead = 0.0
 
     def now(self) -> float:
-        """Return the calendar time in seconds since 1970."""
+        """Return the calendar time, in seconds since 1970."""
         return time.time() + self._ahead
 
     def ticks(self) -> float:
@@ -38,10 +37,6 @@ class Clock:
         """Move both clocks on by so many seconds each."""
         self._ahead += calendar
         self._ticks_ahead += ticks
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 class Account:
@@ -71,7 +66,7 @@ class Account:
             self._paid[node] = now
             self.charges[node] = self.charges.get(node, 0) + 1
         if self._book and unpaid:
-            with open(self._book, "ab", opener=_open_private) as file:
+            with open(self._book, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(b"".join(_PAYMENT.pack(node, now) for node in unpaid))
         self.balance -= len(unpaid)
         return len(unpaid)
@@ -93,7 +88,6 @@ class RateLimit:
     """
 
     def __init__(self, kind: str, limit: int) -> None:
-        """Allow `limit` requests a minute."""
         self._kind, self._limit = kind, limit
         self._times: deque[float] = deque()
         self._level, self._filled_at = float(limit), 0.0
@@ -121,39 +115,27 @@ class RateLimit:
 
 
 class Ledger:
-    """Requests by endpoint and status, and when each came."""
+    """What was asked, and how it ended."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.times: list[float] = []
         """When each request came, on the clock of the rate limit."""
-        self._answers: Counter[tuple[str, str]] = Counter()
-
-    def count_arrival(self, ticks: float) -> None:
-        """Note when a request came."""
-        self.times.append(ticks)
-
-    def count_answer(self, endpoint: str, outcome: str) -> None:
-        """Note how a request ended.
-
-        Args:
-            endpoint: Its name in `contract.ENDPOINTS`, or `unknown`.
-            outcome: The status as sent, or `no answer`.
-        """
-        self._answers[endpoint, outcome] += 1
+        self.answers: Counter[tuple[str, str]] = Counter()
+        """By name of endpoint (or `unknown`) and status as sent (or `no answer`)."""
 
     def summarise(self, charges: dict[int, int], balance: int) -> dict[str, object]:
         """Return the totals."""
+        starts = (bisect_right(self.times, arrival - _MINUTE) for arrival in self.times)
         by_outcome: Counter[str] = Counter()
         requests: dict[str, dict[str, int]] = {}
-        for (endpoint, outcome), count in sorted(self._answers.items()):
+        for (endpoint, outcome), count in sorted(self.answers.items()):
             by_outcome[outcome] += count
             requests.setdefault(endpoint, {})[outcome] = count
         return {
             "requests": len(self.times),
             "by_outcome": by_outcome,
             "by_endpoint": requests,
-            "busiest_minute": _count_busiest(self.times),
+            "busiest_minute": max((place - start + 1 for place, start in enumerate(starts)), default=0),
             "credits_charged": sum(charges.values()),
             "credits_remaining": balance,
             "companies_charged": len(charges),
@@ -166,13 +148,7 @@ def spell_charges(charges: dict[int, int]) -> dict[str, int]:
     return {COUNTRIES[node >> BASE_BITS] + spell_number(node): count for node, count in charges.items()}
 
 
-def _count_busiest(times: list[float]) -> int:
-    """Return the most requests within any sixty seconds."""
-    starts = (bisect_right(times, arrival - _MINUTE) for arrival in times)
-    return max((place - start + 1 for place, start in enumerate(starts)), default=0)
-
-
-FIRST_LIST_ID = 1001
+_FIRST_LIST_ID = 1001
 
 _TOPICS = ("Prospects", "Klanten", "Fournisseurs", "Customers Ghent", "Région Wallonne", "Leads Q3", "Bouw & Vastgoed")
 _COLUMNS: tuple[tuple[str, ...], ...] = (
@@ -195,8 +171,8 @@ class ListBook:
     def __init__(self, key: int, count: int) -> None:
         """Open so many lists of the world with this key."""
         self._key = key
-        self._ids = list(range(FIRST_LIST_ID, FIRST_LIST_ID + count))
-        self._next_id = FIRST_LIST_ID + count
+        self._ids = list(range(_FIRST_LIST_ID, _FIRST_LIST_ID + count))
+        self._next_id = _FIRST_LIST_ID + count
         self._added: dict[int, dict[int, set[str]]] = {}
         self._updated: dict[int, float] = {}
 
@@ -223,14 +199,7 @@ class ListBook:
         return "SMART" if draw(self._key, "list", number) % 10 < 3 else "STATIC"
 
     def add_contacts(self, number: int, node: int, contacts: list[str], now: float) -> int:
-        """Add contacts of a company to a static list and return how many were not in it yet.
-
-        Args:
-            number: The list.
-            node: A company that is found.
-            contacts: Ids of contacts that exist.
-            now: Calendar time in seconds.
-        """
+        """Add existing contacts of a company to a static list and return how many were not in it yet."""
         if not contacts:
             return 0
         present = self._added.setdefault(number, {}).setdefault(node, set())
@@ -241,7 +210,6 @@ class ListBook:
         return len(present) - before
 
     def _describe(self, number: int) -> dict[str, Any]:
-        """Return a list as the overview shows it."""
         bits = draw(self._key, "list", number)
         is_static = self._kind(number) == "STATIC"
         created = _YEAR_2023 + (bits >> 8) % _YEARS
@@ -282,13 +250,12 @@ class State:
     Attributes:
         chosen: The options as given at the start and changed since.
         options: What holds: those chosen, and what the dialects set in their place.
-        twists: Those of the dialects, which apply to every request.
+        twists: Those of the dialects.
         tokens: Those that are let in; the first also opens the control endpoints.
-        expired: Those of them that a fault has ended.
+        expired: Tokens that a fault has ended.
     """
 
     def __init__(self, chosen: Options, tokens: tuple[str, ...], book: Path | None = None) -> None:
-        """Open the books; `book` is the file that keeps what was paid."""
         self.tokens, self.clock, self._book = tokens, Clock(), book
         self._choose(chosen)
         self.reset()
@@ -323,10 +290,8 @@ class State:
         self._rate_limits: dict[str, RateLimit] = {}
 
     def rate_limit_of(self, token: str) -> RateLimit | None:
-        """Return the rate limit of a token, None where there is none."""
+        """Return the rate limit of a token, None if there is none."""
         options = self.options
         if not options.requests_per_minute:
             return None
-        if token not in self._rate_limits:
-            self._rate_limits[token] = RateLimit(options.rate_limit_kind, options.requests_per_minute)
-        return self._rate_limits[token]
+        return self._rate_limits.setdefault(token, RateLimit(options.rate_limit_kind, options.requests_per_minute))

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from firmlake_sandbox.contract import name_endpoint
-from firmlake_sandbox.numbers import parse_number
+from firmlake_sandbox.numbers import COUNTRIES, parse_number
 from firmlake_sandbox.wire import Answer, Call, GoneError, Line, RefusedError, error_answer, read_json, write_json
 
 if TYPE_CHECKING:
@@ -83,11 +83,9 @@ class Twist(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
         return call
 
     def rewrite(self, elements: list[Object], bits: int) -> Any:
-        """Return the elements of a successful answer; that of a single endpoint is its only element.
+        """Return the elements of a successful answer, which it may change in place; a single endpoint has only one.
 
-        Args:
-            elements: May be changed in place.
-            bits: 64 bits for decisions of its own.
+        `bits` are 64 for decisions of its own.
         """
         return elements
 
@@ -101,11 +99,7 @@ class Twist(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
 
 
 class Status(Twist, frozen=True):
-    """Answer an error, or a redirect, instead of working; with `companies` these are poison.
-
-    Attributes:
-        headers: To add, such as a Location or a Retry-After of any kind.
-    """
+    """Answer an error, or a redirect with its headers, instead of working; with `companies` these are poison."""
 
     status: Annotated[int, Meta(ge=300, le=599)] = 500
     message: str = "Scripted fault"
@@ -149,9 +143,7 @@ class ExhaustCredits(Twist, frozen=True):
 class ChangeLists(Twist, frozen=True):
     """Change which lists there are before working, as somebody does who works with them meanwhile.
 
-    Attributes:
-        change: `appear`: one more at the end; `vanish`; `front`: it moves before all others.
-        list: Which; for `appear` it does not matter.
+    `appear`: one more at the end; `vanish`; `front`: it moves before all others. `appear` needs no `list`.
     """
 
     change: Literal["appear", "vanish", "front"]
@@ -264,13 +256,7 @@ _DRIFTS: dict[str, Callable[[Object, str, str], object]] = {
 
 
 class WrongBody(Twist, frozen=True):
-    """Do the work and answer 200 with a body that is none.
-
-    Attributes:
-        body: `cut` JSON, an `html` page, `empty`, `null`, an `error` object, an `empty_object`, an `empty_list`, or
-            `nested` arrays.
-        depth: Of the nested arrays.
-    """
+    """Do the work and answer 200 with a body that is none; `cut` is half the JSON, `depth` is of the nested arrays."""
 
     body: Literal["cut", "html", "empty", "null", "error", "empty_object", "empty_list", "nested"] = "cut"
     depth: _Positive = 100_000
@@ -374,15 +360,9 @@ Applied = list[tuple[Twist, int]]
 
 
 async def work_twisted(exchange: Exchange, applied: Applied, work: Callable[[Call], Answer]) -> Answer:
-    """Answer a request as the twists have it, as far as the answer as a whole.
+    """Answer a request as the twists have it, faults first, up to the answer as a whole; `work` answers properly.
 
-    Args:
-        exchange: The request.
-        applied: The twists that apply to it, faults first.
-        work: Answers properly.
-
-    Raises:
-        GoneError: A twist, or the client, has ended the connection.
+    Raises GoneError if a twist, or the client, has ended the connection.
     """
     for twist, _ in applied:
         if early := await twist.before(exchange):
@@ -399,11 +379,7 @@ async def work_twisted(exchange: Exchange, applied: Applied, work: Callable[[Cal
 
 
 async def send_twisted(line: Line, applied: Applied, answer: Answer) -> None:
-    """Send an answer as the twists have it.
-
-    Raises:
-        GoneError: A twist, or the client, has ended the connection.
-    """
+    """Send an answer as the twists have it, or raise GoneError if a twist, or the client, has ended the connection."""
     for twist, _ in sorted(applied, key=lambda one: one[0].rank):
         answer = twist.finish(answer)
     sender = next((twist for twist, _ in applied if _overrides(twist, "send")), Twist())
@@ -466,7 +442,6 @@ class FaultBook:
     """The faults in force, and how often each applied; the order of concurrent requests changes nothing."""
 
     def __init__(self, rules: tuple[Twist, ...] = ()) -> None:
-        """Put faults into force."""
         self.rules = rules
         self.applied: Counter[str] = Counter()
         self._companies = [frozenset(map(parse_company, rule.companies)) for rule in rules]
@@ -500,13 +475,9 @@ class FaultBook:
 
 
 def parse_company(text: str) -> int:
-    """Return the node of a company written as country and number.
-
-    Raises:
-        ValueError: No company is called this.
-    """
+    """Return the node of a company written as country and number."""
     country, number = text[:2], text[2:]
-    node = parse_number(country, number) if country in ("BE", "NL", "FR") and number.isdecimal() else None
+    node = parse_number(country, number) if country in COUNTRIES and number.isdecimal() else None
     if node is None:
         raise ValueError(f"{text!r} is no company: country and number, such as BE0403227515")
     return node

@@ -48,7 +48,6 @@ class RefusedError(Exception):
     """The whole request is refused with this status, message and headers."""
 
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        """Refuse a request."""
         super().__init__(message)
         self.status, self.message, self.headers = status, message, headers or {}
 
@@ -97,7 +96,6 @@ class Line:
     """A connection, and one request's way back to the client after the other."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take over a new connection."""
         self.status: int | None = None
         """What was sent to the last request; None as long as nothing was."""
         self._reader, self._writer = reader, writer
@@ -105,11 +103,7 @@ class Line:
         self._is_head = False
 
     async def read_call(self) -> Call | None:
-        """Read the next request, None if there is none any more; of a header that is repeated, the first counts.
-
-        Raises:
-            h11.RemoteProtocolError: It is no HTTP, or was cut off.
-        """
+        """Read the next request, None if there is none any more; of a header that is repeated, the first counts."""
         if self._protocol.our_state is self._protocol.their_state is h11.DONE:
             self._protocol.start_next_cycle()
         if self._protocol.our_state is not h11.IDLE:
@@ -150,22 +144,14 @@ class Line:
         await self.end(answer.body)
 
     async def reset(self) -> None:
-        """Reset the connection.
-
-        Raises:
-            GoneError: It is reset.
-        """
+        """Reset the connection and raise GoneError."""
         connection: socket.socket = self._writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._writer.transport.abort()
         raise GoneError
 
     async def wait_for_end(self) -> None:
-        """Wait until the client has closed the connection.
-
-        Raises:
-            GoneError: It has.
-        """
+        """Wait until the client has closed the connection, and raise GoneError."""
         while data := await self._reader.read(_MAX_HEAD_BYTES):
             self._protocol.receive_data(data)
         raise GoneError

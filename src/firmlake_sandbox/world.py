@@ -26,15 +26,9 @@ _PURPOSES = {
 
 
 def draw(key: int, purpose: str, subject: int) -> int:
-    """Return 64 bits that depend on the world's key, the purpose and the subject (splitmix64's finaliser).
+    """Return 64 bits that depend on the world's key, the purpose and the subject: a node, or a number below 2^56.
 
-    Args:
-        key: The world's, from `draw(0, "seed", seed)`.
-        purpose: One of the names above.
-        subject: A node, or any other whole number below 2^56.
-
-    References:
-        Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
+    This is the finaliser of splitmix64: Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
     """
     bits = (subject << 8 | _PURPOSES[purpose]) ^ key
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
@@ -60,11 +54,9 @@ _AWKWARD_ONE_IN = 400
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One state of the world.
+    """One state of the world; about 5 % of the companies change from one week to the next.
 
     Attributes:
-        seed: Another seed is another world.
-        week: 0 or more; about 5 % of the companies change from one week to the next.
         is_zero_dropped: Whether Belgian numbers are answered without their leading zero.
         is_oldest_first: Whether accounts are listed from the oldest on.
         key: The seed, mixed.
@@ -77,7 +69,6 @@ class World:
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Mix the seed once."""
         object.__setattr__(self, "key", draw(0, "seed", self.seed))
 
 
@@ -100,7 +91,9 @@ def is_lasting(key: int, node: int) -> bool:
 
 def company_id(world: World, node: int) -> dict[str, str]:
     """Return country and number of a company, as this world spells them."""
-    return {"country": COUNTRIES[node >> BASE_BITS], "companyNumber": _spell(world, node)}
+    country, number = COUNTRIES[node >> BASE_BITS], spell_number(node)
+    is_shortened = world.is_zero_dropped and country == "BE" and number[0] == "0"
+    return {"country": country, "companyNumber": number[1:] if is_shortened else number}
 
 
 def identify(world: World, node: int, language: str) -> dict[str, str]:
@@ -120,8 +113,3 @@ def _name_company(world: World, node: int, tongue: int) -> str:
         return name
     awkward: str = WORDS["awkward_names"][(bits >> 40) % len(WORDS["awkward_names"])]
     return awkward.format(name, name)
-
-
-def _spell(world: World, node: int) -> str:
-    number = spell_number(node)
-    return number[1:] if world.is_zero_dropped and node >> BASE_BITS == 0 and number[0] == "0" else number
