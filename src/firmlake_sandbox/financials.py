@@ -72,34 +72,23 @@ def list_financials(world: World, node: int, limit: int, offset: int) -> tuple[l
 
 
 class _Books(NamedTuple):
-    """What holds for all periods of a company in one week.
-
-    Attributes:
-        years: Of each period, newest first; a year that was filed twice is there twice.
-        restated: Years whose income statement was filed anew, once for each time.
-        revised: Years whose health indicator changed, being then the newest, once for each time.
-        filing_day: Ordinal, of year 0.
-        end_year: Calendar year in which year 0 ended.
-        earlier_year_end: Of the years before `switch`.
-        assets: In cents, in year 0.
-        men: Of 10,000 employees.
-    """
+    """What holds for all periods of a company in one week."""
 
     node: int
-    years: tuple[int, ...]
-    restated: tuple[int, ...]
-    revised: tuple[int, ...]
-    filing_day: int
-    end_year: int
+    years: tuple[int, ...]  # of each period, newest first; a year that was filed twice is there twice
+    restated: tuple[int, ...]  # years whose income statement was filed anew, once for each time
+    revised: tuple[int, ...]  # years whose health indicator changed, being then the newest, once for each time
+    filing_day: int  # ordinal, of year 0
+    end_year: int  # calendar year in which year 0 ended
     year_end: _YearEnd
-    earlier_year_end: _YearEnd
+    earlier_year_end: _YearEnd  # of the years before `switch`
     switch: int
-    assets: int
+    assets: int  # in cents, in year 0
     trend: tuple[int, ...]
     capital: int
     committees: list[str]
     health: int
-    men: int
+    men: int  # of 10,000 employees
 
     def is_second(self, place: int) -> bool:
         """Tell whether a period is the older of the two filings of its year."""

@@ -4,7 +4,6 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from math import ceil
-from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -27,10 +26,6 @@ class _ClockBody(msgspec.Struct, forbid_unknown_fields=True):
     rate_seconds: float | None = None
 
 
-def _decode(call: Call, model: Any = Any) -> Any:
-    return msgspec.json.decode(call.body, type=model)
-
-
 def _show_ledger(state: State, call: Call) -> object:
     """Return what was asked and charged; `?summary=1` leaves out the long parts."""
     charges = state.account.charges
@@ -45,18 +40,18 @@ def _show_options(state: State, _call: Call) -> object:
 
 
 def _set_options(state: State, call: Call) -> object:
-    state.apply(change_options(state.chosen, _decode(call)))
+    state.apply(change_options(state.chosen, msgspec.json.decode(call.body)))
     return state.chosen
 
 
 def _set_faults(state: State, call: Call) -> object:
     """Put faults in place of those there are; n-th requests are counted from here."""
-    state.faults = FaultBook(_decode(call, tuple[AnyFault, ...]))
+    state.faults = FaultBook(msgspec.json.decode(call.body, type=tuple[AnyFault, ...]))
     return {"rules": len(state.faults.rules)}
 
 
 def _move_clock(state: State, call: Call) -> object:
-    body = _decode(call, _ClockBody)
+    body = msgspec.json.decode(call.body, type=_ClockBody)
     state.clock.advance(body.seconds, body.seconds if body.rate_seconds is None else body.rate_seconds)
     return {"now": state.clock.now(), "ticks": state.clock.ticks()}
 
@@ -77,10 +72,6 @@ CONTROLS: tuple[tuple[str, str, Callable[[State, Call], object]], ...] = (
 )
 
 
-def _describe(state: State, _call: Call) -> Answer:
-    return Answer(200, {"content-type": "application/json"}, describe_service(state.options))
-
-
 def _control(control: Callable[[State, Call], object], state: State, call: Call) -> Answer:
     try:
         return json_answer(control(state, call))
@@ -92,7 +83,7 @@ _DESCRIPTION_PATH = "/openapi.json"
 _ROUTES: tuple[tuple[str, str, Callable[[State, Call], Answer]], ...] = (
     *((method, path, partial(_control, control)) for method, path, control in CONTROLS),
     *((endpoint.method, endpoint.path, partial(answer, endpoint)) for endpoint in ENDPOINTS),
-    ("GET", _DESCRIPTION_PATH, _describe),
+    ("GET", _DESCRIPTION_PATH, lambda state, _: json_answer(msgspec.Raw(describe_service(state.options)))),
 )
 
 
@@ -103,16 +94,14 @@ async def answer_call(state: State, call: Call, line: Line) -> None:
     if call.path == _DESCRIPTION_PATH:
         await line.send(_work(state, call))
     elif call.path.startswith(_CONTROL_PREFIX):
-        is_owner = token == state.tokens[0]
-        refusal = error_answer(401, "Control takes the token of the start")
-        await line.send(_work(state, call) if is_owner else refusal)
+        refusal = None if token == state.tokens[0] else error_answer(401, "Control takes the token of the start")
+        await line.send(refusal or _work(state, call))
     else:
         state.ledger.times.append(state.clock.ticks())
         try:
             await _answer(Exchange(state, token, call, line))
         finally:
-            status = "no answer" if line.status is None else str(line.status)
-            state.ledger.answers[name_endpoint(call.method, call.path), status] += 1
+            state.ledger.answers[name_endpoint(call.method, call.path), str(line.status or "no answer")] += 1
 
 
 async def _answer(exchange: Exchange) -> None:

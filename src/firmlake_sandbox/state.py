@@ -118,10 +118,8 @@ class Ledger:
     """What was asked, and how it ended."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
-        """When each request came, on the clock of the rate limit."""
-        self.answers: Counter[tuple[str, str]] = Counter()
-        """By name of endpoint (or `unknown`) and status as sent (or `no answer`)."""
+        self.times: list[float] = []  # when each request came, on the clock of the rate limit
+        self.answers: Counter[tuple[str, str]] = Counter()  # endpoint or `unknown`, status as sent or `no answer`
 
     def summarise(self, charges: dict[int, int], balance: int) -> dict[str, object]:
         """Return the totals."""
@@ -245,15 +243,7 @@ def _timestamp(seconds: float) -> str:
 
 
 class State:
-    """The service between two requests.
-
-    Attributes:
-        chosen: The options as given at the start and changed since.
-        options: What holds: those chosen, and what the dialects set in their place.
-        twists: Those of the dialects.
-        tokens: Those that are let in; the first also opens the control endpoints.
-        expired: Tokens that a fault has ended.
-    """
+    """The service between two requests; the first of its tokens also opens the control endpoints."""
 
     def __init__(self, chosen: Options, tokens: tuple[str, ...], book: Path | None = None) -> None:
         self.tokens, self.clock, self._book = tokens, Clock(), book
@@ -262,7 +252,7 @@ class State:
 
     def _choose(self, chosen: Options) -> None:
         self.chosen = chosen
-        self.options, self.twists = apply_dialects(chosen)
+        self.options, self.twists = apply_dialects(chosen)  # dialects set some options in place of those chosen
         options = self.options
         self.world = World(options.seed, options.week, not options.leading_zero, options.oldest_first)
 
@@ -284,7 +274,7 @@ class State:
         """Forget what was asked, paid, added and scripted; options and clocks stay."""
         options = self.options
         self.ledger, self.faults = Ledger(), FaultBook()
-        self.expired: set[str] = set()
+        self.expired: set[str] = set()  # tokens that a fault has ended
         self.lists = ListBook(self.world.key, options.lists)
         self.account = Account(options.credits, options.credit_window_days, self._book)
         self._rate_limits: dict[str, RateLimit] = {}

@@ -48,24 +48,16 @@ def _name_kind(name: str) -> str:
 
 
 class Twist(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=_name_kind):
-    """Something that happens to requests for which all of these conditions hold.
+    """Something that happens to requests for which all of these conditions hold."""
 
-    Attributes:
-        endpoint: The request is for this endpoint (`financials.bulk`) or a part of its name; empty: any.
-        companies: The request names one of these, such as `BE0403227515`; empty: any. Where the twist changes
-            single elements of the answer, it changes theirs.
-        nth: It is the n-th request, from 1, that endpoint and companies apply to; empty: any.
-        probability: Decided by a hash of the request's content and how often it came, never by the order of requests.
-        seed: Another seed decides otherwise.
-        times: The twist has applied fewer times; None: no matter.
-    """
-
-    endpoint: str = ""
+    endpoint: str = ""  # the request is for this endpoint (`financials.bulk`) or a part of its name; empty: any
+    # The request names one of these, such as BE0403227515; empty: any. Twists of single elements change only theirs.
     companies: tuple[str, ...] = ()
-    nth: tuple[_Positive, ...] = ()
+    nth: tuple[_Positive, ...] = ()  # it is the n-th request, from 1, that endpoint and companies apply to; empty: any
+    # Decided by a hash of the request's content and how often it came, never by the order of requests.
     probability: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    seed: int = 0
-    times: _Positive | None = None
+    seed: int = 0  # another seed decides otherwise
+    times: _Positive | None = None  # the twist has applied fewer times; None: no matter
     rank: ClassVar[int] = 0
     """In which order twists change an answer as a whole: errors are worded, JSON is spelled, bodies are replaced and
     compressed, headers are named."""
@@ -165,14 +157,12 @@ class Delay(Twist, frozen=True):
 class Elements(Twist, frozen=True):
     """Answer with elements that are not as they should be.
 
-    Attributes:
-        anomaly: `missing`; `doubled`; `contradictory`: found, and again not found; `foreign`: a company not asked for
-            as well; `reordered`: all in reverse; `message`: a message although there is data.
-        count: How many elements, where `companies` names none; 0: all.
+    `contradictory`: found, and again not found; `foreign`: a company not asked for as well; `reordered`: in reverse;
+    `message`: a message although there is data.
     """
 
     anomaly: Literal["missing", "doubled", "contradictory", "foreign", "reordered", "message"]
-    count: _Count = 1
+    count: _Count = 1  # how many elements, where `companies` names none; 0: all
 
     def rewrite(self, elements: list[Object], bits: int) -> list[Object]:
         chosen = _choose(self.companies, self.count, elements, bits)
@@ -225,18 +215,14 @@ class SmallPages(Twist, frozen=True):
 class Drift(Twist, frozen=True):
     """Answer with fields that are not as they were.
 
-    Attributes:
-        field: Its name in the answer, such as `revenue` or `score`; wherever it is found.
-        change: `vanished`; `renamed`: to its name and `V2`; `unknown`: another one, `unheardOf`, beside it; `text`: a
-            number in quotes; `literal`: replaced by the JSON text `literal`.
-        literal: Any JSON text, for example `1e30`, `12.345`, `null` or `{}`.
-        count: In how many elements, where `companies` names none; 0: all.
+    `renamed`: to its name and `V2`; `unknown`: another one, `unheardOf`, beside it; `text`: a number in quotes;
+    `literal`: replaced by the JSON text `literal`.
     """
 
-    field: str
+    field: str  # its name in the answer, such as `revenue` or `score`; wherever it is found
     change: Literal["vanished", "renamed", "unknown", "text", "literal"]
-    literal: str = "null"
-    count: _Count = 1
+    literal: str = "null"  # any JSON text, for example `1e30`, `12.345`, `null` or `{}`
+    count: _Count = 1  # in how many elements, where `companies` names none; 0: all
 
     def rewrite(self, elements: list[Object], bits: int) -> list[Object]:
         for place in _choose(self.companies, self.count, elements, bits):

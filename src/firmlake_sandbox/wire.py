@@ -96,8 +96,7 @@ class Line:
     """A connection, and one request's way back to the client after the other."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.status: int | None = None
-        """What was sent to the last request; None as long as nothing was."""
+        self.status: int | None = None  # what was sent to the last request; None as long as nothing was
         self._reader, self._writer = reader, writer
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._is_head = False

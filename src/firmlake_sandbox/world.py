@@ -54,19 +54,13 @@ _AWKWARD_ONE_IN = 400
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One state of the world; about 5 % of the companies change from one week to the next.
-
-    Attributes:
-        is_zero_dropped: Whether Belgian numbers are answered without their leading zero.
-        is_oldest_first: Whether accounts are listed from the oldest on.
-        key: The seed, mixed.
-    """
+    """One state of the world; about 5 % of the companies change from one week to the next."""
 
     seed: int = 0
     week: int = 0
-    is_zero_dropped: bool = True
-    is_oldest_first: bool = False
-    key: int = field(init=False)
+    is_zero_dropped: bool = True  # whether Belgian numbers are answered without their leading zero
+    is_oldest_first: bool = False  # whether accounts are listed from the oldest on
+    key: int = field(init=False)  # the seed, mixed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", draw(0, "seed", self.seed))
