@@ -148,10 +148,6 @@ class Values(Records, frozen=True):
         return elements
 
 
-def _hundredfold(value: Decimal | int) -> Decimal | int:
-    return value * 100 if isinstance(value, int) else value.scaleb(2)
-
-
 def _name_children(children: list[Object], name: Callable[[Object], Object]) -> list[Object]:
     """Name each child by something else than `identifier`."""
     return [_rename_child(child, name) if child.get("identifier") else child for child in children]
@@ -167,7 +163,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
     "by_entity": lambda children: _name_children(children, lambda one: {"entity": "-".join(map(str, one.values()))}),
     "flat": lambda children: _name_children(children, lambda company: company),
     "half_more": lambda count: count + Decimal("0.5"),
-    "hundredfold": _hundredfold,
+    "hundredfold": lambda value: value * 100 if isinstance(value, int) else value.scaleb(2),
     "integer": int,
     "other_function": lambda function: {"SHAREHOLDER": "DIRECTOR"}.get(function, "BENEFICIAL_OWNER"),
     "texts": lambda part: {key: value if value is None else str(value) for key, value in part.items()},

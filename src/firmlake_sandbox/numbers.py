@@ -70,7 +70,6 @@ def sample_numbers(count: int, seed: int = 0, countries: tuple[str, ...] = COUNT
 
 
 def _walk_blocks(seed: int, countries: tuple[int, ...]) -> Iterator[int]:
-    """Yield nodes block by block, each block once."""
     for turn in range(min(END[country] - FIRST[country] for country in countries) // _BLOCK):
         for country in countries:
             blocks = (END[country] - FIRST[country]) // _BLOCK

@@ -167,7 +167,6 @@ class ListBook:
     """All lists, with the companies and contacts added to them since the start."""
 
     def __init__(self, key: int, count: int) -> None:
-        """Open so many lists of the world with this key."""
         self._key = key
         self._ids = list(range(_FIRST_LIST_ID, _FIRST_LIST_ID + count))
         self._next_id = _FIRST_LIST_ID + count
