@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from firmlake.api.contract import DATASETS
+from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import sample_numbers
 from lake import Lake, wait_until
 from support import slow
@@ -87,21 +88,24 @@ def assert_true(lake: Lake) -> None:
     """Every period, lookalike and party of every company is in the warehouse, to the last digit."""
     fields = DATASETS["financials"].fields
     columns = [name for name, field in fields.items() if field.kind != "codes"]
-    for country, number in lake.numbers:
-        known = truth(country, number)
-        assert known is not None
-        where = f"WHERE country = '{country}' AND company_number = '{number}'"
-        rows = lake.query(f"SELECT {', '.join(columns)} FROM financials {where} ORDER BY end_date DESC")
-        expected = [[at(period, fields[name].path) for name in columns] for period in known["financials"]]
-        assert [[_plain(value) for value in row] for row in rows] == [[_plain(v) for v in row] for row in expected]
-        scores = lake.query(f"SELECT lookalike_company_number, score FROM lookalikes {where} ORDER BY rank")
-        assert [(one["companyId"]["companyNumber"], float(one["score"])) for one in known["lookalikes"]] == scores
-        parties = known["relationships"]["parents"][1:] + known["relationships"]["children"]
-        stakes = lake.query(
-            f"SELECT related_company_number, stake_fraction FROM relationships {where} "
-            "AND related_company_number IS NOT NULL ORDER BY ALL"
-        )
-        assert stakes == sorted((one["identifier"]["companyNumber"], one["percentage"]) for one in parties)
+    with open_warehouse(lake.folders) as connection:
+        for country, number in lake.numbers:
+            known = truth(country, number)
+            assert known is not None
+            where = f"WHERE country = '{country}' AND company_number = '{number}'"
+            sql = f"SELECT {', '.join(columns)} FROM financials {where} ORDER BY end_date DESC"
+            rows = connection.execute(sql).fetchall()
+            expected = [[at(period, fields[name].path) for name in columns] for period in known["financials"]]
+            assert [[_plain(value) for value in row] for row in rows] == [[_plain(v) for v in row] for row in expected]
+            sql = f"SELECT lookalike_company_number, score FROM lookalikes {where} ORDER BY rank"
+            scores = [(one["companyId"]["companyNumber"], float(one["score"])) for one in known["lookalikes"]]
+            assert scores == connection.execute(sql).fetchall()
+            parties = known["relationships"]["parents"][1:] + known["relationships"]["children"]
+            stakes = connection.execute(
+                f"SELECT related_company_number, stake_fraction FROM relationships {where} "
+                "AND related_company_number IS NOT NULL ORDER BY ALL"
+            ).fetchall()
+            assert stakes == sorted((one["identifier"]["companyNumber"], one["percentage"]) for one in parties)
 
 
 def _plain(value: Any) -> Any:
