@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
 from shlex import quote
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import msgspec
@@ -43,7 +43,8 @@ _EXAMPLE_MAX = 40
 _OF_SCALE = ("beyond_one", "unknown_scale")
 """Reasons of discarded values that the doubt about scales tells of."""
 _SQL = read_queries(__file__)
-_Connection = duckdb.DuckDBPyConnection
+if TYPE_CHECKING:  # a name for its type at run time would be a leak in the eyes of DuckDB when the process ends
+    _Connection = duckdb.DuckDBPyConnection
 _Facts = dict[str, Any]
 
 
