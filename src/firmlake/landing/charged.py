@@ -65,7 +65,8 @@ class Credits:
             )
             return self.end
         with self._lock:
-            return self.out if due and (not is_fitted or self.left == 0) else None
+            is_too_large = not is_fitted or self.left == 0 or due > self._most  # fitted to what was left before others
+            return self.out if due and is_too_large else None
 
     def refused(self, error: OutOfCreditsError, due: int) -> None:
         """Note that the service has fewer credits left than a page should cost."""
