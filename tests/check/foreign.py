@@ -72,6 +72,7 @@ class Choices:
     percent: bool = False
     fails_every: int = 0  # the last of each so many requests is answered 503
     dates: str = "%Y-%m-%d"
+    envelope: str = ""  # successful answers are inside an object, under this key
     closes: bool = False  # each connection ends with its answer, whose length is not announced
 
 
@@ -376,6 +377,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(status, {"statusCode": status, "message": sentences, "error": "Bad Request"})
 
     def _answer(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
+        if self.state.choices.envelope and status == 200:
+            content = {self.state.choices.envelope: content}
         body = content if isinstance(content, bytes) else _encode(content)
         self.send_response(status)
         kind = "text/plain" if isinstance(content, bytes) else "application/json; charset=utf-8"

@@ -253,6 +253,17 @@ def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_i
     assert len(service.paid) == COUNT
 
 
+@pytest.mark.parametrize("form", ["flat", "none"])
+def test_a_list_is_not_bought_from_a_service_whose_answers_have_another_structure(form: str, tmp_path: Path) -> None:
+    with foreign(envelope="result", form=form) as service:
+        run = new_lake(tmp_path, service).run()
+    assert run.code == 1
+    assert "The list was not bought" in run.error_line
+    assert 'it starts \'{"result":' in run.error_line
+    assert "it answers as the settings say" not in run.err
+    assert len(service.paid) <= 3
+
+
 NAMELESS = {"form": "none", "paging": ("aantal", "vanaf"), "language": "X-Lang", "needs_language": REQUIRED}
 
 

@@ -216,15 +216,16 @@ def _problem_of_lists(answer: Answer) -> str:
 def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, Answer]]:
     """Find a company that the service knows: ask each endpoint for one company, in both spellings if it is Belgian.
 
-    Returns the company, or None, and the answer of each dataset.
+    Returns the company, or None, and the answer of each dataset; without a company those of the last one with data.
     """
-    firsts: dict[str, Answer] = {}
+    told: dict[str, Answer] = {}
     for company in companies:
         for _ in _in_both_spellings(talk, company):
             firsts = {dataset: _ask_first(talk, dataset, company) for dataset in DATASETS}
             if any(knows(answer, company) for answer in firsts.values()):
                 return company, firsts
-    return None, firsts
+            told = firsts if not told or any(answer.is_success for answer in firsts.values()) else told
+    return None, told
 
 
 def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
@@ -264,15 +265,25 @@ def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[s
         said = "; ".join(dict.fromkeys(describe_refusal(answer) for answer in firsts.values()))
         step = "Copy what the service asks for from its documentation into api.requests, such as a header with a value"
         return Finding(BULK, f"each request about {asked} is refused ({said})", "needs_you", next_step=step)
-    told = [(dataset, answer) for dataset, answer in firsts.items() if answer.is_success and answer.body.strip()]
-    for dataset, answer in told:
-        if problem := next((each.problem for each in elements_of(answer) if each.problem), None):
+    for dataset, answer in firsts.items():
+        if problem := _misread(answer):
             bulk = elements_of(talk.bulk(dataset, [*companies]))  # as runs ask
             if any(element.company in companies and element.problem is None for element in bulk):
                 break
             step = "Ask the service to answer as its specification says: the structure of answers cannot be set"
-            return Finding(SPELLING, f"the answer about {asked}: {problem.text}", "needs_you", next_step=step)
+            return Finding(SPELLING, f"the answer about {asked}: {problem}", "needs_you", next_step=step)
     return Finding(SPELLING, f"no answer about {asked}", "not_observed")
+
+
+def _misread(answer: Answer) -> str:
+    """Return why an answer is not understood; empty if it is, or if there is none."""
+    if not (answer.is_success and answer.body.strip()):
+        return ""
+    try:
+        elements = read_answer(answer.request.endpoint, answer.body)
+    except UnusableAnswerError as error:
+        return error.message
+    return next((element.problem.text for element in elements if element.problem), "")
 
 
 def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> tuple[Answer, list[str]]:

@@ -21,6 +21,7 @@ from msgspec import Raw
 from firmlake.api import service
 from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
+from firmlake.check.examples import BULK
 from firmlake.check.finding import Finding, needs_you, worth_saying
 from firmlake.check.questions import ask_briefly, ask_questions, has_two_spellings
 from firmlake.check.talk import Talk, elements_of
@@ -210,14 +211,17 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
         findings = list(ask_questions(talk, asked, stranger, spare))
     sent += len(talk.answers) + sum(header.kind in _OWN for header in _landed(run))
     findings += find_rejected(talk.answers, settings.contract)
-    settings, run = yield from _keep(settings, run, findings, sent, now())
+    is_understood = any(one.assumption == BULK for one in findings)
+    settings, run = yield from _keep(settings, run, findings, sent, now(), is_understood=is_understood)
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
 
 
 def _keep(
-    settings: Settings, run: Run, findings: Sequence[Finding], sent: int, now: datetime
+    settings: Settings, run: Run, findings: Sequence[Finding], sent: int, now: datetime, *, is_understood: bool = True
 ) -> Steps[tuple[Settings, Run]]:
     """Say what so many requests have found, and keep the settings that fit.
+
+    It `is_understood` that the service answers as runs ask; otherwise the run itself says what is wrong.
 
     Raises:
         ServiceError: A person must decide about something that was found.
@@ -229,7 +233,7 @@ def _keep(
     contact = f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
     if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
         yield Advice(f"{contact}: it differs from the settings in {', '.join(differing)}")
-    elif not needs_you(findings):
+    elif is_understood and not needs_you(findings):
         yield Advice(f"{contact}: it answers as the settings say")
     for one in worth_saying(findings):
         yield Advice(f"First contact: {one.assumption}: {one.seen}. {one.next_step}")
