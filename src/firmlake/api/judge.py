@@ -239,13 +239,21 @@ def read_lines(body: bytes) -> list[str]:
         ['body.limit Field required']
         >>> read_lines(b'{"companies": [{"country": ["This field is required."]}]}')
         ['companies.country: This field is required.']
+        >>> read_lines(b'{"type": "/problems/request", "title": "Request refused", "detail": "companies is required"}')
+        ['companies is required']
     """
     try:
         content = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = _TAG.sub(" ", body[:20_000].decode("utf-8", "replace"))
         return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
+    if isinstance(content, dict) and (content.get("detail") or content.get("errors")):
+        content = {key: value for key, value in content.items() if key not in _OF_TYPE}
     return list(_flatten(content))
+
+
+_OF_TYPE = ("type", "title")
+"""Members of a problem document (RFC 9457) that are the same for all problems of a type, so they name no field."""
 
 
 def read_message(answer: Answer) -> str:
