@@ -216,7 +216,8 @@ def _problem_of_lists(answer: Answer) -> str:
 def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, Answer]]:
     """Find a company that the service knows: ask each endpoint for one company, in both spellings if it is Belgian.
 
-    Returns the company, or None, and the answer of each dataset; without a company those of the last one with data.
+    Returns the company and the answer of each dataset. If none is known: None, and the answers about the last company
+    that was answered with success, or else about the first one.
     """
     told: dict[str, Answer] = {}
     for company in companies:
@@ -276,7 +277,7 @@ def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[s
 
 
 def _misread(answer: Answer) -> str:
-    """Return why an answer is not understood; empty if it is, or if there is none."""
+    """Return why a successful answer is not understood; empty if it is understood, refused or empty."""
     if not (answer.is_success and answer.body.strip()):
         return ""
     try:

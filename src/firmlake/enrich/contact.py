@@ -200,7 +200,7 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
 def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now: Clock, sent: int = 0) -> Steps[Met]:
     """Ask a service everything, because it did not answer as the settings say, and keep what fits it; see `meet`.
 
-    So many requests were `sent` before.
+    `sent` is the number of requests before.
     """
     spare = _mix(companies)[:_SPARE]
     asked = spare[:_FIRST]
@@ -219,9 +219,9 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
 def _keep(
     settings: Settings, run: Run, findings: Sequence[Finding], sent: int, now: datetime, *, is_understood: bool = True
 ) -> Steps[tuple[Settings, Run]]:
-    """Say what so many requests have found, and keep the settings that fit.
+    """Say what `sent` requests have found, and keep the settings that fit.
 
-    It `is_understood` that the service answers as runs ask; otherwise the run itself says what is wrong.
+    Without `is_understood`, no answer was read, so nothing is said about the settings: the run itself says what failed.
 
     Raises:
         ServiceError: A person must decide about something that was found.
