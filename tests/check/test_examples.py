@@ -145,6 +145,25 @@ def nest(sent: Any) -> Said:
     return [f"companies.0.property {name} should not exist" for name in element] or "companies is required"
 
 
+def go(sent: Any) -> Said:
+    """Want an array alone, and name the first field that an element does not have."""
+    if not isinstance(sent, list):
+        return "json: cannot unmarshal object into Go value of type []api.CompanyRef"
+    unknown = [key for key in sent[0] if key not in ("country", "number")]
+    return f'json: unknown field "{unknown[0]}"' if unknown else FOUND
+
+
+def texts(array: str, example: str = "") -> Callable[[Any], Said]:
+    """Want texts, of which the refusal may show one."""
+
+    def answer(sent: Any) -> Said:
+        if not isinstance(sent, dict) or array not in sent:
+            return f"'{array}' must be an array of company ids{example}"
+        return FOUND if isinstance(sent[array][0], str) else f"invalid company id in '{array}'{example}"
+
+    return answer
+
+
 def body_of(array: str, country: str, number: str) -> str:
     return f'{{"{array}": [{{"{country}": "{{country}}", "{number}": "{{number}}"}}]}}'
 
@@ -170,6 +189,9 @@ FLAT = '{"country": "{country}", "companyNumber": "{number}"}'
         (spring, body_of("items", "country", "number"), 30),
         (nest_js, body_of("companies", "country", "companyNumber"), 2),
         (silent, body_of("identifiers", "country", "companyNumber"), 20),
+        (go, '[{"country": "{country}", "number": "{number}"}]', 7),
+        (texts("ids", ' such as "BE0403227515"'), '{"ids": ["{country}{number}"]}', 2),
+        (texts("identifiers"), '{"identifiers": ["{country}{number}"]}', 20),
     ],
 )
 def test_what_refusals_name_leads_to_the_request(service: Callable[[Any], Said], body: str, most: int) -> None:

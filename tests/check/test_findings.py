@@ -325,8 +325,8 @@ def told(*headers: dict[str, str]) -> Service:
     """A conversation whose answers had these headers."""
     left = iter(headers)
     talk = Service(lambda request: (200, [], next(left)))
-    for _ in headers:
-        talk.bulk("financials", [ACME, BOLT])
+    for offset in range(len(headers)):  # what was answered is not sent again
+        talk.bulk("financials", [ACME, BOLT], 1, offset)
     return talk
 
 
@@ -343,6 +343,14 @@ def test_charges_are_read_in_any_spelling_or_from_what_is_left(headers: list[dic
     """What is left may fall for others who use the key, so it counts only if no charge is told."""
     talk = told(*headers)
     assert (talk.charged, talk.tells_credits) == (charged, bool(charged))
+
+
+@pytest.mark.parametrize(("status", "count"), [(200, 1), (400, 1), (404, 2)])
+def test_a_question_that_was_answered_or_refused_for_its_form_is_not_sent_again(status: int, count: int) -> None:
+    talk = Service(lambda request: (status, []))
+    for _ in range(2):
+        talk.bulk("lookalikes", [ACME])
+    assert len(talk.answers) == count
 
 
 @pytest.mark.parametrize(

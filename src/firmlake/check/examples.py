@@ -30,7 +30,7 @@ from firmlake.check.talk import (
     read_json,
     roles_of,
 )
-from firmlake.core.company import Company
+from firmlake.core.company import Company, company_in
 from firmlake.core.example import Example, with_page, without_paging
 from firmlake.core.settings import ApiSettings, RequestSettings
 
@@ -48,6 +48,7 @@ _ARRAYS = (
 )  # fmt: skip
 """Names of the array of companies; "" for an array that is the whole body. Those after `items` are unlikely."""
 _FLAT = {"country": "{country}", "companyNumber": "{number}"}
+_TEXT = "{country}{number}"
 _ELEMENTS: tuple[Any, ...] = (
     {"countryCode": "{country}", "companyNumber": "{number}"},
     _FLAT,
@@ -55,7 +56,7 @@ _ELEMENTS: tuple[Any, ...] = (
     {"identifier": _FLAT},
     {"country": "{country}", "company_number": "{number}"},
     {"country_code": "{country}", "company_number": "{number}"},
-    "{country}{number}",
+    _TEXT,
     {"country": "{country}", "number": "{number}"},
     {"country": "{country}", "id": "{number}"},
     {"countryCode": "{country}", "companyNumber": "\0number"},
@@ -83,7 +84,7 @@ _PLACES = ("body", "query", "pagination", "paging", "page")
 """Where paging parameters are: in the body, in the query, or in an object of the body of this name."""
 _NAMES = frozenset(
     name.casefold()
-    for names in (_WRAPPERS, _ARRAYS, _COUNTRIES, _NUMBERS, *_PAGES, _PLACES, ("companyId", "identifier"))
+    for names in (_WRAPPERS, _ARRAYS, _COUNTRIES, _NUMBERS, *_PAGES, _PLACES, ("companyId", "identifier", _TEXT))
     for name in names
 )
 """All names above in lower case, which refusals may give."""
@@ -229,7 +230,7 @@ def describe_refusal(answer: Answer) -> str:
 
 
 KeyPath = tuple[str, ...]
-"""The keys that lead to a value of the body; `?` and the name for a parameter of the query."""
+"""The keys that lead to a value of the body, with `[]` for an array; `?` and the name for a parameter of the query."""
 
 
 class _Candidate(NamedTuple):
@@ -250,7 +251,8 @@ def _hunt(
     """Try examples in order until an answer is right, first those with names that refusals give.
 
     A key that a refusal calls unknown is not sent in that place again. A name counts as given by a refusal until an
-    example with it is refused in the same words as one without it.
+    example with it is refused in the same words as one without it. An example that is refused in words that no other
+    was got further, so those that are most like it are next.
 
     Args:
         ask: Sends a request by an example.
@@ -264,7 +266,7 @@ def _hunt(
     """
     given, offered = frozenset[str](), frozenset[str]()
     refused = dict[frozenset[str], frozenset[str]]()
-    tried, wrong = list[Example](), set[KeyPath]()
+    tried, wrong, nearest = list[Example](), set[KeyPath](), frozenset[KeyPath]()
     rest, first = list(choose(given)), None
 
     def left(candidates: Iterable[_Candidate]) -> list[_Candidate]:
@@ -276,7 +278,7 @@ def _hunt(
             rest = left(choose(offered))
         if not rest:
             break
-        best = min(rest, key=lambda each: (-len(given & each.names), each.rank))
+        best = min(rest, key=lambda each: (-len(given & each.names), -len(nearest & each.paths), each.rank))
         answer = ask(best.example)
         if is_right(answer):
             return best.example, answer
@@ -286,8 +288,13 @@ def _hunt(
         first = first or answer
         lines = read_lines(answer.body) if is_refusal(answer) else []
         lines = [line for line in lines if line not in _PHRASES]
-        said, before = _NAMES & _words(lines), given
-        given = given - (best.names - refused[said]) if said in refused else given | (said - best.names)
+        words, before = _words(lines), given
+        said = frozenset(word for word in words if not re.search(r"\d", word))  # without times and numbers of requests
+        if said in refused:
+            given = given - (best.names - refused[said])
+        else:
+            given = given | (_NAMES & words - best.names)
+            nearest = best.paths if refused else nearest
         refused.setdefault(said, best.names)
         unknown = _words(_INSTEAD.split(line)[0] for line in lines if _UNKNOWN.search(line))
         wrong |= {path for path in best.paths if path[-1].casefold() in unknown}
@@ -352,7 +359,8 @@ def _paths(part: Any, above: KeyPath) -> Iterator[KeyPath]:
             yield (*above, key)
             yield from _paths(value, (*above, key))
     for each in part if isinstance(part, list) else ():
-        yield from _paths(each, above)
+        yield (*above, each if isinstance(each, str) else "[]")
+        yield from _paths(each, (*above, "[]"))
 
 
 def _with(talk: Talk, dataset: str, example: Example) -> RequestSettings:
@@ -402,9 +410,12 @@ _INSTEAD = re.compile(r"\bknown\b|\bexpected\b|\bvalid\b|one of|did you mean", r
 def _words(lines: Iterable[str]) -> frozenset[str]:
     """Return the words of a refusal in lower case; of a path, its last part unless that is an index.
 
+    A company in one word, as an example in the refusal, stands for such words.
+
     Example:
-        >>> sorted(_words(["$.companies[0].Number: must be text"]))
-        ['be', 'must', 'number', 'text']
+        >>> sorted(_words(['$.companies[0].Number: must be text as "BE0403227515"']))
+        ['as', 'be', 'must', 'number', 'text', '{country}{number}']
     """
     paths = (re.split(r"[.\[\]]+", token.strip(".[]")) for line in lines for token in _TOKEN.findall(line))
-    return frozenset(path[-1].casefold() for path in paths if not path[-1].isdecimal())
+    last = (path[-1] for path in paths if not path[-1].isdecimal())
+    return frozenset(_TEXT if company_in(word) else word.casefold() for word in last)

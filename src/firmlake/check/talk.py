@@ -114,6 +114,7 @@ class Talk:
         self._access, self._stop = access, stop
         self._on_answer, self._timing = on_answer, timing
         self._credits_max = credits_max
+        self._kept = dict[Request, Answer]()
         self._client = self._connect()
 
     def __enter__(self) -> Self:
@@ -131,7 +132,7 @@ class Talk:
         return finding
 
     def ask(self, request: Request, *, is_trial: bool = False) -> Answer:
-        """Send a request and return the answer, which may be a refusal.
+        """Send a request and return the answer, which may be a refusal. What was answered before is not sent again.
 
         If another request is tried after this one is too much for the service (`is_trial`), a lost answer is returned
         too, and it is tried less often.
@@ -141,6 +142,8 @@ class Talk:
             AuthorizationError: Status 401; get a valid token.
             FirmlakeError: There was no answer, only part of one, or a redirect. The message says what to do.
         """
+        if request in self._kept:
+            return self._kept[request]
         self._spend(request.companies)
         self._stop_if_overcharged()
         heard: list[Answer] = []
@@ -166,6 +169,8 @@ class Talk:
                 raise
         finally:
             self.answers += heard
+        if heard[-1].is_success or is_refusal(heard[-1]):
+            self._kept[request] = heard[-1]
         return heard[-1]
 
     def single(
