@@ -66,6 +66,7 @@ class Choices:
     refusal: str = "validator"
     unknown: str = "message"
     children: str = ""
+    number: str = "companyNumber"  # what answers call the number of a company
     charge: str = "X-Credits-Charged"
     left: str = "X-Credits-Remaining"
     omits_null: bool = False
@@ -346,6 +347,7 @@ class _Handler(BaseHTTPRequestHandler):
         if dataset == "relationships":
             element["data"] = {**data, "children": [self._child(child) for child in data["children"]]}
         element = _percent(element) if choices.percent else element
+        element = _renamed(element, choices.number)
         return _without_null(element) if choices.omits_null else element
 
     def _child(self, child: Truth) -> Truth:
@@ -405,6 +407,12 @@ def _percent(value: Any) -> Any:
             key: inner * 100 if key in shares and inner is not None else _percent(inner) for key, inner in value.items()
         }
     return [_percent(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _renamed(value: Any, number: str) -> Any:
+    if isinstance(value, dict):
+        return {number if key == "companyNumber" else key: _renamed(inner, number) for key, inner in value.items()}
+    return [_renamed(inner, number) for inner in value] if isinstance(value, list) else value
 
 
 def _without_null(value: Any) -> Any:

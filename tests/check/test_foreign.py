@@ -51,6 +51,7 @@ ODD: dict[str, dict[str, Any]] = {
     "a gateway that gives up": {"records_max": 30, "body": ("companies", "country", "companyNumber")},
     "a GET without pages": {"get_pages": False, "body": ("companies", "country", "companyNumber")},
     "each company once": {"names_once": True, "bulk_max": 5, "refusal": "plain"},
+    "numbers under another name": {"number": "registrationNumber"},
     "sparing with keys": {"omits_null": True, "children": "flat", "refusal": "pydantic", "has_zero": True},
 }  # fmt: skip
 
@@ -129,12 +130,13 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     profile = tomllib.loads((lake.data / "state/profile.toml").read_text())
     asks_by_get = profile["api"].get("requests", {}).get("financials", "").startswith("GET")
     assert asks_by_get or profile["api"]["totals"] == "company"
-    assert asks_by_get == ("runs ask by GET" in run.err)
+    assert asks_by_get == ("runs ask by GET" in run.err) == ("With these settings the list takes about" in run.err)
+    assert len([line for line in run.err.splitlines() if "First contact" in line]) <= 2
     assert not (asks_by_get and "bulk_has_zero" in choices)
     assert "get_pages" not in choices or "page_limit_max" not in profile["api"]
     assert run.content["request_count"] == asked
     assert ("sent again" in run.err, "failed or refused" in run.err) == ("fails_every" in choices, False)
-    is_as_assumed = choices.keys() <= {"has_one_language", "fails_every"}
+    is_as_assumed = choices.keys() <= {"has_one_language", "fails_every", "number"}
     assert (profile == {"api": {"totals": "company"}}) == is_as_assumed
     assert not is_as_assumed or "fails_every" in choices or asked <= len(DATASETS) + 1 + 3, (
         "a service as assumed is asked three questions"
@@ -229,12 +231,21 @@ def test_shares_language_and_credits_are_read_from_the_first_run_on_or_it_says_s
     expected = [one["percentage"] for company in lake.numbers for one in parties(company) if "percentage" in one]
     assert [share for (share,) in shares] == sorted(expected)
     assert lake.query("FROM rejects") == []
+    assert ("relationships.stake_fraction in per cent, so divided by 100. Written: " in run.err) != is_nameless
     assert lake.query("SELECT DISTINCT place FROM companies WHERE place <> 'Sluis'") == [(place,)]
     lines = [line for line in run.err.splitlines() if "names may not be in NL" in line]
     assert len(lines) == (place == "Gand")
     assert all("in api.requests, as X-NAME: {language}" in line for line in lines)
     said = "The service reports credits in x-balance, x-charged: set api.names.credits_charged_header, or"
     assert (said in run.err, said in later.err) == (False, is_nameless), later.err
+
+
+def test_what_was_said_is_not_said_again_when_a_first_run_looks_closer(tmp_path: Path) -> None:
+    with foreign(bulk_max=5, has_one_language=True) as service:
+        run = new_lake(tmp_path, service).run()
+    assert run.code == 0, run.err
+    assert "it differs from the settings in api.companies_per_request" in run.err
+    assert run.err.count("names may not be in EN") == 1
 
 
 def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_it_can(tmp_path: Path) -> None:

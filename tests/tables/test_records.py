@@ -445,8 +445,30 @@ COMPANY = {"country": "BE", "companyNumber": "403227515"}
 )
 def test_a_related_company_is_read_wherever_it_stands(kind, record, extra):
     row, reasons, _ = one(kind, record)
-    assert (row["related_country"], row["related_company_number"], reasons) == ("BE", "403227515", {})
+    assert (row["related_country"], row["related_company_number"].zfill(10), reasons) == ("BE", "0403227515", {})
     assert (row["extra_json"] and json.loads(row["extra_json"])) == extra
+
+
+@pytest.mark.parametrize(
+    ("company", "moved", "extra"),
+    [
+        ({"country": "BE", "number": "403227515"}, "number", None),
+        ({"country": "be", "nr": 403227515, "since": "2020"}, "nr", {"companyId.since": "2020"}),
+        ({"land": "BE", "kbo": "0403.227.515", "name": "Acme"}, "land, companyId.kbo", {"companyId.name": "Acme"}),
+        ({"id": "BE0403227515"}, "id", None),
+        ({"country": "NL", "old": "26123581", "new": "26123582"}, "", None),
+        ({"country": "NL", "phone": "+31 20 123"}, "", None),
+    ],
+)
+def test_a_company_under_other_keys_is_read_if_its_values_name_one_company_only(company, moved, extra):
+    read = read_records("lookalikes", "lookalike", [Raw(json.dumps({"companyId": company, "score": 0.5}).encode())])
+    row = {"lookalike_country": "BE", "lookalike_company_number": "0403227515"}
+    assert [each.items() >= row.items() for each in read.frame.to_dicts()] == [True] * bool(moved)
+    assert [each.path for each in read.observations if each.kind == "other_place"] == [f"companyId.{moved}"] * bool(
+        moved
+    )
+    assert [json.loads(each["extra_json"] or "null") for each in read.frame.to_dicts()] == [extra] * bool(moved)
+    assert [reject.reason_code for reject in read.rejects] == ["missing"] * (not moved)
 
 
 def test_an_identifier_goes_before_what_stands_elsewhere():

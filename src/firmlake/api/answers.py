@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import DATASETS
-from firmlake.core.company import Company, normal_form
+from firmlake.core.company import Company, company_among, normal_form
 from firmlake.core.errors import Reason, UnusableAnswerError, make_reason
 from firmlake.core.settings import NameSettings
 from firmlake.core.text import LOOKED_AT_MAX, one_line, shown
@@ -39,7 +39,6 @@ _KNOWN = {
 """The keys of an element and of the objects in it."""
 _GROUP = {dataset: next(iter(of_dataset.groups)) for dataset, of_dataset in DATASETS.items()}
 _COUNT = re.compile(rb'"?([0-9]{1,15})(?:\.0+)?"?')
-_DIGITS = re.compile(rb"[0-9]{1,15}")
 _MESSAGE_MAX = 300
 
 
@@ -182,12 +181,17 @@ def _read_element(dataset: str, raw: Raw) -> Element:
     unknown += [] if None in keys else [f"data.{key}" for key in sorted(inside.keys() - keys)]
 
     number, country, name, place = (_read_text(identifier.get(key)) for key in _IDENTIFIER)
-    if number is None and _DIGITS.fullmatch(digits := bytes(identifier.get("companyNumber", _NULL))):
-        number = digits.decode()  # a JSON number; a name or place that is not a text is ignored
+    if number is None and (named := company_of({**identifier, "name": _NULL, "place": _NULL})):
+        country, number = named  # a JSON number, or under another key; drift notes that key
     limit, offset, total = (_read_count(paging.get(key)) for key in ("limit", "offset", "total"))
 
     said = members.get("message", _NULL)
     message, problem, data = _read_text(said), None, None
+    if number is None and identifier:
+        problem = make_reason(
+            "no_number",
+            given=shorten(msgspec.json.format(bytes(members["identifier"]), indent=0).decode("utf-8", "replace")),
+        )
     if message is None and bytes(said) not in (b"null", b'""'):
         message = shorten(bytes(said).decode("utf-8", "replace"))
     try:
@@ -275,6 +279,11 @@ def wording(company: Company, said: str) -> str:
     number = company.company_number.lstrip("0")
     general = re.sub(rf"(?<!\d)0*{number}(?!\d)", "{number}", said)
     return said if general == said else re.sub(rf"\b{company.country}\b", "{country}", general)
+
+
+def company_of(members: Mapping[str, Raw]) -> Company | None:
+    """Return the only company that the texts and numbers of an object name; None if they name none, or several."""
+    return company_among(text.decode() for raw in members.values() if (text := bytes(raw).strip(b'"')).isascii())
 
 
 _IDENTIFIER = ("companyNumber", "country", "name", "place")

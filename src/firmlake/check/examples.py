@@ -186,7 +186,8 @@ def use_get(talk: Talk, datasets: Iterable[str], refusal: Finding) -> Finding:
     settings = {f"api.requests.{dataset}": get_example(talk.api, dataset).text for dataset in datasets}
     return Finding(
         BULK, f"not understood ({refusal.seen}); runs ask by GET", "covered", settings,
-        next_step="Such a request asks for one company, so a list takes many more of them: `firmlake plan` counts them",
+        next_step="Such a request asks for one company. If the service's documentation shows one for several, copy it "
+        "into api.requests",
     )  # fmt: skip
 
 
@@ -381,7 +382,7 @@ def _settings_of(talk: Talk, dataset: str, found: Example, company: Company) -> 
 
 def _describe_unknown_form(answer: Answer) -> Finding:
     problems = (element.problem for element in elements_of(answer))
-    if strange := next((each for each in problems if each and each.code == "no_company_number"), None):
+    if strange := next((each for each in problems if each and each.code in ("no_company_number", "no_number")), None):
         return Finding(
             BULK, f"where {answer.request.companies[0]} was requested, {strange.text}", "needs_you",
             next_step="Ask the service to answer with the requested number. firmlake reads only the numbers of the "

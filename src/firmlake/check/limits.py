@@ -195,7 +195,7 @@ def find_language(talk: Talk, first: Answer, second: Answer, languages: Iterable
     """
     row, header = "language header", language_header(talk.api)
     left = [name for name in _LANGUAGE_HEADERS if name.casefold() != header.casefold()]
-    usual, tried = _names(first), ", ".join(filter(None, [header, *left]))
+    usual, tried = _names(first), " and ".join(filter(None, [header, f"{len(left)} other headers"]))
 
     def differ(language: str, headers: list[str]) -> str:
         asked, requests = first.request, with_language_header(talk.api, *headers)
@@ -214,8 +214,8 @@ def find_language(talk: Talk, first: Answer, second: Answer, languages: Iterable
     if not said:
         return Finding(
             row, f"names may not be in {talk.api.language}: {tried} change none", "not_observed",
-            next_step="If the service's documentation has another header for the language, write it into the examples "
-            "in api.requests, as X-NAME: {language}",
+            next_step="If the service's documentation has another header, write it into the examples in api.requests, "
+            "as X-NAME: {language}",
         )  # fmt: skip
     seen = f"{header}: {said}"
     if header == language_header(talk.given):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ ADJECTIVES = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
 _BETWEEN = re.compile(r"[\s.\-/]")
 _SPELLED_MAX = 40
 """Longer texts are not looked at."""
+_VALUES_MAX = 20
+"""More values of an object are not looked at."""
 
 
 class Company(NamedTuple):
@@ -54,6 +58,19 @@ def company_in(text: str) -> Company | None:
         Company(country='NL', company_number='26123581')
     """
     return normal_form(text[:2], text[2:])
+
+
+def company_among(texts: Iterable[str]) -> Company | None:
+    """Return the only company that texts name, such as the values of an object; None if they name none, or several.
+
+    Example:
+        >>> company_among(["nl", "Acme", "26123581"])
+        Company(country='NL', company_number='26123581')
+    """
+    texts = [*islice(texts, _VALUES_MAX)]
+    named = {company_in(text) for text in texts} | {normal_form(one, other) for one in texts for other in texts}
+    named.discard(None)
+    return named.pop() if len(named) == 1 else None
 
 
 @lru_cache(maxsize=32_768)

@@ -17,7 +17,7 @@ from firmlake.core.settings import Settings, change_settings
 from firmlake.core.text import count_of
 from firmlake.core.work import Clock
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import VALUES, Asking, ask_in_run, changes_of, read_by
+from firmlake.enrich.contact import VALUES, Asking, ask_in_run, changes_of, describe_values, read_by
 from firmlake.enrich.events import follow
 from firmlake.enrich.run import run_plan, shortfall, start_or_resume
 from firmlake.landing.run import CHECK, Run, open_run, remove_run
@@ -124,9 +124,9 @@ def _publish(settings: Settings, run: Run, asked: Sequence[Company], now: Clock)
     contract = published.settings.contract
     found = {f"contract.{name}": getattr(contract, name) for name in ("scales", "types")}
     findings = [
-        Finding(VALUES, f"{', '.join(value)}: read as the service writes them", "covered", {key: value})
+        Finding(VALUES, told, "covered", {key: value})
         for key, value in found.items()
-        if value != getattr(settings.contract, key.partition(".")[2])
+        if (told := describe_values({key: value}, settings.contract))
     ]
     with open_warehouse(run.folders, with_held=True) as connection:
         findings += [

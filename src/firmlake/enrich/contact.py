@@ -7,6 +7,7 @@ settings.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -168,6 +169,7 @@ class Met(NamedTuple):
     settings: Settings  # those that fit the service; what differs from those given is the profile of the data folder
     run: Run  # reads its answers by them
     looks_closer: bool  # whether only three requests were tried; the run asks everything if one of its own is refused
+    said: frozenset[str] = frozenset()  # the assumptions about which a person was told something
 
 
 def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock) -> Steps[Met]:
@@ -190,18 +192,20 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
         is_as_set, findings = ask_briefly(talk, settings.run.datasets, asked[:_FIRST], asked[_FIRST:])
     count = len(talk.answers)
     if is_as_set is False:
-        return (yield from look_closer(settings, run, companies, now, count))
+        return (yield from look_closer(Met(settings, run, looks_closer=False), companies, now, count))
     if is_as_set:
         findings += find_rejected(talk.answers, settings.contract)
         settings, run = yield from _keep(settings, run, findings, count, now())
-    return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set))
+    said = frozenset(one.assumption for one in findings)
+    return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set), said=said)
 
 
-def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now: Clock, sent: int = 0) -> Steps[Met]:
+def look_closer(met: Met, companies: Sequence[Company], now: Clock, sent: int = 0) -> Steps[Met]:
     """Ask a service everything, because it did not answer as the settings say, and keep what fits it; see `meet`.
 
     `sent` is the number of requests before.
     """
+    settings, run = met.settings, met.run
     spare = _mix(companies)[:_SPARE]
     asked = spare[:_FIRST]
     stranger = STRANGER if settings.run.max_credits < 0 else None
@@ -212,6 +216,7 @@ def look_closer(settings: Settings, run: Run, companies: Sequence[Company], now:
     sent += len(talk.answers) + sum(header.kind in _OWN for header in _landed(run))
     findings += find_rejected(talk.answers, settings.contract)
     is_understood = any(one.assumption == BULK for one in findings)
+    findings = [one for one in findings if one.verdict == "needs_you" or one.settings or one.assumption not in met.said]
     settings, run = yield from _keep(settings, run, findings, sent, now(), is_understood=is_understood)
     return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
 
@@ -230,17 +235,20 @@ def _keep(
         if not any(header.is_success for header in _landed(run)):
             remove_run(run)
         raise _describe(open_points, count_of(sent, "request"))
-    contact = f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
+    said = f"First contact with {settings.api.base_url} ({count_of(sent, 'request')})"
     if differing := changes_of(one for one in findings if one.verdict != "as_assumed"):
-        yield Advice(f"{contact}: it differs from the settings in {', '.join(differing)}")
+        names = dict.fromkeys(re.sub(r"(?<=^api\.requests)\..*", "", key) for key in differing)
+        said += f": it differs from the settings in {', '.join(names)}"
     elif is_understood and not needs_you(findings):
-        yield Advice(f"{contact}: it answers as the settings say")
-    for one in worth_saying(findings):
-        yield Advice(f"First contact: {one.assumption}: {one.seen}. {one.next_step}")
+        said += ": it answers as the settings say"
     changes = changes_of(findings)
     changes = {key: value for key, value in changes.items() if change_settings(settings, {key: value}) != settings}
     if changes:
-        settings, run = yield from adopt(settings, run, changes, findings, now)
+        settings, run = yield from adopt(settings, run, changes, findings, now, said)
+    elif is_understood:
+        yield Advice(said)
+    for one in worth_saying(findings):
+        yield Advice(f"First contact: {one.assumption}: {one.seen}. {one.next_step}")
     return settings, run
 
 
@@ -279,11 +287,15 @@ def adopt(
     changes: Mapping[str, Any],
     findings: Iterable[Finding],
     now: datetime,
+    said: str,
 ) -> Steps[tuple[Settings, Run]]:
-    """Keep settings in the profile of the data folder, and let a run read its answers by them; return both, changed."""
+    """Keep settings in the profile of the data folder, and let a run read its answers by them; return both, changed.
+
+    `said` is the sentence about what was found.
+    """
     profile = {key: value for key, value, _ in read_profile(run.folders.data)}
     write_settings(run.folders.profile, {**profile, **changes}, findings, now)
-    yield Advice(f"Written: {run.folders.profile}, which each run of this data folder reads")
+    yield Advice(f"{said}. Written: {run.folders.profile}, which each run of this data folder reads")
     settings = change_settings(settings, changes)
     return settings, read_by(settings, run)
 
@@ -330,6 +342,21 @@ def changes_by_values(run: Run, staged: duckdb.DuckDBPyConnection, least: int) -
     return {key: value for key, value in found.items() if value != getattr(contract, key.partition(".")[2])}
 
 
+def describe_values(changes: Mapping[str, Any], before: ContractSettings) -> str:
+    """Describe settings from `changes_by_values`, without those that were made before."""
+    told = []
+    for key, how in _HOW.items():
+        known = getattr(before, key.partition(".")[2])
+        if names := [name for name in changes.get(key, ()) if name not in known]:
+            told.append(f"{', '.join(names)} {how}")
+    return "; ".join(told)
+
+
+_HOW = {
+    "contract.scales": "in per cent, so divided by 100",
+    "contract.types": "with decimals, which are kept",
+}
+"""What a setting does with the values of fields."""
 _REJECTED = r"""
     SELECT dataset, reason_code, regexp_replace(path, '^.*\[\]\.', '') AS path,
            TRY_CAST(replace(trim(value, '"'), ',', '.') AS DOUBLE) AS number

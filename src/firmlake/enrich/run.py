@@ -34,17 +34,18 @@ from firmlake.core.folders import Folders
 from firmlake.core.log import log
 from firmlake.core.process import give_back, share_arena
 from firmlake.core.settings import Settings, change_settings
+from firmlake.core.text import count_of, duration
 from firmlake.core.work import CarryOut, Clock, about_run, at_once, lock, utc_now
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, look_closer, meet
+from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, describe_values, look_closer, meet
 from firmlake.enrich.events import Advice, Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
 from firmlake.enrich.finish import decide_outcome, open_staged, publish_run
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
-from firmlake.enrich.targets import Estimate, count_companies
+from firmlake.enrich.targets import Estimate, count_companies, estimate
 from firmlake.intake.lines import CompanyList, ListColumns, lines_of, list_name_of, store_lines
 from firmlake.landing.charged import untold_credits
 from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, read_runs, remove_run
@@ -143,14 +144,36 @@ def run_plan(
     with about_run(run.run_id):
         met = yield from meet(settings, run, companies, now)
         least = values_min or VALUES_MIN * settings.run.check
-        publish = partial(_fetch_and_publish, expected=expected, credit_count=credit_count, name=name, now=now)
+        publish = partial(_fetch_and_publish, credit_count=credit_count, name=name, now=now)
         try:
-            return (yield from publish(met, values_min=least))
+            expected = yield from _expect(settings, met, expected)
+            return (yield from publish(met, expected, values_min=least))
         except RequestRefusedError:
             if not met.looks_closer:
                 raise
-            met = yield from look_closer(met.settings, met.run, companies, now)
-            return (yield from publish(met, values_min=least))
+            given = met.settings
+            met = yield from look_closer(met, companies, now)
+            expected = yield from _expect(given, met, expected)
+            return (yield from publish(met, expected, values_min=least))
+
+
+def _expect(planned: Settings, met: Met, expected: int) -> Steps[int]:
+    """Estimate the requests of a run again if a first contact changed how they are sent, and say so if they are many.
+
+    `planned` are the settings by which as many were `expected`.
+    """
+    before, now = planned.api, met.settings.api
+    if now == before or not expected:
+        return expected
+    targets = (
+        met.run.scan_targets().select("shard", *_KEY, "dataset", "is_paid", "is_refresh", "expected_count").collect()
+    )
+    was, count = (sum(estimate(api, targets, ()).request_counts.values()) for api in (before, now))
+    count = max(1, round(expected * count / max(was, 1)))  # a run that goes on has fewer left
+    if count > 2 * expected:
+        time = duration(60 * count / now.requests_per_minute) if now.requests_per_minute else "no limit"
+        yield Advice(f"With these settings the list takes about {count_of(count, 'request')}, {time} at the allowance")
+    return count
 
 
 def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
@@ -172,7 +195,7 @@ def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
 def _fetch_and_publish(
     met: Met, expected: int, credit_count: int, name: Callable[[str], str], now: Clock, values_min: int
 ) -> Steps[Published]:
-    settings, run, looks_closer = met
+    settings, run, looks_closer, _ = met
     give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count:
@@ -198,7 +221,8 @@ def _read_values(
         changes = changes_by_values(run, staged, values_min)
     if not changes:
         return settings, run, shards
-    settings, run = yield from adopt(settings, run, changes, [], now())
+    said = f"The values of this first run: {describe_values(changes, settings.contract)}"
+    settings, run = yield from adopt(settings, run, changes, [], now(), said)
     clear_stage(run)
     again = yield from _stage(run, lambda step: name(f"{step} again"), {})
     return settings, run, again

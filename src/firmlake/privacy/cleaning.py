@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from firmlake.core.company import Company, normal_form
+from firmlake.core.company import COUNTRIES, Company, company_among, normal_form
 from firmlake.privacy.document import GONE, Number, Object, Place, looks_like_json, objects_in, read, rewrite, write
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.words import name_words
@@ -96,9 +96,10 @@ def identity(value: Any) -> Company | None:
     if not isinstance(value, Object):
         return None
     country, number = value.get(*_COUNTRY), value.get(*_NUMBER)
-    if not isinstance(country, str) or not isinstance(number, str):
-        return None
-    return normal_form(country, re.sub(r"\D", "", number))
+    if isinstance(country, str) and isinstance(number, str):
+        return normal_form(country, re.sub(r"\D", "", number))
+    texts = [text for key, text in value if isinstance(text, str) and key not in _NAMES]
+    return company_among(texts) if any(text.upper() in COUNTRIES for text in texts) else None
 
 
 def company_of(place: Place) -> Company | None:

@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.csv
 from msgspec import Raw
 
-from firmlake.api.answers import UNREADABLE
+from firmlake.api.answers import UNREADABLE, company_of
 from firmlake.api.contract import Group
-from firmlake.core.company import company_in
+from firmlake.core.company import Company, company_in
 from firmlake.core.errors import make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.cells import DECIMALS, FRACTION_MAX, read_cell
@@ -178,6 +178,8 @@ def _open(each: Object, value: Raw, number: int, notes: Notes, mode: str) -> dic
         # Each key has one colon. More of them are in values, or belong to keys that stand twice.
         if text.count(b":") > len(content) + b"".join(content.values()).count(b":"):
             content = _join_repeated(value, content)
+        if each.path and not content.keys() >= set(each.identifier.values()):
+            return _named_otherwise(each, content, number, notes)
         return content
     except UNREADABLE as error:
         if each.path and (parts := _split_identifier(text)) and parts.keys() == set(each.identifier):
@@ -187,6 +189,19 @@ def _open(each: Object, value: Raw, number: int, notes: Notes, mode: str) -> dic
         reason = make_reason("not_an_object") if is_readable else make_reason("not_json", problem=error)
         notes.discard(number, each.path, value, reason, mode)
         return {}
+
+
+def _named_otherwise(each: Object, content: dict[str, Raw], number: int, notes: Notes) -> dict[str, Raw]:
+    """Read the company of an object that has it under keys of its own, if its values name one company only."""
+    own = each.keys - set(each.identifier.values())  # such as its name
+    values = {key: value for key, value in content.items() if key not in own}
+    found = company_of(values)
+    if found is None:
+        return content
+    moved = [key for key in values if company_of({**values, key: _NULL}) != found]
+    notes.observe("other_place", ", ".join(f"{each.path}.{key}" for key in moved if key not in each.keys), None, number)
+    parts = {each.identifier[usual]: part for usual, part in _as_identifier(found).items()}
+    return {key: value for key, value in content.items() if key not in moved} | parts
 
 
 def _find_elsewhere(group: Group, values: dict[str, Raw], unknown: dict[str, Raw]) -> str:
@@ -217,9 +232,13 @@ def _split_identifier(value: bytes) -> dict[str, Raw]:
     """Split an identifier that is one text, such as "NL26123581", into the usual keys; nothing if it is none."""
     with suppress(*UNREADABLE):
         if company := company_in(_READ_TEXT(value)):
-            parts = zip(("country", "companyNumber"), company, strict=True)
-            return {key: Raw(msgspec.json.encode(part)) for key, part in parts}
+            return _as_identifier(company)
     return {}
+
+
+def _as_identifier(company: Company) -> dict[str, Raw]:
+    parts = zip(("country", "companyNumber"), company, strict=True)
+    return {key: Raw(msgspec.json.encode(part)) for key, part in parts}
 
 
 def _is_there(value: Raw) -> bool:
