@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -70,6 +71,7 @@ class Choices:
     charge: str = "X-Credits-Charged"
     left: str = "X-Credits-Remaining"
     omits_null: bool = False
+    is_snake: bool = False  # keys such as gross_margin
     percent: bool = False
     fails_every: int = 0  # the last of each so many requests is answered 503
     dates: str = "%Y-%m-%d"
@@ -137,7 +139,7 @@ def truth(country: str, number: str) -> Truth | None:
 
 def _period(draw: random.Random, year: int) -> Truth:
     record: Truth = {
-        "startDate": f"{year}-01-01", "endDate": f"{year}-12-31", "dateReceived": f"{year + 1}-05-17",
+        "startDate": f"{year}-01-01", "endDate": f"{year}-12-31", "dateReceived": f"{year + 1}-05-07",
         "healthIndicator": draw.randint(0, 10), "jointCommitteeCodes": draw.choice([[], ["200"], ["0100", "124"]]),
     }  # fmt: skip
     for part, names in PARTS.items():
@@ -347,7 +349,8 @@ class _Handler(BaseHTTPRequestHandler):
         if dataset == "relationships":
             element["data"] = {**data, "children": [self._child(child) for child in data["children"]]}
         element = _percent(element) if choices.percent else element
-        element = _renamed(element, choices.number)
+        element = _renamed(element, lambda key: choices.number if key == "companyNumber" else key)
+        element = _renamed(element, _snake) if choices.is_snake else element
         return _without_null(element) if choices.omits_null else element
 
     def _child(self, child: Truth) -> Truth:
@@ -409,10 +412,14 @@ def _percent(value: Any) -> Any:
     return [_percent(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _renamed(value: Any, number: str) -> Any:
+def _renamed(value: Any, name: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {number if key == "companyNumber" else key: _renamed(inner, number) for key, inner in value.items()}
-    return [_renamed(inner, number) for inner in value] if isinstance(value, list) else value
+        return {name(key): _renamed(inner, name) for key, inner in value.items()}
+    return [_renamed(inner, name) for inner in value] if isinstance(value, list) else value
+
+
+def _snake(key: str) -> str:
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
 
 
 def _without_null(value: Any) -> Any:

@@ -52,6 +52,9 @@ ODD: dict[str, dict[str, Any]] = {
     "a GET without pages": {"get_pages": False, "body": ("companies", "country", "companyNumber")},
     "each company once": {"names_once": True, "bulk_max": 5, "refusal": "plain"},
     "numbers under another name": {"number": "registrationNumber"},
+    "keys in lower case": {"is_snake": True},
+    "days first": {"dates": "%d/%m/%Y"},
+    "months first": {"dates": "%m-%d-%Y"},
     "sparing with keys": {"omits_null": True, "children": "flat", "refusal": "pydantic", "has_zero": True},
 }  # fmt: skip
 
@@ -138,6 +141,8 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     assert ("sent again" in run.err, "failed or refused" in run.err) == ("fails_every" in choices, False)
     is_as_assumed = choices.keys() <= {"has_one_language", "fails_every", "number"}
     assert (profile == {"api": {"totals": "company"}}) == is_as_assumed
+    order = {"%d/%m/%Y": "day", "%m-%d-%Y": "month"}.get(choices.get("dates", ""))
+    assert profile.get("contract", {}).get("date_order") == order
     assert not is_as_assumed or "fails_every" in choices or asked <= len(DATASETS) + 1 + 3, (
         "a service as assumed is asked three questions"
     )
@@ -249,19 +254,32 @@ def test_what_was_said_is_not_said_again_when_a_first_run_looks_closer(tmp_path:
 
 
 def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_it_can(tmp_path: Path) -> None:
-    with foreign(dates="%d/%m/%Y") as service:
+    with foreign(dates="%d %b %Y") as service:
         lake = new_lake(tmp_path, service)
         run = lake.run()
         assert run.code == 1
         assert "The list was not bought" in run.error_line
-        assert "financials startDate = \"01/01/2024\": '01/01/2024' is no date YYYY-MM-DD; all of" in run.error_line
-        assert "and run the list again: companies that were bought cost nothing then" in run.error_line
+        assert "financials startDate = \"01 Jan 2024\": '01 Jan 2024' is no date YYYY-MM-DD; all of" in run.error_line
+        assert "Then run the list again: companies that were bought cost nothing then" in run.error_line
         assert (len(service.paid), len(service.requests) <= 3) == (5, True)
         service.choices.dates = "%d.%m.%Y"
         run = lake.run()
     assert run.code == 0, run.err
     assert_true(lake)
     assert len(service.paid) == COUNT
+
+
+def test_a_person_says_what_comes_first_in_dates_that_have_two_readings(tmp_path: Path) -> None:
+    """No day is above 12."""
+    with foreign(dates="02/%m/%Y") as service:
+        lake = new_lake(tmp_path, service)
+        run = lake.run()
+        assert run.code == 1
+        assert "'02/01/2024' may begin with the day or with the month; all of" in run.error_line
+        assert 'Set contract.date_order to "day" or "month", whichever comes first' in run.error_line
+        run = lake.run("--set", "contract.date_order=day")
+    assert run.code == 0, run.err
+    assert lake.query("SELECT DISTINCT day(end_date), month(end_date) FROM financials") == [(2, 12)]
 
 
 @pytest.mark.parametrize("form", ["flat", "none"])

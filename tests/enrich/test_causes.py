@@ -77,8 +77,12 @@ TOLD = {
     ),
     "a failed request": (given_up("request_failed"), {}, "1 company failed", (f"^{AGAIN}",)),
     "a day in another form": (
-        financials(period(endDate="31/12/2024")), {}, f"{UNFIT} (financials: endDate)",
+        financials(period(endDate="31 Dec 2024")), {}, f"{UNFIT} (financials: endDate)",
         ("`firmlake replay` after an update that reads it, or `firmlake redrive` once",),
+    ),
+    "a day in either order": (
+        financials(period(endDate="03/04/2024")), {}, f"{UNFIT} (financials: endDate)",
+        ('set contract.date_order to "day" or "month"',),
     ),
     "a day that is missing": (
         financials(period(endDate=None)), {}, f"{UNFIT} (financials: endDate)",
@@ -123,6 +127,10 @@ TOLD = {
     "values that have two readings": (
         revenues(*["591.240"] * 11, *[5] * 90), {}, "financials.revenue could not be read in 11 of 101 values",
         ("^Set contract.decimal_mark to the mark",),
+    ),
+    "days in either order": (
+        financials(*[period(2000 + year, dateReceived="03/04/2024") for year in range(11)]), {},
+        "financials.date_received could not be read in 11 of 11 values", ('^Set contract.date_order to "day" or',),
     ),
     # Some values are odd in another way; they do not decide.
     "mostly two readings": (

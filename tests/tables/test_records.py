@@ -197,6 +197,8 @@ KEPT = [
             "1e-999999": "0", "99999999.99994": "99999999.9999",
         }.items()
     ),
+    *((RECEIVED, f'"{text}"', date(2024, 12, 31), None) for text in ("31.12.2024", "31/12/2024", "12-31-2024")),
+    (RECEIVED, '"5/05/2024"', date(2024, 5, 5), None),
     # A share a little above the whole is an error of rounding or typing, which a check finds.
     *((STAKE, literal, Decimal(literal), None) for literal in ("1.000001", "1.2", "2")),
     (STAKE, '"1,2"', Decimal("1.2"), "text_for_number"),
@@ -240,8 +242,9 @@ DISCARDED = [
     (STAKE, "more than 2", ["2.000001", "45.0", "100", "1e2"]),  # else every group would be a hundredfold
     (SCORE, "", ["1e400", "-1e400", '"x"', "true", "{}", "9" * 4000]),
     (RECEIVED, "", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T23:00:00Z"',
-                    '"2024-06-01T22:00:00.000+00:00"', "20240101", "true", '"x"', '"31/12/2024"', '"03-04-2024"',
+                    '"2024-06-01T22:00:00.000+00:00"', "20240101", "true", '"x"', '"31/13/2024"', '"03/04-2024"',
                     '"2024/02-29"', '"12.31.2024"', '"31122024"']),
+    (RECEIVED, "day or with the month", ['"03/04/2024"', '"03-04-2024"', '"3/4/2024"', '"12/11/2024"']),
     (CODES, "", ["[null]", '["a",null]', "[1]", '"0200"', "{}", '[["0200"]]']),
 ]  # fmt: skip
 
@@ -447,6 +450,13 @@ def test_a_related_company_is_read_wherever_it_stands(kind, record, extra):
     row, reasons, _ = one(kind, record)
     assert (row["related_country"], row["related_company_number"].zfill(10), reasons) == ("BE", "0403227515", {})
     assert (row["extra_json"] and json.loads(row["extra_json"])) == extra
+
+
+@pytest.mark.parametrize(("order", "read"), [("day", ["2024-04-03", None]), ("month", ["2024-03-04", "2024-12-31"])])
+def test_a_setting_says_what_comes_first_in_dates(order, read):
+    records = [raw(CLEAN[PERIOD], dateReceived=f'"{day}"') for day in ("03/04/2024", "12/31/2024")]
+    frame = read_records(*PERIOD, records, ContractSettings(date_order=order)).frame
+    assert [day and str(day) for day in frame["date_received"]] == read
 
 
 @pytest.mark.parametrize(

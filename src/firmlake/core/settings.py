@@ -353,6 +353,8 @@ class ContractSettings(SettingsSection, frozen=True):
     decimal_mark: Literal["", ".", ","] = ""
     """decimal mark of numbers that come as text; "" reads only numbers that have one meaning: "1.234,50" but not
     "591.240" """
+    date_order: Literal["", "day", "month"] = ""
+    """what comes first in dates such as 03/04/2024; "" reads only dates that have one meaning: 31/12/2024"""
 
 
 class Settings(SettingsSection, frozen=True):

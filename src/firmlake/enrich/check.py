@@ -17,7 +17,7 @@ from firmlake.core.settings import Settings, change_settings
 from firmlake.core.text import count_of
 from firmlake.core.work import Clock
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import VALUES, Asking, ask_in_run, changes_of, describe_values, read_by
+from firmlake.enrich.contact import VALUES, Asking, ask_in_run, changes_of, describe_values, find_values, read_by
 from firmlake.enrich.events import follow
 from firmlake.enrich.run import run_plan, shortfall, start_or_resume
 from firmlake.landing.run import CHECK, Run, open_run, remove_run
@@ -57,7 +57,8 @@ def check(
     run = start_or_resume(_again(settings), planned, now())
     with _kept_if_paid(run):
         with ask_in_run(settings, run, asking.credit_count, now) as talk:
-            for finding in chain(find_lists(talk), ask_questions(talk, asking.companies, asking.stranger)):
+            questions = ask_questions(talk, asking.companies, asking.stranger)
+            for finding in chain(find_lists(talk), questions, find_values(talk.answers, settings.contract)):
                 findings.append(finding)
                 on_finding(finding)
         settings = change_settings(settings, changes_of(findings))
@@ -122,7 +123,7 @@ def _publish(settings: Settings, run: Run, asked: Sequence[Company], now: Clock)
     assert published
     problem = shortfall([published])
     contract = published.settings.contract
-    found = {f"contract.{name}": getattr(contract, name) for name in ("scales", "types")}
+    found = {f"contract.{name}": getattr(contract, name) for name in ("scales", "types", "date_order")}
     findings = [
         Finding(VALUES, told, "covered", {key: value})
         for key, value in found.items()

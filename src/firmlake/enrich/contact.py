@@ -21,11 +21,12 @@ from msgspec import Raw
 
 from firmlake.api import service
 from firmlake.api.connection import REAL
+from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.check.examples import BULK
 from firmlake.check.finding import Finding, needs_you, worth_saying
 from firmlake.check.questions import ask_briefly, ask_questions, has_two_spellings
-from firmlake.check.talk import Talk, elements_of
+from firmlake.check.talk import Talk, elements_of, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError
 from firmlake.core.files import write_file
@@ -191,10 +192,11 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
         # The run itself says what failed.
         is_as_set, findings = ask_briefly(talk, settings.run.datasets, asked[:_FIRST], asked[_FIRST:])
     count = len(talk.answers)
-    if is_as_set is False:
+    values = [*find_values(talk.answers, settings.contract)]
+    if is_as_set is False or any("contract.rename" in one.settings for one in values):  # other datasets have names too
         return (yield from look_closer(Met(settings, run, looks_closer=False), companies, now, count))
     if is_as_set:
-        findings += find_rejected(talk.answers, settings.contract)
+        findings += values
         settings, run = yield from _keep(settings, run, findings, count, now())
     said = frozenset(one.assumption for one in findings)
     return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set), said=said)
@@ -214,7 +216,7 @@ def look_closer(met: Met, companies: Sequence[Company], now: Clock, sent: int = 
     with ask_in_run(settings, run, credits_max, now) as talk, suppress(RequestFailedError, UnavailableError):
         findings = list(ask_questions(talk, asked, stranger, spare))
     sent += len(talk.answers) + sum(header.kind in _OWN for header in _landed(run))
-    findings += find_rejected(talk.answers, settings.contract)
+    findings += find_values(talk.answers, settings.contract)
     is_understood = any(one.assumption == BULK for one in findings)
     findings = [one for one in findings if one.verdict == "needs_you" or one.settings or one.assumption not in met.said]
     settings, run = yield from _keep(settings, run, findings, sent, now(), is_understood=is_understood)
@@ -252,23 +254,74 @@ def _keep(
     return settings, run
 
 
-def find_rejected(answers: Iterable[Answer], contract: ContractSettings) -> Iterator[Finding]:
-    """Find what rejects all records of a dataset, at least two; those of the list would be bought in vain."""
+def find_values(answers: Sequence[Answer], contract: ContractSettings) -> Iterator[Finding]:
+    """Find how the records of answers are to be read, and what rejects all of a dataset, at least two.
+
+    Those of the list would be bought in vain.
+    """
     found = defaultdict[tuple[str, str], dict[bytes, Raw]](dict)
     for answer in (answer for answer in answers if answer.request.companies):
         for element in elements_of(answer):
             for group, raws in (element.records or {}).items():
                 found[answer.request.endpoint, group] |= {bytes(raw): raw for raw in raws}
+    names = {theirs: ours for (dataset, _), records in found.items() for theirs, ours in _respelled(dataset, records)}
+    if names:
+        seen = f"{count_of(len(names), 'field')} in another spelling, such as {next(iter(names))}"
+        yield Finding(VALUES, seen, "covered", {"contract.rename": {**contract.rename, **names}})
+    contract = msgspec.structs.replace(contract, rename={**contract.rename, **names})
+    if not contract.date_order and (order := find_date_order(raw for records in found.values() for raw in records)):
+        yield Finding(VALUES, f"dates with the {order} first", "covered", {"contract.date_order": order})
+        contract = msgspec.structs.replace(contract, date_order=order)
     for (dataset, group), records in found.items():
         frame, rejects, _ = read_records(dataset, group, [*records.values()], contract)
         if len(records) > 1 and frame.is_empty():
-            one = rejects[0]
-            what = f"{dataset} {one.path} = {one.value or 'null'}: {one.reason}"
-            yield Finding(
-                VALUES, f"{what}; all of {len(records)} records are rejected", "needs_you",
-                next_step="Have the service send what its specification says, or update firmlake, and run the list "
-                "again: companies that were bought cost nothing then",
-            )  # fmt: skip
+            what = f"{dataset} {rejects[0].path} = {rejects[0].value or 'null'}: {rejects[0].reason}"
+            step = _STEPS.get(rejects[0].reason_code, _OTHER_STEP)
+            seen = f"{what}; all of {len(records)} records are rejected"
+            yield Finding(VALUES, seen, "needs_you", next_step=f"{step}. {_AGAIN}")
+
+
+_STEPS = {
+    "ambiguous_date": 'Set contract.date_order to "day" or "month", whichever comes first',
+    "missing": 'If it has another name, set contract.rename, such as {"financials.begin" = "startDate"}; otherwise '
+    "have the service send it",
+}
+_OTHER_STEP = "Have the service send what its specification says, or update firmlake"
+_AGAIN = "Then run the list again: companies that were bought cost nothing then"
+
+
+def _respelled(dataset: str, records: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+    """Yield the places of records that only capitals and underscores tell from a documented one, and that one."""
+    usual = {_bare(field.path): field.path for field in DATASETS[dataset].fields.values()}
+    contents = (content for record in records if isinstance(content := read_json(record), dict))
+    places = {
+        path
+        for content in contents
+        for key, value in content.items()
+        for path in ([f"{key}.{inner}" for inner in value] if isinstance(value, dict) else [key])
+    }
+    for path in sorted(places - set(usual.values())):
+        ours = usual.get(_bare(path))
+        if ours and ours not in places:
+            yield f"{dataset}.{path}", ours
+
+
+def _bare(path: str) -> str:
+    return path.replace("_", "").casefold()
+
+
+def find_date_order(bodies: Iterable[bytes]) -> str:
+    """Find what comes first in dates such as 03/04/2024: "day" or "month", if all can be read in this order only.
+
+    Empty if there are no such dates, or if a day above 12 is in none of them.
+    """
+    pairs = {pair for body in bodies for pair in _YEAR_LAST.findall(body)}
+    fitting = {"day": all(int(two) <= 12 for _, two in pairs), "month": all(int(one) <= 12 for one, _ in pairs)}
+    orders = [order for order, fits in fitting.items() if fits]
+    return orders[0] if len(orders) == 1 else ""
+
+
+_YEAR_LAST = re.compile(rb'"([0-9]{1,2})[/-]([0-9]{1,2})[/-][0-9]{4}"')
 
 
 def _landed(run: Run) -> list[Header]:
@@ -314,6 +367,7 @@ def changes_by_values(run: Run, staged: duckdb.DuckDBPyConnection, least: int) -
     - Per cent: the shares of men and women add up to 100, or most of at least so many values of a share or score are
       above 1 and none is above 100. Then the other fields in which most values are above 1 are in per cent too.
     - Decimals: a whole number was expected, and the service sends 12.5.
+    - Dates such as 03/04/2024: others, such as 31/12/2024, can be read in one order only.
 
     Fewer than `least` values of a field say nothing about its scale. Returned are settings under `contract`, by dotted
     key, without fields for which there is a setting already.
@@ -339,6 +393,10 @@ def changes_by_values(run: Run, staged: duckdb.DuckDBPyConnection, least: int) -
         if leaf.kind == "integer" and (dataset, leaf.path) in not_whole
     }
     found = {"contract.scales": {**contract.scales, **scales}, "contract.types": {**contract.types, **types}}
+    if not contract.date_order and staged.execute(_AMBIGUOUS_DATE).fetchall():
+        found["contract.date_order"] = find_date_order(
+            each.body for shard in run.shards() for each in read_landed(run, shard)
+        )
     return {key: value for key, value in found.items() if value != getattr(contract, key.partition(".")[2])}
 
 
@@ -346,17 +404,20 @@ def describe_values(changes: Mapping[str, Any], before: ContractSettings) -> str
     """Describe settings from `changes_by_values`, without those that were made before."""
     told = []
     for key, how in _HOW.items():
-        known = getattr(before, key.partition(".")[2])
-        if names := [name for name in changes.get(key, ()) if name not in known]:
-            told.append(f"{', '.join(names)} {how}")
+        known, found = getattr(before, key.partition(".")[2]), changes.get(key, ())
+        names = [found] * (found != known) if isinstance(found, str) else [name for name in found if name not in known]
+        if names:
+            told.append(how.format(", ".join(names)))
     return "; ".join(told)
 
 
 _HOW = {
-    "contract.scales": "in per cent, so divided by 100",
-    "contract.types": "with decimals, which are kept",
+    "contract.scales": "{} in per cent, so divided by 100",
+    "contract.types": "{} with decimals, which are kept",
+    "contract.date_order": "dates with the {} first",
 }
-"""What a setting does with the values of fields."""
+"""What a setting does with values."""
+_AMBIGUOUS_DATE = "FROM rejects WHERE reason_code = 'ambiguous_date' LIMIT 1"
 _REJECTED = r"""
     SELECT dataset, reason_code, regexp_replace(path, '^.*\[\]\.', '') AS path,
            TRY_CAST(replace(trim(value, '"'), ',', '.') AS DOUBLE) AS number

@@ -7,7 +7,8 @@ plain values the same, but many at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from math import isinf
@@ -41,7 +42,7 @@ _DATE = re.compile(
 
 Exactly 22:00 and 23:00 in UTC are not clear: there the next day begins in Brussels, Amsterdam and Paris.
 """
-_DAY_FIRST = re.compile(r"(?P<day>[0-9]{2})\.(?P<month>[0-9]{2})\.(?P<year>[0-9]{4})")
+_YEAR_LAST = re.compile(r"([0-9]{1,2})(?P<mark>[./-])([0-9]{1,2})(?P=mark)([0-9]{4})")
 """With points, the day comes first everywhere; 03/04/2024 and 03-04-2024 may be a day in March or in April."""
 _DIGITS = re.compile(rb"[0-9]+")
 
@@ -184,12 +185,25 @@ def _to_float(leaf: Leaf, text: bytes) -> float:
 
 def _to_date(leaf: Leaf, text: bytes) -> date:
     value = _to_text(leaf, text)
-    try:
-        if found := _DATE.fullmatch(value) or _DAY_FIRST.fullmatch(value):
-            return date(*map(int, found.group("year", "month", "day")))
-    except ValueError:
-        pass
-    raise _MisfitError("not_a_date", value=repr(value[:40]))
+    dates = set[date]()
+    if found := _DATE.fullmatch(value):
+        dates = _to_dates(found.group("year", "month", "day"))
+    elif found := _YEAR_LAST.fullmatch(value):
+        one, mark, two, year = found.groups()
+        order = leaf.date_order or ("day" if mark == "." else "")
+        dates = _to_dates(*[(year, two, one)] * (order != "month"), *[(year, one, two)] * (order != "day"))
+    if len(dates) == 1:
+        return dates.pop()
+    raise _MisfitError("ambiguous_date" if dates else "not_a_date", value=repr(value[:40]))
+
+
+def _to_dates(*parts: Sequence[str]) -> set[date]:
+    """Return the dates that exist, of year, month and day."""
+    dates = set()
+    for each in parts:
+        with suppress(ValueError):
+            dates.add(date(*map(int, each)))
+    return dates
 
 
 def _to_moment(leaf: Leaf, text: bytes) -> datetime:

@@ -50,6 +50,7 @@ class Leaf(NamedTuple):
     mode: str = "discard_value"
     is_company_number: bool = False  # a text that services may also write as a JSON integer
     marks: str = MARKS  # may separate decimals where a number comes as a text
+    date_order: str = ""  # what comes first in dates that do not begin with the year: day, month; empty if not known
 
 
 class Object(NamedTuple):
@@ -213,6 +214,7 @@ def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> 
         mode,
         field.is_company_number,
         marks,
+        contract.date_order,
     )
 
 
