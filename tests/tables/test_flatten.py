@@ -76,7 +76,7 @@ def test_a_rejected_record_leaves_its_place_empty():
         ({"companyId": "NL26123581", "name": "Fille SA"}, "company"),
         ({"companyId": "LU26123581", "name": "Fille SA"}, "unknown"),
         ({"identifier": "26123581", "name": "Fille SA"}, "unknown"),
-        ({"identifier": {"land": "NL", "nummer": "26123581"}, "name": "Fille SA"}, "unknown"),
+        ({"identifier": {"land": "NL", "nummer": "26123581"}, "name": "Fille SA"}, "company"),
         ({"identifier": None, "companyId": {"land": "NL"}, "name": "Fille SA"}, "unknown"),
         ({"identifier": {"companyNumber": "26123581"}, "name": "Fille SA"}, "unknown"),
     ],
