@@ -170,6 +170,7 @@ def test_a_format_that_a_file_cannot_have_is_a_mistake(folder_with_lists, typed,
     assert not Path(typed.split()[-1]).exists()
 
 
+@pytest.mark.slow
 def test_a_list_is_asked_about_its_own_last_run_and_one_company_is_no_list(here):
     *others, alone = sample_numbers(6)
     here.write(others[3:], here.folder / "others.csv")
@@ -486,6 +487,7 @@ def listed(folder_with_lists):
               "sandbox --dialect help"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_pipe_that_is_closed_early_ends_the_command_quietly(typed, folder_with_lists):
     process = folder_with_lists.start(*shlex.split(typed))
     process.stdout.close()  # before anything is written, so that small output fails too
@@ -498,6 +500,7 @@ _CLOSED = {"stdout": ">&-", "stdin": "<&-", "stderr": "2>&-", "all": "<&- >&- 2>
 
 
 @pytest.mark.parametrize("closed", ["all", *slow("stdin", "stderr", "stdout")])
+@pytest.mark.slow
 def test_a_command_whose_streams_are_closed_does_its_work(closed, listed):
     """A scheduler may close them. The next file opened must not become the stream that others print to."""
     ended = listed(_CLOSED[closed], "status")
@@ -505,6 +508,7 @@ def test_a_command_whose_streams_are_closed_does_its_work(closed, listed):
 
 
 @pytest.mark.parametrize("typed", ["status", *slow("status --json", "query 'FROM range(3)'", "--help")])
+@pytest.mark.slow
 def test_a_full_disk_behind_stdout_is_one_line_and_exit_code_1(typed, listed):
     ended = listed(">/dev/full", *shlex.split(typed))
     line = "firmlake: Stdout or a file: No space left on device. Make room on the disk, then run again\n"
@@ -535,6 +539,7 @@ assert not {"pandas", "prefect", "altair", "jinja2"} & sys.modules.keys()
 """
 
 
+@pytest.mark.slow
 def test_what_is_typed_is_checked_before_a_library_is_imported_and_a_plan_imports_none_that_it_does_not_need(here):
     """Libraries import pandas unasked where it is installed, which takes as long as all else that a small run does."""
     ended = here.ended(here.start(code=["-c", _COMMANDS]))

@@ -145,6 +145,7 @@ def test_every_answer_in_the_cookbook_is_what_the_sample_world_says(sample_world
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_line_of_the_guide_is_answered_and_it_names_only_what_exists(sample_world):
     text = (ROOT / "docs/which_view.md").read_text("utf-8")
     lines = re.findall(r"```sql\n(.*?)\n```", text, re.DOTALL)
@@ -157,12 +158,14 @@ def test_every_line_of_the_guide_is_answered_and_it_names_only_what_exists(sampl
     assert named - {name for (name,) in ask(sample_world.folders, sql)[1]} == set()
 
 
+@pytest.mark.slow
 def test_a_run_makes_the_warehouse_in_the_storage_version_of_the_settings(sample_world):
     with duckdb.connect(list_generations(sample_world.folders)[0], read_only=True) as connection:
         ((tags,),) = connection.execute("SELECT tags FROM duckdb_databases() WHERE NOT internal").fetchall()
     assert tags["storage_version"] == "v1.4.0+"
 
 
+@pytest.mark.slow
 def test_every_view_that_a_list_takes_columns_from_has_one_row_for_a_company(sample_world):
     relations = {each.relation for each in list_added()}
     assert {"companies", "company_figures", "company_status", "latest_accounts", "portfolio"} <= relations

@@ -53,6 +53,7 @@ def test_what_is_written_now_is_kept_for_later_versions():
 
 
 @pytest.mark.parametrize("version", [min(KEPT), *slow(*sorted(KEPT)[1:])])
+@pytest.mark.slow
 def test_kept_state_opens_and_goes_on(kept, version):
     folders = kept(version)
     if version != SCHEMA_VERSION:

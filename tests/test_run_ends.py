@@ -108,6 +108,7 @@ def test_one_company_is_printed_with_every_period_and_lands_and_counts_like_any_
     assert (plan["credits"], plan["fresh_count"]) == (2, 1)
 
 
+@pytest.mark.slow
 def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(lake, write_few):
     """Otherwise the run would use another folder, and pay for the same companies again."""
     write_few(1)
@@ -119,6 +120,7 @@ def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(lake, wr
 # --- 1, 3, 4, 5, 6 and 7 ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_answer_fails_the_run_in_one_line_and_leaves_the_folder_free(lake, write_few):
     """A mistaken host on day one: the right one is asked from the start, and what it answers belongs to it."""
     write_few(2)
@@ -165,6 +167,7 @@ def test_a_token_is_asked_for_until_one_is_accepted(lake, command):
     assert (status(lake)["failure"], "token" in status(lake)["next_step"]) == (None, False)
 
 
+@pytest.mark.slow
 def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(lake, write_few):
     write_few(3, "north.csv")
     write_few(2, "south.csv")
@@ -213,6 +216,7 @@ def test_a_mistyped_list_leaves_no_trace_and_the_mistakes_of_a_list_that_has_run
     assert "odd.csv" in status(ran)["failure"]["what"]
 
 
+@pytest.mark.slow
 def test_a_quiet_run_without_rules_says_that_no_alert_was_looked_for_and_where_changes_are(ran):
     rules = str(Path(firmlake.core.settings.__file__).with_name("watch.toml"))
     assert "opened" in ran.call("run", "list.csv", "--set", f"paths.alert_rules={rules}").out
@@ -343,6 +347,7 @@ def test_a_run_that_ended_is_published_before_another_version_of_its_list(lake, 
     assert outcomes == [("done",)] * (1 + is_complete), "what ended is not taken up"
 
 
+@pytest.mark.slow
 def test_a_first_generation_that_a_crash_left_without_its_link_is_published_by_the_next_run(lake, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(generations, "_swap_link", Mock(side_effect=OSError(5, "Input/output error")))
@@ -410,6 +415,7 @@ def test_status_names_what_a_resume_lacks(lost, lake, interrupt):
     assert lake.call("plan", "list.csv").code == 1
 
 
+@pytest.mark.slow
 def test_a_replay_that_publishes_a_failed_run_ends_its_failure(lake, write_few, monkeypatch):
     write_few(2)
     with monkeypatch.context() as patch:
@@ -421,6 +427,7 @@ def test_a_replay_that_publishes_a_failed_run_ends_its_failure(lake, write_few, 
     assert (status(lake)["failure"], status(lake)["next_step"]) == (None, "Nothing to do")
 
 
+@pytest.mark.slow
 def test_a_warehouse_that_differs_from_a_replay_is_in_the_status_until_it_was_rebuilt(ran):
     """The check of every month finds it at night; comparing checksums, every week, does not take it back."""
     generation = (ran.data / "warehouse/firmlake.duckdb").resolve()

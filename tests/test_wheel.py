@@ -62,6 +62,7 @@ def test_two_builds_give_the_same_bytes(builds):
     assert second.read_bytes() == first.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_demo_runs_in_an_empty_folder_with_its_list_and_its_alert_rules(run):
     rules = ("query", "SELECT count(*) FROM alert_rules", "--data", "data/sandbox", "--format", "csv")
     code = "import firmlake.cli; print(firmlake.__file__); print(firmlake.cli.carry_out(('demo',)))"
@@ -70,6 +71,7 @@ def test_the_demo_runs_in_an_empty_folder_with_its_list_and_its_alert_rules(run)
     assert int(count) > 5
 
 
+@pytest.mark.slow
 def test_flows_start_as_modules_of_the_package_and_deployments_need_no_checkout(run):
     told = run("-c", _FLOWS, LAKE_HOME="/srv/lake", LAKE_LIST="/srv/list.csv")
     assert told.count("--config FILE") == 5

@@ -319,6 +319,7 @@ def test_all_that_python_writes_can_be_read(content):
 
 
 @pytest.mark.parametrize("hostile", [*slow(b"NaN,", b'"",'), rb'"\ud800",'])
+@pytest.mark.slow
 def test_a_hostile_body_costs_no_more_memory_than_copies_of_it(hostile):
     text = b"[" + hostile * 50_000 + b"NaN]"
     tracemalloc.start()

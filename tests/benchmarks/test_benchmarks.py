@@ -15,6 +15,7 @@ def _found(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
 
 
+@pytest.mark.slow
 def test_a_small_run_is_verified_by_rows_and_sums(tmp_path, monkeypatch):
     from benchmarks import service
     from benchmarks.answers import Answers, expected_totals

@@ -212,6 +212,7 @@ def test_after_forty_refusals_of_any_kind_the_first_is_quoted(content: Any) -> N
     assert count <= 40
 
 
+@pytest.mark.slow
 def test_a_refusal_of_any_length_is_read_at_once() -> None:
     assert find(lambda sent: f"unknown 'companyNumber', expected '{'number' * 40_000}'")[0].verdict == "needs_you"
 

@@ -32,6 +32,7 @@ def test_every_dialect_stands_beside_its_gap(name: str) -> None:
         assert f"`{name}`" in row or name == "wrapped"
 
 
+@pytest.mark.slow
 def test_every_finding_is_about_a_row(make_contact: Any) -> None:
     verdicts = make_contact(check=("--companies", "1"), runs=False).verdicts
     found = {re.sub("^endpoints of .*", "endpoints", assumption) for assumption in verdicts}

@@ -74,6 +74,7 @@ def test_it_runs_no_module_of_the_current_folder(module, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux says how much memory there is in use")
+@pytest.mark.slow
 def test_what_was_freed_goes_back_to_the_system():
     """One block that stays at the end keeps all before it. A process below 300 MB gives nothing back."""
     blocks = [bytes(4_000) for _ in range(80_000)]

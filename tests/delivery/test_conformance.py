@@ -52,17 +52,17 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Loaded | Exported:
     return Exported(address, tmp_path / "read", "parquet")
 
 
-def targets(*kinds: str, cannot: str = "", quick: tuple[str, ...] = ()):
-    """Run a test against these targets, by default all of them; most are slow, but `quick` ones for this rule."""
+def targets(*kinds: str, cannot: str = ""):
+    """Run a test against these targets, by default all of them; most are slow."""
     able = [kind for kind in kinds or (*FILES, *DATABASES) if kind not in CANNOT.get(cannot, ())]
-    cases = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW and kind not in quick)) for kind in able]
+    cases = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in able]
     return pytest.mark.parametrize("target", cases, indirect=True)
 
 
 # --- every target ----------------------------------------------------------------------------------------------------
 
 
-@targets(quick=("bucket",))
+@targets()
 def test_the_first_delivery_is_whole_later_ones_are_changes_and_a_repeated_one_writes_nothing(weeks, target):
     tables = FEW if target.address.startswith("s3:") else EXPORTED_TABLES
     for week, mode in enumerate(("whole", "changes", "changes")):
@@ -77,7 +77,7 @@ def test_the_first_delivery_is_whole_later_ones_are_changes_and_a_repeated_one_w
         target.assert_holds(folders, tables)
 
 
-@targets(quick=("delta",))
+@targets()
 @pytest.mark.parametrize("week", [*slow(0), 1])
 def test_a_killed_delivery_shows_what_was_there_and_the_next_one_completes_it(weeks, target, monkeypatch, week):
     """It is killed while it stages a table, and then while it publishes them."""
@@ -130,6 +130,7 @@ def test_what_was_taken_out_of_rebuilt_generations_leaves_the_target_too(weeks, 
 
 
 @targets()
+@pytest.mark.slow
 def test_other_tables_than_those_delivered_last_come_whole(weeks, target):
     target.deliver(weeks(0), tables=("companies",))
     folders = weeks(1)
@@ -139,6 +140,7 @@ def test_other_tables_than_those_delivered_last_come_whole(weeks, target):
 
 
 @targets()
+@pytest.mark.slow
 def test_what_another_data_folder_delivered_is_not_replaced(weeks, target, other):
     folders = weeks(0)
     target.deliver(folders)
@@ -308,6 +310,7 @@ def test_what_another_unfinished_load_wrote_aside_goes(weeks, target, monkeypatc
 
 
 @targets(*REAL)
+@pytest.mark.slow
 def test_the_schema_of_another_data_folder_can_be_taken_over(weeks, target, other):
     target.deliver(weeks(0))
     assert target.deliver(other, takes_over=True).record.mode == "whole"

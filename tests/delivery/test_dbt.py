@@ -32,6 +32,7 @@ GROWTH = "country || ' ' || company_number AS company, revenue_growth FROM portf
 
 
 @pytest.mark.parametrize("seed", [1, *slow(2, 3)])
+@pytest.mark.slow
 def test_accounts_in_another_unit_and_growth_are_those_of_our_warehouse(seed):
     figures = figures_of(make_world(seed)[0])
     figures.connection.execute("CREATE SCHEMA marts")
@@ -44,6 +45,7 @@ def test_accounts_in_another_unit_and_growth_are_those_of_our_warehouse(seed):
     assert len(units) > 200
 
 
+@pytest.mark.slow
 def test_the_greatest_figures_that_tables_hold_have_a_growth():
     figures = Figures()
     figures.files_extremes()

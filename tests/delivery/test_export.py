@@ -108,6 +108,7 @@ def test_as_of_a_run_is_what_the_warehouse_held_then(lake, tmp_path):
     assert {table.name: table.key for table in done.record.tables}["relationships"] == ()
 
 
+@pytest.mark.slow
 def test_an_export_of_changes_counts_them_by_kind_and_names_the_export_before(weeks, tmp_path):
     target = Folder(tmp_path / "out")
     first = export(weeks(1), CHANGES, target)

@@ -106,6 +106,7 @@ def test_a_table_without_rows_has_a_header_in_every_format(source, put):
         assert (frame.columns, frame.height, written.row_count) == ([c.name for c in COLUMNS], 0, 0)
 
 
+@pytest.mark.slow
 def test_parquet_files_of_the_size_asked_for_declare_their_order_and_a_reader_skips_row_groups(source, put, tmp_path):
     columns = (
         Column("country", "text", "Country"),

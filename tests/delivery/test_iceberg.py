@@ -110,6 +110,7 @@ def test_a_catalog_that_refuses_the_token_is_told_without_it(configured, bucket,
 
 
 @pytest.mark.usefixtures("configured")
+@pytest.mark.slow
 def test_an_object_store_without_a_catalog_is_refused_with_the_way_to_name_one(lake, bucket):
     with pytest.raises(UsageError, match="PYICEBERG_CATALOG__FIRMLAKE__URI"):
         export(lake, Request(format="iceberg", tables=TABLES), open_destination(bucket))

@@ -136,6 +136,7 @@ def test_a_blank_line_comes_back_with_its_number_and_is_no_refused_line_of_the_n
     assert [(line["status"], line["line"]) for line in cells] == [("blank", "3"), ("blank", "4")]
 
 
+@pytest.mark.slow
 def test_a_list_whose_stored_lines_are_lost_comes_back_as_texts(tmp_path):
     folders = publish_cases(tmp_path, [RETURNED / "workbook"])
     for stored in folders.lists.iterdir():

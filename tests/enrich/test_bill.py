@@ -144,6 +144,7 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     assert any(f"{bought} in all, each saving a credit" in line for line in describe_bill(status.bill))
 
 
+@pytest.mark.slow
 def test_after_weeks_without_the_service_one_run_fetches_all_that_fell_due_in_the_meantime(begun: Schedule):
     """A run that is taken up is planned again: otherwise the others would wait until refreshing them is not free."""
     schedule = begun
@@ -164,6 +165,7 @@ def test_after_weeks_without_the_service_one_run_fetches_all_that_fell_due_in_th
     assert schedule.due(36) == 0
 
 
+@pytest.mark.slow
 def test_a_resumed_run_buys_the_companies_whose_window_has_closed_in_the_meantime(begun: Schedule):
     """The run of the free refresh is interrupted, and all windows have closed when the schedule comes round again."""
     schedule, bought = begun, begun.charged()
@@ -181,6 +183,7 @@ def test_a_resumed_run_buys_the_companies_whose_window_has_closed_in_the_meantim
     assert schedule.plan().refresh_off == "", "the service was right to charge"
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_for_its_free_refreshes_once_another_list_was_charged_for_one(begun: Schedule):
     schedule = begun
     north, south = schedule.company_list, schedule.company_list.with_name("south.csv")

@@ -193,6 +193,7 @@ def test_nothing_is_said_of_what_is_rare_or_was_chosen(name, folders):
     assert decide(folders, *SILENT[name]).outcome == "done"
 
 
+@pytest.mark.slow
 def test_many_lines_that_are_refused_or_gone_are_told_in_the_next_version_of_a_list_unless_it_is_a_sample(
     sandbox, tmp_path
 ):

@@ -115,6 +115,7 @@ def test_what_was_published_anyway_is_still_told_as_incomplete(held):
     assert [each["cause"] for each in held.status()["incomplete"] if each["dataset"] is None] == ["gate"]
 
 
+@pytest.mark.slow
 def test_a_first_generation_can_be_held_too_and_reaches_nobody(tmp_path, monkeypatch):
     """A run that has nothing to load says that it is still held; one under another gate is judged anew."""
     with start_other_service() as service:
@@ -145,6 +146,7 @@ def test_a_gate_may_compare_with_the_generation_published_last_and_never_with_th
     assert f"financials: revenue is not null: {2 * COUNT - 10}, not <= last + 5 (last {COUNT})" in said
 
 
+@pytest.mark.slow
 def test_replay_and_forget_reach_it(held):
     code, _, said = held.call("replay")
     assert (code, files(held)) == (8, ["gen_000001.duckdb", "held_000003.duckdb"])

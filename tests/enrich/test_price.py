@@ -36,6 +36,7 @@ def test_before_the_first_answer_nothing_is_expected_and_all_is_possible(desk):
     assert sum(each["worst"] for cut, each in prices.items() if cut.startswith("only ")) == 60
 
 
+@pytest.mark.slow
 def test_a_sample_prices_the_rest_by_what_the_service_knew_of_it(desk):
     """Companies bought before cost again once their window is over; those never fetched are a cheaper cut."""
     unknown = [("NL", "17085815"), ("FR", "652014051")]

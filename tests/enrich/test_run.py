@@ -68,6 +68,7 @@ def settings(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return make
 
 
+@pytest.mark.slow
 def test_every_step_is_named_once_and_each_shard_is_staged_after_it_is_fetched(settings, companies):
     seen = Recording()
     (published,) = follow(settings(), companies, seen)

@@ -196,6 +196,7 @@ _USUAL = ("each dataset in its own way", "a list of one forbidden country is too
 
 
 @pytest.mark.parametrize("name", [*_USUAL, *slow(*(name for name in STORIES if name not in _USUAL))])
+@pytest.mark.slow
 def test_a_country_that_is_forbidden_costs_only_its_companies_and_nothing_is_paid_twice(desk, name):
     for step in STORIES[name]:
         service = desk.service
@@ -359,6 +360,7 @@ _BY_DEFAULT = ("a budget of credits",)
 
 
 @pytest.mark.parametrize("cause", [*_BY_DEFAULT, *slow(*(name for name in CAUSES if name not in _BY_DEFAULT))])
+@pytest.mark.slow
 def test_whoever_asks_hears_the_same_cause_and_the_advice_works(desk, cause):
     wrong, options, code, text, advice, way_out = CAUSES[cause]
     if "lost" in wrong:

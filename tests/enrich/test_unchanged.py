@@ -71,6 +71,7 @@ def test_what_changed_is_loaded_once(desk):
         desk.list.write_text(desk.list.read_text().replace("\n", ",note\n"))
 
 
+@pytest.mark.slow
 def test_companies_that_the_same_budget_leaves_out_again_are_nothing_new(tmp_path):
     with start_other_service() as service:
         desk = Desk(tmp_path, service)
@@ -81,6 +82,7 @@ def test_companies_that_the_same_budget_leaves_out_again_are_nothing_new(tmp_pat
         assert desk.status()["lists"][0]["last_run"]["outcome"] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_record_that_is_lost_changes_nothing_but_the_time(desk):
     for _ in range(2):
         assert "Nothing to load" in desk.run()[1]
@@ -91,6 +93,7 @@ def test_a_record_that_is_lost_changes_nothing_but_the_time(desk):
     assert desk.status()["lists"][0]["last_run"]["target_count"] == 0
 
 
+@pytest.mark.slow
 def test_a_list_that_was_renamed_or_removed_is_loaded_again(desk):
     desk.call("list", "rename", "list", "new")
     desk.run("--list-name", "new")

@@ -55,6 +55,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("typed", [*list(WRONG)[1:], *slow(next(iter(WRONG)))])
+@pytest.mark.slow
 def test_what_is_wrong_from_the_start_is_said_before_a_server_starts(by_hand, typed):
     code, said = WRONG[typed]
     if code == 7:

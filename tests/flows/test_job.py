@@ -146,6 +146,7 @@ open(sys.argv[2], "w").write("went on")
 """
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone_is_no_fault_and_a_run_outlives_the_worker_that_reads_its_lines(tmp_path):
     """Nor is what rich makes of it, which would end the process."""
     done = tmp_path / "done"

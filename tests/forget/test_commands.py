@@ -54,6 +54,7 @@ def test_a_dry_run_counts_the_different_names_whatever_their_spelling(folders):
         *slow([((JAN, "--yes"), None, 0, "")]),
     ],
 )
+@pytest.mark.slow
 def test_longer_names_go_only_if_somebody_agrees(folders, tmp_path, monkeypatch, steps):
     log = tmp_path / "log"
     for arguments, typed, code, said in steps:

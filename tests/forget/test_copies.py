@@ -201,6 +201,7 @@ def test_exports_of_an_earlier_run_alone_are_removed_once_they_name_somebody(fol
     assert receipt_of(folders)[0].copies == ()
 
 
+@pytest.mark.slow
 def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_still_leads_there(folders, tmp_path):
     out = tmp_path / f"for {NAME}"
     export(folders, Request(format="csv", tables=("relationships", "companies")), Folder(out))

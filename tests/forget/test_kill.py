@@ -47,6 +47,7 @@ def template(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_kill_between_the_published_and_the_held_generation_loses_neither(copy_of, monkeypatch):
     """The runs of the one that a gate holds back are in no other generation."""
     folders = copy_of(make_weeks, 1)

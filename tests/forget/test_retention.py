@@ -51,6 +51,7 @@ def test_what_is_too_old_goes_from_every_place(copy_of, days, left):
     assert agrees(folders)
 
 
+@pytest.mark.slow
 def test_a_forgotten_contact_is_not_sent_again_and_the_others_go_after_their_days(tmp_path, sandbox, monkeypatch):
     gone, kept = "ct-90210-x", "ct-90211-x"
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)

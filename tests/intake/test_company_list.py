@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ rows = st.lists(st.lists(cells, min_size=3, max_size=3) | st.lists(cells, max_si
 
 @examples(30)
 @given(rows, st.booleans(), st.sampled_from(["\n", "\r\n"]))
+@pytest.mark.slow
 def test_no_line_is_lost_and_each_keeps_its_number(tmp_path_factory, drawn, has_header, end):
     """header + companies + refused + repeated + blank = lines, and the lines are those the standard library counts."""
     written = io.StringIO()

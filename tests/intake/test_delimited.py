@@ -90,6 +90,7 @@ def test_very_many_columns_are_no_trouble(read):
     assert found(read(f"{names};kbo\n{values};0403227515\n")) == [("BE", "0403227515", 2)]
 
 
+@pytest.mark.slow
 def test_of_very_many_columns_of_numbers_forty_are_read_and_that_is_said(read):
     lines = [";".join([text] * 100) for text in ("kbo", "0403227515", "0403091220")]
     companies = read("\n".join([*lines, ""]))

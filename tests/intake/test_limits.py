@@ -38,15 +38,18 @@ def with_cell(place: str) -> bytes:
 
 
 @pytest.mark.parametrize("place", ["CV1048576", *slow("XFD1048576")])
+@pytest.mark.slow
 def test_a_cell_far_away_is_refused_before_anything_is_allocated(refusal, place):
     assert "holds more than 25,000,000 cells" in refusal(with_cell(place)).message
 
 
+@pytest.mark.slow
 def test_cells_without_a_place_are_counted_by_a_process_with_a_limit(refusal):
     cells = f"<sheetData><row>{'<c><v>1</v></c>' * 16_000}</row>"
     assert "intake.max_cells" in refusal(edited(with_cell("A1048576"), SHEET, ("<sheetData>", cells))).next_step
 
 
+@pytest.mark.slow
 def test_a_sheet_of_open_document_that_repeats_a_cell_is_refused(refusal):
     repeat = (
         ("<table:table-row>", "<table:table-row table:number-rows-repeated='1000000'>"),
@@ -55,6 +58,7 @@ def test_a_sheet_of_open_document_that_repeats_a_cell_is_refused(refusal):
     assert refusal(edited(ODS, "content.xml", *repeat)).next_step
 
 
+@pytest.mark.slow
 def test_a_long_text_that_many_cells_share_is_refused_for_its_memory(refusal):
     content = make_workbook({"Blad1": [["kbo"], [BE], *[["shared"]] * 2_000]})
     content = edited(content, "sharedStrings.xml", ("<t>shared<", f"<t>{'y' * 250_000}<"))
@@ -62,6 +66,7 @@ def test_a_long_text_that_many_cells_share_is_refused_for_its_memory(refusal):
     assert "of memory to read" in refusal(content).message
 
 
+@pytest.mark.slow
 def test_a_workbook_that_may_abort_its_reader_is_read_in_a_guarded_process_in_an_archive_too(read, monkeypatch):
     def fail(*_):
         raise AssertionError("calamine runs in the process that holds the token")
@@ -71,6 +76,7 @@ def test_a_workbook_that_may_abort_its_reader_is_read_in_a_guarded_process_in_an
         assert read(content).companies["company_number"][0] == BE
 
 
+@pytest.mark.slow
 def test_a_workbook_so_large_that_a_guarded_process_reads_it_gives_the_same_cells(write):
     rows = [[BE, f"{n * 7919 % 1_000_003}-{n}", n / 8] for n in range(3000)]
     content = make_workbook({"Blad1": [["kbo", "text", "number"], *rows]})
@@ -102,12 +108,14 @@ FORMATTED = make_workbook({"Blad1": [["kbo", "x"], [BE, {"value": 1, "format": "
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(("end", "beginning"), [("</worksheet>", "<c "), ("</styleSheet>", "<numFmt ")])
+@pytest.mark.slow
 def test_a_hundred_thousand_tags_that_do_not_end_are_read_or_refused_in_one_line(write, end, beginning):
     path = write(edited(FORMATTED, "xml", (end, beginning * 100_000)))
     with contextlib.suppress(CompanyListError):
         assert read_company_list(path).companies.height == 2
 
 
+@pytest.mark.slow
 def test_a_number_of_a_format_that_no_spreadsheet_has_is_none(read):
     content = edited(FORMATTED, "styles.xml", ('<xf numFmtId="164"', f'<xf numFmtId="{"1" * 5000}"'))
     assert read(content).lines.columns.formats == {}

@@ -111,6 +111,7 @@ def repeated(count, **texts):
     return pa.table({name: pa.DictionaryArray.from_arrays(rows, [text]) for name, text in texts.items()})
 
 
+@pytest.mark.slow
 def test_a_long_text_in_every_row_is_refused_and_so_are_millions_of_lines_in_a_few_kilobytes(tmp_path):
     path = tmp_path / "list"
     pq.write_table(repeated(50_000, kbo="0403227515", note="x" * 100_000), path)

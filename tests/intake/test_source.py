@@ -169,6 +169,7 @@ def test_a_database_file_is_a_list_and_reads_nothing_outside_itself(stranger, tm
     assert TOKEN not in f"{caught.value} {caught.value.__cause__}"
 
 
+@pytest.mark.slow
 def test_of_several_tables_the_hint_names_one_that_can_be_read(stranger):
     path = stranger(CUSTOMERS.replace("customers", '"my customers"'), "CREATE TABLE other AS SELECT 1 AS x")
     with pytest.raises(CompanyListError) as caught, local_list(str(path), "", Settings()):
@@ -219,6 +220,7 @@ def test_a_query_reads_the_files_that_it_names_and_neither_the_token_nor_anythin
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_query_names_files_by_pattern_in_quotes_of_either_kind_and_from_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()

@@ -137,6 +137,7 @@ def test_known_totals_take_no_more_requests(sandbox, folders, fetch):
 
 
 @pytest.mark.parametrize("is_resumed", [*slow(False), True], ids=["at once", "resumed"])
+@pytest.mark.slow
 def test_what_is_staged_from_memory_is_what_has_landed(sandbox, folders, fetch, is_resumed):
     """All tables, in all their rows and in the same order, also of what was odd."""
     sandbox.set_faults(

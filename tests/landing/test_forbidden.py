@@ -78,6 +78,7 @@ def test_a_token_may_be_allowed_to_ask_about_companies_that_a_run_leaves_out(ser
         assert statuses(run)["forbidden"] == 2
 
 
+@pytest.mark.slow
 def test_a_country_that_the_token_may_not_ask_about_costs_a_request_for_each_dataset_in_later_runs(service, tmp_path):
     """A first run asks for all countries together, then for two companies alone; with another token all are fetched."""
     service.forbidden = {"FR"}

@@ -67,6 +67,7 @@ def test_wherever_a_file_is_cut_the_whole_records_before_it_are_read(tmp_path):
         assert [name for name, _ in read(path)] == [f"r{n}" for n, end in enumerate(ends) if end <= size]
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_found(tmp_path):
     """Also in the lengths of a record: they must not make the rest of the file look like a cut."""
     path = write(tmp_path, b"first", b"second", b"third")

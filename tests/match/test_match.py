@@ -98,6 +98,7 @@ NAMES = [
 """Lines of a list, each with its company number and how it was found."""
 
 
+@pytest.mark.slow
 def test_similar_names_are_candidates_with_scores_and_are_taken_on_demand(look_up):
     found = look_up("naam;land\nCafe t Hoekjes;NL\n")
     [row] = found.rows(named=True)

@@ -69,7 +69,7 @@ FILES = {
 _USUAL = [f"landing/run={FIRST}/shard=00001/00001.zst", f"staged/run={FIRST}/financials/*.parquet"]
 
 
-@pytest.mark.parametrize("harm", ["flip", "remove"])
+@pytest.mark.parametrize("harm", ["flip", *slow("remove")])
 @pytest.mark.parametrize("pattern", [*_USUAL, *slow(*(name for name in FILES if name not in _USUAL))])
 def test_a_file_that_was_changed_or_removed_is_named_and_nothing_is_made_of_the_rest(two_runs, pattern, harm):
     """Neither may look like answers that never came, or a replay would make the loss the truth."""
@@ -100,6 +100,7 @@ def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, command):
     assert all(check.agrees for check in verify(two_runs, clock))
 
 
+@pytest.mark.slow
 def test_one_can_do_without_a_lost_run_on_purpose(two_runs):
     next(two_runs.log(SECOND).glob("00001.zst")).write_bytes(b"")
     step = COMMANDS["replay"](two_runs).next_step

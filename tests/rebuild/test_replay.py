@@ -75,6 +75,7 @@ def test_replay_needs_neither_staged_files_nor_a_warehouse(two_runs):
     assert [row[0] for row in query(two_runs, "SELECT run_id FROM loads ORDER BY generation")] == [FIRST, SECOND]
 
 
+@pytest.mark.slow
 def test_replay_loads_a_run_that_was_killed_before_its_publish(two_runs):
     run = make_run(two_runs, [ACME], ["lookalikes"], run_id="20260107T120000Z-0003", at=NOON + 2 * DAY)
     land(run, answer("lookalikes", found(ACME, "lookalikes"), at=NOON + 2 * DAY))
@@ -108,6 +109,7 @@ def test_replay_gives_identical_content_as_a_new_generation_even_if_the_clock_wa
     assert [run.run_id for run, _ in finished_runs(two_runs, loaded)] == loaded
 
 
+@pytest.mark.slow
 def test_verify_finds_nothing_where_nothing_is_wrong_and_changes_nothing(two_runs):
     """The tables of all runs would need as much disk space again: it keeps those of one run at a time."""
     before, kept = files(two_runs.data), []

@@ -35,6 +35,7 @@ def killed(lake: Lake, instant: object, *command: str) -> bool:
 
 
 @pytest.mark.parametrize("case", sized([(0, 1)], [(seed, 4) for seed in range(1, 72)]))
+@pytest.mark.slow
 def test_a_run_killed_at_changes_of_files_again_and_again_is_ended(case, sandbox, make_lake, undisturbed):
     seed, kills = case
     expected, chance = undisturbed(400, shard_companies=100), random.Random(seed)
@@ -82,6 +83,7 @@ def test_the_same_call_ends_a_killed_run_under_its_number_and_pays_for_nothing_t
 
 
 @pytest.mark.parametrize("instant", sized(["after the last answer"], SCENES))
+@pytest.mark.slow
 def test_a_budget_holds_for_the_killed_call_and_the_one_that_ends_it(instant, make_lake, undisturbed):
     scene, expected = SCENES[instant], undisturbed(COUNT)
     lake = make_lake(COUNT)

@@ -109,6 +109,7 @@ def test_what_an_unfinished_run_has_to_buy_is_counted_once_and_for_its_list_alon
     assert "05 Jan" in section, "the day of the credit, on which nothing else falls due"
 
 
+@pytest.mark.slow
 def test_what_a_budget_left_out_is_due_today_and_open_until_no_list_names_it(folders):
     publish_list(folders, [ACME, BOLT])
     assert forecast(folders) == [(NOON.date(), 2)]
@@ -126,6 +127,7 @@ def test_what_a_budget_left_out_is_due_today_and_open_until_no_list_names_it(fol
     assert "waiting" not in status.next_step
 
 
+@pytest.mark.slow
 def test_the_forecast_of_a_list_has_what_a_budget_left_out(folders):
     publish_list(folders, [ACME, BOLT])
     run = make_run(folders, [ACME], ["lookalikes"], run_id="2026-1")

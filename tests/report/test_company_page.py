@@ -104,12 +104,14 @@ def test_every_table_fits_a_screen_and_on_a_phone_its_first_column_stays_while_t
         browser.close()
 
 
+@pytest.mark.slow
 def test_all_flows_of_a_row_are_per_year(world):
     """Whoever divides net profit by revenue there has the margin."""
     (row,) = rows_of(page_of(world, HALF_YEAR), "Ten years")
     assert (row[1], row[2], row[4], row[5]) == ("182", "2,005", "1,003", "201")
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_finding_is_written_as_words(world):
     (row,) = [row for row in rows_of(page_of(world, HALF_YEAR), "Findings") if row[0] == "period_length"]
     assert row[-1] == "period days 182"

@@ -93,6 +93,7 @@ def unreadable(record, dataset):
     return record
 
 
+@pytest.mark.slow
 def test_any_field_may_be_unreadable_and_the_summary_names_it(folders):
     records = {"financials": period(), "lookalikes": lookalike(), "relationships": party()}
     answers = {dataset: [unreadable(record, dataset)] for dataset, record in records.items()}

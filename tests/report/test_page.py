@@ -132,6 +132,7 @@ def test_a_name_is_shown_as_it_is_and_stays_in_its_cell_and_its_box(page, name):
     assert texts.count(shown) > 1
 
 
+@pytest.mark.slow
 def test_a_warehouse_with_nothing_to_tell_makes_a_report_too():
     read = Page(make_report(warehouse().made().connection, NOW))
     assert (read.open, read.unbalanced) == ([], [])
@@ -165,6 +166,7 @@ def test_a_failure_says_what_to_do(page):
     assert any(text.startswith("The service refuses the request") for text in texts)
 
 
+@pytest.mark.slow
 def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
     """Whatever figures the tables hold."""
     made = warehouse()

@@ -68,6 +68,7 @@ def ways(api, companies):
     yield api.add_contacts(STATIC, {companies[0]: ["1"]})
 
 
+@pytest.mark.slow
 def test_each_dialect_makes_a_difference(api, companies):
     """Which one, tests/check/test_dialects.py says: what a check learns of it, and that every value is right then."""
     api.sandbox.set_options(requests_per_minute=6000)

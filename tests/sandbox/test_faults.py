@@ -58,6 +58,7 @@ def test_poison_fails_every_request_that_names_the_company(api, companies):
     assert api.summary()["credits_charged"] == 12
 
 
+@pytest.mark.slow
 def test_probability_is_decided_by_the_request_and_not_by_the_order(api):
     paths = [f"{LISTS}?offset={offset}" for offset in range(120)] * 2
 

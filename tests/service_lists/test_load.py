@@ -134,6 +134,7 @@ def test_what_is_made_of_companies_is_left_alone(filled):
     assert query(filled, "SELECT count(mark) FROM portfolio") == [(0,)]
 
 
+@pytest.mark.slow
 def test_replay_makes_the_same(filled):
     before = {table: sorted(query(filled, f"FROM {table}"), key=str) for table in TABLES_COMPARED}
     replay(filled)
@@ -152,6 +153,7 @@ def test_verify_leaves_out_what_landed_after_the_last_publish_and_replay_takes_i
     assert query(filled, "SELECT count(*) FROM contact_additions WHERE status = 'added'") == [(2,)]
 
 
+@pytest.mark.slow
 def test_what_an_overview_finds_changed_is_an_event_and_what_it_replaces_is_kept(folders):
     smart = entry(6, type="SMART", newResults=0)
     smart_later = {**smart, "newResults": 4}
@@ -221,6 +223,7 @@ def told(folders, **choice) -> list[tuple[str, str | None, str]]:
         return [(subject, name, event.replace(" ", "_")) for _, name, subject, event, *_ in rows]
 
 
+@pytest.mark.slow
 def test_the_feed_tells_of_lists_beside_companies(filled):
     lists = [("list 1", "List 1", "list_gone"), ("list 2", "new", "list_renamed")]
     company = ("BE 0403227515", "BE name", "company_appeared")

@@ -115,6 +115,7 @@ def test_an_index_with_a_damaged_page_is_removed_and_made_again_by_the_next_comm
     assert told(two_runs) == before
 
 
+@pytest.mark.slow
 def test_the_index_says_what_the_warehouse_says_in_whatever_order_answers_and_loads_come(folders):
     """A failure keeps the held answer, an older answer changes nothing, and one from a wrong clock gives way to any."""
     folders.state.mkdir(parents=True)
@@ -146,6 +147,7 @@ def test_the_index_says_what_the_warehouse_says_in_whatever_order_answers_and_lo
     assert [row[2] for row in sorted(state)] == ["failed", "not_found", "not_found"]
 
 
+@pytest.mark.slow
 def test_an_index_learns_what_landed_since(two_runs):
     second = open_run(two_runs, SECOND)
     told(two_runs)

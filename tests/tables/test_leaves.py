@@ -163,6 +163,7 @@ def test_shares_in_doubt_are_told_judged_by_what_came_before_and_converted_by_on
     assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_stake_of_120_per_cent_among_fractions_is_kept_and_found(folders):
     """It counts as 1, so that the company keeps its owner."""
     records = [party(None, percentage=0.05, name=f"P{number}") for number in range(12)]
@@ -231,6 +232,7 @@ def with_key(record, group, theirs, ours):
     return record | {group: part}
 
 
+@pytest.mark.slow
 def test_a_renamed_field_is_read_from_the_records_before_and_after_it(folders):
     renamed = [with_key(period(1900 + number), "profitability", "netResult", "netProfit") for number in range(3)]
     run_of(folders, "financials", *renamed, period(2020))

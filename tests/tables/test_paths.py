@@ -58,6 +58,7 @@ def changed_digits(batch, random):
 
 
 @pytest.mark.parametrize("batches", [odd_json.batches(), st.builds(changed_digits, odd_json.batches(3), RANDOM)])
+@pytest.mark.slow
 def test_both_ways_read_records_alike(batches):
     @examples(300)
     @given(batches.filter(lambda batch: batch[1]))

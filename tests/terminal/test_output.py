@@ -109,6 +109,7 @@ def test_a_query_that_fails_leaves_the_file_as_it_was(lake, tmp_path, ending, sq
     assert [path.name, path.read_text()] == [*(each.name for each in tmp_path.iterdir()), "before"]
 
 
+@pytest.mark.slow
 def test_a_list_restricts_tables_views_macros_and_exports(lake, tmp_path):
     with open_warehouse(lake.folders, company_list="others") as connection:
         for relation in ("companies", "company_state", "company_status", "company_figures", "coverage"):
@@ -134,6 +135,7 @@ def test_a_section_of_a_page_is_asked_for_by_its_name(lake):
         assert ask(lake, section, "--format", "csv").startswith(header)
 
 
+@pytest.mark.slow
 def test_a_large_result_is_written_whole(lake, tmp_path):
     sql = "SELECT i AS n, NULL AS nothing FROM range(2500) r(i)"
     text = ask(lake, sql)

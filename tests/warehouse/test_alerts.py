@@ -124,6 +124,7 @@ def test_the_evidence_has_the_figures_and_their_periods_and_figures_in_doubt_are
     assert turned[6] == "watched_figures: equity < 0 and equity_before >= 0"
 
 
+@pytest.mark.slow
 def test_a_rule_that_is_removed_or_changed_closes_its_alerts_and_says_so(weeks):
     """A rule whose columns an earlier version had counts as removed; without rules the alerts stay as they are."""
     periods = (ACME, 2024, -1), (BOLT, 2024, 500)
@@ -146,6 +147,7 @@ def test_a_rule_that_is_removed_or_changed_closes_its_alerts_and_says_so(weeks):
     assert {state for (state,) in weeks.alerts("state")} == {"closed"}
 
 
+@pytest.mark.slow
 def test_a_rule_for_a_list_watches_its_companies_alone(weeks):
     of_customers = (rule(list_name="customers"),)
     weeks.run((ACME, 2024, -1), (BOLT, 2024, -1), rules=of_customers, listed=[ACME])
@@ -156,6 +158,7 @@ def test_a_rule_for_a_list_watches_its_companies_alone(weeks):
     ]
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_day_is_judged_by_the_last_answer(weeks):
     """Accounts of 2024 came 181 days after their end, so those of 2025 are expected on 2026-06-30."""
     late = (rule("late", {"overdue_days": "> 90"}),)
@@ -166,6 +169,7 @@ def test_what_depends_on_the_day_is_judged_by_the_last_answer(weeks):
     assert weeks.alerts("state") == [("closed",)]
 
 
+@pytest.mark.slow
 def test_an_alert_opened_today_stays_opened_when_a_second_list_runs(weeks):
     weeks.run((ACME, 2024, -1))
     weeks.run((ACME, 2024, -1), (BOLT, 2024, -1), at=NOON + timedelta(hours=1))
@@ -174,6 +178,7 @@ def test_an_alert_opened_today_stays_opened_when_a_second_list_runs(weeks):
     assert weeks.alerts("country, state") == [("BE", "still open"), ("NL", "still open")]
 
 
+@pytest.mark.slow
 def test_an_owner_who_comes_goes_or_changes_raises_an_alert_for_thirty_days(weeks):
     """A parent that is no shareholder is no owner, whatever its stake means."""
     owner = (rule("owner", {"owner_change_stake": ">= 0.25"}),)

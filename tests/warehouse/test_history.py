@@ -365,6 +365,7 @@ def test_every_table_as_of_a_week_or_of_a_time_in_it_is_the_table_of_its_generat
                         assert last.execute(rows.format(f"_as_of({moment})")).fetchall() == then
 
 
+@pytest.mark.slow
 def test_no_day_knows_a_period_twice_or_what_was_received_later(weeks):
     """Nor is a period unknown that was received by then, unless the service no longer knew its company."""
     seen = [
@@ -433,6 +434,7 @@ def test_the_generation_of_a_time_is_that_of_the_last_load_before_it(weeks, tmp_
         assert connection.execute(asked).fetchall() == [(last, expected or last)]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_loaded_late_is_not_known_before_those_before_it(folders):
     """It ended earlier than the one loaded before it, so at its own end none of both was in the warehouse."""
     run_of(folders, 7, {ACME: {"financials": [period(2024)]}})

@@ -26,6 +26,7 @@ def desk(sandbox, tmp_path):
     return desk
 
 
+@pytest.mark.slow
 def test_what_a_sample_and_a_budget_leave_out_is_told_wherever_the_data_goes_until_a_run_leaves_out_nothing(
     desk, tmp_path
 ):
@@ -58,6 +59,7 @@ def test_credits_that_run_out_are_the_services(desk, sandbox: Sandbox):
 
 
 @pytest.mark.parametrize(("broken", "cause"), [(403, "forbidden"), *slow((500, "outage"))])
+@pytest.mark.slow
 def test_a_dataset_that_is_forbidden_or_down(tmp_path, monkeypatch, broken, cause):
     lose_patience(monkeypatch)
     with start_other_service() as service:

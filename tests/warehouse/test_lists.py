@@ -49,6 +49,7 @@ def test_a_list_has_a_version_for_each_run_that_changed_it(folders):
 
 
 @pytest.mark.parametrize("names", [['the "best"', "companies"], *slow(["key accounts", "o'hara", "2026.01", "é"])])
+@pytest.mark.slow
 def test_each_list_is_a_view_and_a_set_of_seeds(folders, names):
     for day, name in enumerate(names):
         publish_list(folders, [ACME, None, BOLT], day=day, name=name)

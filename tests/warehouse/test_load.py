@@ -141,6 +141,7 @@ def test_the_ledger_has_each_load_in_its_order_with_what_it_wrote(made):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other_and_replaces_none_of_now(folders):
     """A clock that was once a year ahead must not keep new answers out for a year."""
     run_of(folders, 365, {ACME: similar(0.9), BOLT: None}, ["lookalikes"])
@@ -162,6 +163,7 @@ def test_a_payment_that_is_loaded_late_begins_no_window_before_a_later_one(folde
 
 
 @pytest.mark.parametrize("name", ["it's", *slow("a b", "br[1]*", "\u00fc")])
+@pytest.mark.slow
 def test_a_run_is_described_by_what_it_set_out_to_do_and_how_it_ended(tmp_path, name):
     """A run that is loaded again changes nothing else, and the data folder may have any name."""
     folders = Folders(tmp_path / name)
@@ -191,6 +193,7 @@ def test_the_same_drift_in_two_shards_is_one_row(folders):
 
 
 @pytest.mark.parametrize("table", ["company_state", *slow("companies")])
+@pytest.mark.slow
 def test_a_row_that_occurs_twice_stops_publishing_until_a_replay(folders, table):
     answers = {ACME: similar(0.9), BOLT: similar(0.9)}
     run_of(folders, 0, answers)

@@ -76,6 +76,7 @@ def test_a_question_reaches_no_file_no_setting_and_no_variable(sql, lake, world)
     assert sorted(world.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_the_warehouse_is_answered_also_when_it_needs_room_on_the_disk(lake):
     large = "SELECT count(*) FROM (SELECT i, hash(i) h FROM range(4000000) r(i) ORDER BY h LIMIT 3000000)"
     with open_warehouse(lake, locked=True, memory_limit="40MB") as connection:

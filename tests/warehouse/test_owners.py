@@ -100,6 +100,7 @@ def joined(texts):
 @given(GRAPHS)
 @example(RING_BELOW_A_PERSON)
 @example(TWO_RINGS_AND_A_HEAD)
+@pytest.mark.slow
 def test_groups_and_owners_are_those_of_a_search_in_any_graph(world, graph):
     """Rings, self-holdings, persons, several owners, withheld stakes, and stakes exactly at the threshold."""
     load(world, graph)
@@ -139,6 +140,7 @@ def test_more_pairs_of_head_and_member_than_fit_into_memory_take_a_row_for_each_
     assert made.ask("SELECT count(*) FROM branches_at_half") == [(800 + 1401,)]
 
 
+@pytest.mark.slow
 def test_contradictory_stakes_in_one_large_ring_come_to_an_end():
     """All owners of all: stakes add up to far more than the whole, and ways multiply at each step."""
     steps, companies = (1, 7, 31, 61), range(100)
@@ -151,6 +153,7 @@ def test_contradictory_stakes_in_one_large_ring_come_to_an_end():
         assert all(stake <= 1 and is_in_ring for _, stake, is_in_ring in rows)
 
 
+@pytest.mark.slow
 def test_a_list_hides_no_owner_and_no_group_of_its_companies():
     """Owners are often on no list, and persons never are. The figures are those of listed companies only."""
     made = Figures().owners((2, 1, 0.9), (3, 2, 0.9), (13, "Ann", 0.9), (32, 31, 0.9))
@@ -192,6 +195,7 @@ def add_up(edges, start):
 
 
 @pytest.mark.parametrize("seed", [0, *slow(1)])
+@pytest.mark.slow
 def test_effective_stakes_are_the_sum_over_all_paths_in_any_graph(seed):
     chance, edges = random.Random(seed), {}
     for child in range(20):
@@ -212,6 +216,7 @@ def test_effective_stakes_are_the_sum_over_all_paths_in_any_graph(seed):
 
 
 @pytest.mark.parametrize("seed", [0, *slow(1, 2)])
+@pytest.mark.slow
 def test_owners_in_a_drawn_world_with_rings_are_those_that_plain_python_finds(seed):
     chance = random.Random(seed)
     companies = range(1, 41)

@@ -60,6 +60,7 @@ PARTIES = [party(BOLT._replace(company_number=f"{number:08}"), name=f"P{number}"
         ),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_field_that_vanished_from_few_records_or_as_a_setting_allows_is_told(
     copy_of, before, after, settings, vanished
 ):

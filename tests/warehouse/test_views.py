@@ -144,6 +144,7 @@ def test_money_stays_exact(world):
         assert kinds <= {"DECIMAL(18,2)", "DECIMAL(38,2)"}, name
 
 
+@pytest.mark.slow
 def test_no_figure_that_the_tables_hold_makes_a_view_fail():
     """One odd company would otherwise take the view away from all others."""
     made = Figures()
@@ -155,6 +156,7 @@ def test_no_figure_that_the_tables_hold_makes_a_view_fail():
         made.ask(f"SELECT * FROM {f'({definition.sql})' if definition.kind == 'check' else example}")
 
 
+@pytest.mark.slow
 def test_a_column_is_null_only_where_its_meaning_says_what_null_means():
     """Of some companies nothing is known that need not be, and of some everything is."""
     made = Figures()
@@ -189,6 +191,7 @@ def made():
     return Figures().connection
 
 
+@pytest.mark.slow
 def test_views_are_made_anew_in_a_copy_of_an_older_generation(world):
     with duckdb.connect() as older:
         create_tables(older)
@@ -224,6 +227,7 @@ def test_views_are_made_once_and_what_is_computed_at_load_every_time(made):
     assert made.execute("SELECT count(*) FROM ownership").fetchall() == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_changed_definition_makes_every_view_again(made, monkeypatch):
     before = _views_of(made)
     trend = next(one for one in definitions() if one.name == "trend")

@@ -81,6 +81,7 @@ def silent(service, now):
         pytest.param(lambda: TokenBucket(LIMIT, 10), retry_after, 0.005, id="token bucket, bursts of 10"),
     ],
 )
+@pytest.mark.slow
 def test_ten_minutes_use_the_allowance_and_are_hardly_ever_refused(tmp_path, service, headers, share_max):
     simulation = Simulation(tmp_path / "key", service(), headers=headers).run(minutes=10)
     assert simulation.busiest_minute <= LIMIT
@@ -197,6 +198,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_four_processes_share_the_allowance(tmp_path):
     """Each takes what it gets without waiting; together they get the limit, in any order of steps."""
     command = [sys.executable, "-c", TAKE_ALL, str(tmp_path / "key"), "2000"]
