@@ -112,16 +112,14 @@ def an_index_made_again_says_the_same() -> Iterator[None]:
 
 
 _EVERYWHERE = {"prefect_server", "s3", "weekly"}
-_IN_A_MODULE = {"weeks", "told", "made", "world", "three_runs", "page", "sample_world", "first_run"}
-"""Fixtures that take seconds: one process has all tests of each, or of each in a module."""
+"""Fixtures that take seconds: one process has all tests of each. Other tests keep together by file, with its worlds."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        names = set(getattr(item, "fixturenames", ()))
-        if groups := sorted(_EVERYWHERE & names) or [str(item.path)] * bool(_IN_A_MODULE & names):
-            item.add_marker(pytest.mark.xdist_group(groups[0]))
+        shared = sorted(_EVERYWHERE & set(getattr(item, "fixturenames", ())))
+        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else str(item.path)))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -56,6 +56,7 @@ def test_a_frame_of_any_kind_comes_back_line_by_line_with_its_columns(settings, 
     assert found.warehouse == (tmp_path / "data/warehouse/firmlake.duckdb").resolve()
 
 
+@pytest.mark.slow
 def test_the_data_folder_is_the_commands_what_is_left_undone_is_returned_and_nothing_is_paid_twice(lake, settings):
     found = firmlake.enrich(lake.list, data=lake.data, settings={**settings, "run.max_credits": 5})
     assert found.shortfall is not None

@@ -199,6 +199,7 @@ def test_each_list_keeps_its_last_outcome_whatever_happens_to_other_lists(lake, 
     assert (found["failures"], found["next_step"]) == ([], "Nothing to do")
 
 
+@pytest.mark.slow
 def test_a_mistyped_list_leaves_no_trace_and_the_mistakes_of_a_list_that_has_run_stay(ran):
     """Nothing would ever take back what failed for a list that does not exist."""
     Path("odd.csv").write_text("colour\nred\n")
@@ -332,6 +333,7 @@ def test_an_interrupted_run_is_taken_up_with_another_version_of_its_list(lake, i
 
 
 @pytest.mark.parametrize("is_complete", [False, *slow(True)])
+@pytest.mark.slow
 def test_a_run_that_ended_is_published_before_another_version_of_its_list(lake, interrupt, monkeypatch, is_complete):
     """Before the first publish of a data folder there is no warehouse, and the outcome is decided already."""
     if not is_complete:
@@ -379,6 +381,7 @@ def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(lake, inter
     assert lake.call("verify").code == 0
 
 
+@pytest.mark.slow
 def test_a_forgotten_company_that_a_restored_warehouse_names_is_not_asked_for(lake, sandbox):
     failing = {"kind": "status", "endpoint": "lookalikes", "companies": ["".join(NUMBERS[0])], "status": 500}
     sandbox.set_faults([failing])
@@ -443,6 +446,7 @@ def test_a_warehouse_that_differs_from_a_replay_is_in_the_status_until_it_was_re
     assert status(ran)["next_step"] == "Nothing to do"
 
 
+@pytest.mark.slow
 def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_succeeds(ran):
     Path("there.duckdb").write_text("no database")
     assert ran.call("load", "duckdb:there.duckdb").code == 1

@@ -65,9 +65,9 @@ CONTACTS = {
     "several names": Scene(
         ("body-short", "paging-skip-take", "language-header", "companies-20", "records-200", "credits-renamed")
     ),
-    "no bulk request is understood": Scene(("wrapped",), settings={"api.requests.lookalikes": GET}),
 }
 SLOW_CONTACTS = {
+    "no bulk request is understood": Scene(("wrapped",), settings={"api.requests.lookalikes": GET}),
     "several forms": Scene(("body-silent", "zero-required", "page-100", "oldest-first", "errors-nested", "gzip")),
     "as assumed": Scene((), settings={"api.totals": "company"}),
     "a dataset is forbidden": Scene(("forbidden",), (1, 3), "endpoints of relationships", "relationships"),

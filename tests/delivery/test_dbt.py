@@ -121,6 +121,7 @@ def test_the_package_runs_on_what_was_loaded(weeks, fixture, request, tmp_path):
     assert theirs == ours
 
 
+@pytest.mark.slow
 def test_the_sources_file_says_what_the_export_holds(lake, tmp_path):
     """`dbt/models/sources.yml` is made in the same way, and says how tests and freshness look."""
     manifest = export(lake, Request(), Folder(tmp_path)).record

@@ -27,7 +27,7 @@ from firmlake.terminal.plan import describe_plan
 from firmlake.terminal.status import describe_bill
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import Sandbox
-from support import UNASKED, lose_patience
+from support import UNASKED, lose_patience, slow
 
 START = datetime(2026, 3, 2, 2, tzinfo=UTC)
 COUNT = 8
@@ -202,7 +202,7 @@ def test_a_run_is_not_resumed_for_its_free_refreshes_once_another_list_was_charg
     assert schedule.due(26) == 0
 
 
-@pytest.mark.parametrize("budget", [-1, 4])
+@pytest.mark.parametrize("budget", [-1, *slow(4)])
 def test_a_window_that_closes_while_a_run_goes_on_is_judged_when_a_request_is_sent(begun: Schedule, budget: int):
     """A machine may sleep for a week. A run with a budget does not buy what its plan did not foresee."""
     schedule, bought = begun, begun.charged()

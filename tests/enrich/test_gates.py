@@ -109,6 +109,7 @@ def test_publish_releases_what_the_gates_of_now_let_pass(held, monkeypatch):
     assert "No generation is held back" in held.call("publish")[1]
 
 
+@pytest.mark.slow
 def test_what_was_published_anyway_is_still_told_as_incomplete(held):
     assert held.call("publish", "--anyway")[0] == 0
     assert (companies(held), files(held)) == (2 * COUNT, PUBLISHED)
@@ -159,6 +160,7 @@ def test_replay_and_forget_reach_it(held):
 
 
 @pytest.mark.parametrize("command", [("redrive",), *slow((("publish", "--anyway"),))])
+@pytest.mark.slow
 def test_after_a_kill_before_the_link_is_set_nothing_is_asked_again(held, monkeypatch, command):
     with monkeypatch.context() as patched:
         patched.setattr(generations, "_swap_link", kill)

@@ -45,6 +45,7 @@ def test_the_same_list_writes_nothing_and_says_so(desk):
     assert summary["datasets"]["financials"] == {"fresh": COUNT}
 
 
+@pytest.mark.slow
 def test_status_has_its_outcome_for_its_list_and_a_failure_before_it_is_over(desk):
     first = desk.status()["lists"][0]["last_run"]
     desk.run("--list-name", "other")

@@ -68,6 +68,7 @@ def test_longer_names_go_only_if_somebody_agrees(folders, tmp_path, monkeypatch,
             assert ("--dry-run" in told and "--yes" in told) == bool(code)
 
 
+@pytest.mark.slow
 def test_a_proof_that_fails_says_what_helps_for_each_file(folders, built):
     assert call(folders, "forget", "person", JAN, "--yes").code == 0
     assert call(folders, "verify", "--forgotten")[0] == 0

@@ -191,6 +191,7 @@ def test_a_folder_from_an_archive_knows_of_a_charge_for_a_free_refresh(together,
 
 
 @pytest.mark.parametrize("name", [DAMAGED[-1], *slow(*DAMAGED[:-1])])
+@pytest.mark.slow
 def test_a_file_damaged_in_the_archive_is_named_and_the_replay_resumes_once_it_is_restored(
     name, together, target, folders
 ):

@@ -156,6 +156,7 @@ def test_after_a_prune_and_without_an_index_nothing_is_bought_again(sandbox, tmp
     assert lake.call("plan", str(lake.list), "--json").content == before
 
 
+@pytest.mark.slow
 def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
     """Planning reads only what it needs. There is a way on without the run."""
     prune(three, removable(three, landed_days=OLD), NOW)

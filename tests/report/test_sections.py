@@ -86,6 +86,7 @@ def test_a_change_compares_the_companies_that_have_the_figure_both_times(weeks):
     assert {note for _, note, _ in weeks[0][1].values()} == {"", "of 3 companies", "of 2 companies", "of 1 company"}
 
 
+@pytest.mark.slow
 def test_with_a_list_the_sections_on_runs_follow_the_runs_of_this_list(tmp_path):
     lake = Lake(tmp_path)
     publish_list(lake.folders, [ACME, None], name="Customers", given="red")

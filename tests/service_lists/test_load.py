@@ -121,12 +121,14 @@ def test_lists_and_their_columns_are_those_of_the_newest_overview(filled):
     assert drift == [("new_field", "extra", 1), ("new_value", "columns[]=unheardOf", 2)]
 
 
+@pytest.mark.slow
 def test_once_added_stays_added_whatever_a_later_plan_came_to(filled):
     rows = query(filled, "SELECT contact_id, status, sent_count, run_id FROM contact_additions ORDER BY 1")
     assert [(contact, status, sent) for contact, status, sent, _ in rows] == [("7", "added", 2), ("8", "failed", 1)]
     assert rows[0][3] < rows[1][3]
 
 
+@pytest.mark.slow
 def test_what_is_made_of_companies_is_left_alone(filled):
     """Making it again takes a minute for a million companies."""
     edit_warehouse(filled, "ALTER TABLE portfolio ADD COLUMN mark INTEGER")

@@ -94,6 +94,7 @@ def same(columns):
 
 
 @pytest.mark.parametrize("macro", CALLS)
+@pytest.mark.slow
 def test_an_argument_is_never_taken_for_something_inside(world, macro):
     arguments = CALLS[macro]
     expected = world.ask(call(macro, arguments))
