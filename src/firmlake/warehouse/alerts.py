@@ -44,7 +44,7 @@ def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRul
         _find(connection, rule, position, run_id)
     if count_rows(connection, _SQL["rules_differ"]):
         supersede(connection, "alert_rules", ("rule",), _ALL_RULES, "met_rules", number)
-    compare(connection, "alerts", _SQL["alerts"].format(run=quote_text(run_id), current=current_rows("alerts")))
+    compare(connection, "alerts", _SQL["alerts"].format(run=quote_text(run_id), current=current_rows("alerts")), number)
     merge(connection, "alerts", number)
     return count_rows(connection, "SELECT count(*) FROM alerts WHERE opened_run = ?", run_id)
 

@@ -20,7 +20,7 @@ import duckdb
 from firmlake.core.sql import read_queries
 from firmlake.landing.run import RunPlan
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
-from firmlake.warehouse.versions import run_of
+from firmlake.warehouse.versions import count_rows, run_of
 
 _SQL = read_queries(__file__)
 
@@ -202,8 +202,11 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan, number:
     The plan has the language and the number of lookalikes to watch.
     """
     connection.execute(_SQL["states"].format(number=number))
-    connection.execute(_SQL["watched"].format(number=number))
-    changed = {name for (name,) in connection.execute(_SQL["rows_before"].format(number=number)).fetchall()}
+    connection.execute(_SQL["presence"])
+    changed: set[str] = set()
+    if count_rows(connection, "SELECT count(*) FROM presence WHERE was_known"):
+        connection.execute(_SQL["watched"].format(number=number))
+        changed = {name for (name,) in connection.execute(_SQL["rows_before"].format(number=number)).fetchall()}
     for compared in changed:
         _pair_rows(connection, compared, plan, number)
     connection.execute(_SQL["none_yet"])

@@ -8,13 +8,16 @@ UNION ALL
 SELECT country, company_number, dataset, false, payload_hash <> ''
 FROM company_state SEMI JOIN changed USING (country, company_number)
 
--- name: watched
--- For a company that returned, `gone_in` is the run that found it gone and closed its last rows.
+-- name: presence
 CREATE OR REPLACE TEMP TABLE presence AS
 SELECT country, company_number,
+       bool_or(is_before) AS was_known,
        coalesce(bool_or(is_found) FILTER (is_before), false) AS was_found,
        coalesce(bool_or(is_found) FILTER (NOT is_before), false) AS is_found
-FROM states GROUP BY country, company_number;
+FROM states GROUP BY country, company_number
+
+-- name: watched
+-- For a company that returned, `gone_in` is the run that found it gone and closed its last rows.
 CREATE OR REPLACE TEMP TABLE gone AS
 SELECT country, company_number, dataset, max(valid_to) AS gone_in
 FROM company_state_versions

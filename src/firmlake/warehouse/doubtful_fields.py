@@ -82,11 +82,13 @@ def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSet
     values of earlier runs. A field with a scale in `contract.scales` is never in doubt. The connection has the views
     `staged_<table>` and the table `changed` of a load.
     """
+    beyond = connection.execute(_SQL["beyond"]).fetchall()  # in most loads nothing, which needs no further count
     for dataset in DATASETS:
         doubtful = {
             column: path
             for column, path in _shares(dataset, contract).items()
-            if _has_any_beyond(connection, dataset, path) and _is_in_doubt(connection, dataset, column, path)
+            if any(one == dataset and seen.endswith(path) for one, seen in beyond)
+            and _is_in_doubt(connection, dataset, column, path)
         }
         if doubtful:
             _withhold(connection, dataset, doubtful, run_id)
@@ -139,13 +141,6 @@ def _shares(dataset: str, contract: ContractSettings) -> dict[str, str]:
         for leaf in leaves_of(dataset, contract)
         if leaf.kind == "fraction" and setting_of(contract.scales, dataset, leaf.name, leaf.path) is None
     }
-
-
-def _has_any_beyond(connection: duckdb.DuckDBPyConnection, dataset: str, path: str) -> bool:
-    """Return whether a value above 1 was ever seen; most loads need no further count."""
-    seen = "(SELECT dataset, kind, path FROM staged_drift UNION ALL SELECT dataset, kind, path FROM drift)"
-    query = f"SELECT count(*) FROM {seen} WHERE dataset = ? AND kind = 'other_scale' AND ends_with(path, ?)"
-    return count_rows(connection, query, dataset, path) > 0
 
 
 def _is_in_doubt(connection: duckdb.DuckDBPyConnection, dataset: str, column: str, path: str) -> bool:

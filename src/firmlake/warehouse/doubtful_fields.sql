@@ -1,3 +1,9 @@
+-- name: beyond
+-- The fields of which a value above 1 was ever seen.
+SELECT DISTINCT dataset, path FROM (
+    SELECT dataset, kind, path FROM staged_drift UNION ALL SELECT dataset, kind, path FROM drift
+) WHERE kind = 'other_scale'
+
 -- name: counts
 WITH answered AS (SELECT country, company_number FROM changed WHERE dataset = '{dataset}'),
 shown AS (

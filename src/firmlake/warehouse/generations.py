@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from traceback import clear_frames
 from typing import Any
+from weakref import WeakSet
 
 import duckdb
 
@@ -338,13 +339,16 @@ def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = Fal
 
 def free_memory(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = False) -> None:
     """Checkpoint what a large load has written so far. A small one fits into memory until the end."""
-    if connection.execute("SELECT getvariable('is_large')").fetchall() == [(True,)]:
+    if connection in _large_loads:
         checkpoint(connection, may_compact=may_compact)
 
 
 def expect_large_load(connection: duckdb.DuckDBPyConnection) -> None:
     """Let `free_memory` free it between the tables of a load."""
-    connection.execute("SET VARIABLE is_large = true")
+    _large_loads.add(connection)
+
+
+_large_loads: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
 
 def _connect(folders: Folders, find: Callable[[Folders], Path | None]) -> duckdb.DuckDBPyConnection:

@@ -63,7 +63,7 @@ def load_run(
 
     `vanished_max` is the share of the records of a field, and their least number, from which a loss is a VanishedError.
     """
-    if sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
+    if is_large := sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
         expect_large_load(connection)
     create_tables(connection)
     if widen(connection, run):
@@ -75,20 +75,24 @@ def load_run(
     state, companies = current_rows("company_state"), current_rows("companies")
     started, days = _timestamp(run.plan.started_at), run.plan.credit_window_days
     rules = verdict_rules("s", "c", started=started, latest=latest)
-    compare(connection, "company_state", _SQL["state"].format(current=state, **rules))
+    compare(connection, "company_state", _SQL["state"].format(current=state, **rules), number)
     connection.execute(_SQL["changed"])
-    changed_count = count_rows(connection, _COUNT_CHANGED)
+    ((changed_count, partial, is_all_changed),) = connection.execute(_SQL["what_changed"]).fetchall()
     withhold_shares(connection, run.plan.contract, run.run_id)
-    is_all_changed = count_rows(connection, _SQL["is_all_changed"]) == 1
     counts = {}
     for dataset, tables in COMPANY_TABLES.items():
+        answered = _ANSWERED.format(dataset=dataset, which="true")
+        retained = _retained(dataset) if dataset in partial else "false"
         for table in tables:
-            counts[table] = _replace_changed(connection, dataset, table, number, is_all_changed)
+            staged = f"staged_{table}"
+            counts[table] = supersede(
+                connection, table, _COMPANY, answered, staged, number, retained, is_all_answered=is_all_changed
+            )
     vanished = find_vanished(connection, number)
     check_vanished(vanished, *vanished_max)
     expected_credits = count_rows(connection, _SQL["bought"].format(days=days))
     merge(connection, "company_state", number)
-    compare(connection, "companies", _SQL["companies"].format(days=days, latest=latest, current=companies))
+    compare(connection, "companies", _SQL["companies"].format(days=days, latest=latest, current=companies), number)
     merge(connection, "companies", number)
     check_keys(connection)
     free_memory(connection)
@@ -99,7 +103,8 @@ def load_run(
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
     refreshed = count_rows(connection, _SQL["refreshed"].format(targets=targets)) if run.plan.refresh_count else 0
     _add_run(connection, run, outcome, expected_credits, refreshed)
-    _drop_workings(connection)
+    if is_large:
+        _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     add_load(connection, load, counts, changed_count)
     free_memory(connection, may_compact=True)
@@ -130,8 +135,7 @@ def check_keys(connection: duckdb.DuckDBPyConnection) -> None:
             )
 
 
-_COUNT_CHANGED = "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)"
-
+_ANSWERED = "(SELECT country, company_number FROM changed WHERE dataset = '{dataset}' AND {which})"
 
 _OF_PLAN = (
     "run_id", "list_name", "list_sha256", "service", "language", "line_count", "company_count", "refused_count",
@@ -153,25 +157,15 @@ def _timestamp(moment: datetime) -> str:
     return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f}'"
 
 
-def _replace_changed(
-    connection: duckdb.DuckDBPyConnection, dataset: str, table: str, number: int, is_all_changed: bool
-) -> int:
-    of_dataset = f"(SELECT country, company_number FROM changed WHERE dataset = '{dataset}'"
-    is_any_partial = count_rows(connection, f"SELECT count(*) FROM changed WHERE dataset = '{dataset}' AND is_partial")
-    retained = f"(country, company_number) IN {of_dataset} AND is_partial) AND {_not_staged(dataset)}"
-    names = {"retained": retained} if is_any_partial else {}
-    answered, staged = f"{of_dataset})", f"staged_{table}"
-    return supersede(connection, table, _COMPANY, answered, staged, number, is_all_answered=is_all_changed, **names)
-
-
-def _not_staged(dataset: str) -> str:
-    """Return an SQL condition that is true if the record of held row `h` is not among the readable records."""
-    return " AND ".join(
+def _retained(dataset: str) -> str:
+    """Return an SQL condition for held rows `h` of partial answers that are not among their readable records."""
+    not_staged = " AND ".join(
         f"NOT EXISTS (FROM staged_{dataset} s WHERE "
         + " AND ".join(f"s.{name} IS NOT DISTINCT FROM h.{name}" for name in (*_COMPANY, *identity))
         + ")"
         for identity in _IDENTITIES[dataset]
     )
+    return f"(country, company_number) IN {_ANSWERED.format(dataset=dataset, which='is_partial')} AND {not_staged}"
 
 
 def _add_run(

@@ -14,9 +14,12 @@ WHERE NOT {is_outdated}
 CREATE OR REPLACE TEMP TABLE changed AS
 SELECT dataset, country, company_number, is_partial FROM merged_company_state WHERE is_changed
 
--- name: is_all_changed
-SELECT (SELECT count(*) FROM changed) =
-       (SELECT count(*) FROM staged_company_state WHERE status IN ('reported', 'empty', 'not_found'))
+-- name: what_changed
+-- The number of companies, the datasets with partial answers, and whether all answers changed something.
+SELECT (SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)),
+       coalesce(list(DISTINCT dataset) FILTER (is_partial), []),
+       count(*) = (SELECT count(*) FROM staged_company_state WHERE status IN ('reported', 'empty', 'not_found'))
+FROM changed
 
 -- name: companies
 SELECT s.country, s.company_number,

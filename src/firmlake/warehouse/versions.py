@@ -108,7 +108,7 @@ def supersede(
         "number": number,
     }
     free_memory(connection)
-    if not count_rows(connection, _SQL["held"].format(**names)):
+    if number == 1 or not count_rows(connection, _SQL["held"].format(**names)):
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
         return count_rows(connection, _SQL["insert_all"].format(**names, among=among))
     connection.execute(_SQL["offered"].format(**names))
@@ -126,7 +126,7 @@ def supersede(
     return written
 
 
-def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> None:
+def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str, number: int) -> None:
     """Make the relation `merged_<table>`: rows for a table with history, each compared with the held row of its key.
 
     The query selects one row per key: its values, and the held row of the key, from `current_rows`, as the struct
@@ -138,7 +138,7 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
         "SELECT * EXCLUDE (held), held.held_row AS held_row, held.valid_from AS held_since, "
         f"held.held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"
     )
-    if count_rows(connection, f"SELECT count(*) FROM {table}"):  # otherwise nothing is copied before it is written
+    if number > 1:  # a first load copies nothing before it is written
         connection.execute(f"CREATE OR REPLACE TEMP TABLE compared_{table} AS {compared}")
         compared = f"FROM compared_{table}"
     connection.execute(f"CREATE OR REPLACE TEMP VIEW merged_{table} AS {compared}")
@@ -148,7 +148,8 @@ def merge(connection: duckdb.DuckDBPyConnection, table: str, number: int) -> Non
     """Replace the rows that `compare` found different, as `supersede` does, and update volatile columns of the rest."""
     columns = ", ".join(column.name for column in TABLES[table].columns)
     # Rows that stay are deleted and inserted too, because an update of millions of rows would not fit into memory.
-    for statement in (_SQL["close_merged"], _DELETE_MERGED, _SQL["insert_merged"], _DROP_MERGED):
+    replaced = (_SQL["close_merged"], _DELETE_MERGED) if number > 1 else ()
+    for statement in (*replaced, _SQL["insert_merged"], _DROP_MERGED):
         connection.execute(statement.format(table=table, columns=columns, number=number))
 
 
