@@ -60,16 +60,19 @@ class Choices:
     dissolved: frozenset[str] = frozenset()  # numbers without zero, for which a whole request is refused
     forbidden: str = ""  # an endpoint that answers 403
     forbidden_country: str = ""
+    wrong_token_is_forbidden: bool = False
     get_pages: bool = True  # otherwise a GET ignores what it is sent, and gives the first four periods
     # What it answers. `refusal`: validator (sentences), pydantic (paths of keys), plain (a word of text). `unknown`:
     # message (in the element), omitted, 404 (for the whole bulk request, with the number), 422 (the same, in the words
-    # of an element), or 204 as the status of a GET. `children`: entity, flat, or as parents are.
+    # of an element), named (422 with country and number), or 204 as the status of a GET. `children`: entity, flat, or
+    # as parents are.
     refusal: str = "validator"
     unknown: str = "message"
     children: str = ""
     number: str = "companyNumber"  # what answers call the number of a company
     charge: str = "X-Credits-Charged"
     left: str = "X-Credits-Remaining"
+    quota: str = ""  # of requests, instead of credits
     omits_null: bool = False
     is_snake: bool = False  # keys such as gross_margin
     percent: bool = False
@@ -187,6 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         steps = path.removeprefix("/gateway/v1/").split("/")
         if self.state.choices.fails_every and not len(self.state.requests) % self.state.choices.fails_every:
             self._answer(503, {"statusCode": 503, "message": ["Service Unavailable"]})
+        elif self.headers.get("authorization") != "Bearer geheim" and self.state.choices.wrong_token_is_forbidden:
+            self._answer(403, {"fault": {"faultstring": "Invalid access token", "detail": {"errorcode": "oauth"}}})
         elif self.headers.get("authorization") != "Bearer geheim":
             self._answer(401, {"statusCode": 401, "message": ["Unauthorized"]})
         elif self.state.choices.forbidden and self.state.choices.forbidden in steps:
@@ -278,6 +283,9 @@ class _Handler(BaseHTTPRequestHandler):
             elif choices.unknown == "404":
                 self._answer(404, {"statusCode": 404, "message": [f"Company {company[1]} does not exist"]})
                 return
+            elif choices.unknown == "named":
+                self._answer(422, {"statusCode": 422, "message": f"Unknown company {' '.join(company)}"})
+                return
             elif choices.unknown == "422":
                 self._answer(422, {"statusCode": 422, "message": "Company not found"})
                 return
@@ -366,6 +374,8 @@ class _Handler(BaseHTTPRequestHandler):
                 key = country, number.zfill(LENGTHS[country])
                 count += key not in self.state.paid
                 self.state.paid.setdefault(key, 1)
+        if self.state.choices.quota:
+            return {self.state.choices.quota: str(200 - len(self.state.requests))}
         return {self.state.choices.charge: str(count), self.state.choices.left: str(5000 - len(self.state.paid))}
 
     def _refuse(self, status: int, wrong: list[tuple[str, str]]) -> None:

@@ -37,6 +37,7 @@ from firmlake.enrich.check import Checked
 from firmlake.enrich.contact import choose_companies
 from firmlake.terminal.rows import show
 from firmlake.terminal.runs import checked_parts
+from firmlake_sandbox import sample_numbers
 from support import ACME, BOLT, NOON, found, lookalike, not_found, period
 
 API = ApiSettings(base_url="http://127.0.0.1:1")
@@ -163,6 +164,7 @@ def test_where_the_service_names_a_header_for_the_language_so_does_the_next_step
 
 KBC, SOLVAY, UCB = Company("BE", "0403227515"), Company("BE", "0403091220"), Company("BE", "0403053608")
 HEINEKEN = Company("NL", "33011433")
+COMPANIES = [ACME, BOLT, HEINEKEN, SOLVAY, UCB]
 
 
 def knowing(*spelled: str) -> Callable[[Request], Said]:
@@ -231,6 +233,9 @@ def saying(message: str) -> Callable[[Request], Said]:
         (refusing_a_stranger(422, "Company not found"), "covered", {}, "finds such companies by halving"),
         (refusing_a_stranger(500, "Company not found"), "covered", {}, "finds such companies by halving"),
         (refusing_a_stranger(422, "Bad companies"), "needs_you", {}, "(422: Bad companies)"),
+        (refusing_a_stranger(422, f"Unknown company NL {BOLT.company_number}"), "covered",
+         {"api.names.not_found_message": "Unknown company {country} {number}"}, ""),
+        (refusing_a_stranger(422, f"NL {BOLT.company_number}: try again later"), "needs_you", {}, "try again"),
         (saying(f"No company NL/{BOLT.company_number} could be found"), "covered",
          {"api.names.not_found_message": "No company {country}/{number} could be found"}, ""),
         (saying("Temporarily unavailable"), "needs_you", {}, "may be said of any company"),
@@ -371,19 +376,53 @@ def test_headers_of_any_name_tell_credits_if_their_numbers_do(
     """Three companies are bought by the first answer, two by the second. A quota of requests falls by one with each."""
     headers = iter([{name: str(row[place]) for name, row in rows.items()} for place in range(3)])
     talk = Service(lambda request: (200, [found(one, "lookalikes") for one in request.companies], next(headers)))
-    companies = [ACME, BOLT, HEINEKEN, SOLVAY, UCB]
-    for asked in (companies[:3], companies, companies):
+    for asked in (COMPANIES[:3], COMPANIES, COMPANIES):
         talk.bulk("lookalikes", asked)
     expected = {"api.names.credits_charged_header": charged, "api.names.credits_remaining_header": left}
     assert find_credit_headers(talk, 5).settings == {key: name for key, name in expected.items() if name}
 
 
 def test_credits_of_a_service_that_tells_only_what_is_left_are_seen() -> None:
-    talk = told(*({"x-credits-remaining": left} for left in ("90", "89", "88", "88")))
+    left = iter(("90", "89", "88", "88"))
+    talk = Service(lambda request: (*answering(ACME, BOLT)(request), {"x-credits-remaining": next(left)}))
+    for _ in range(4):
+        talk.bulk("lookalikes", [ACME, BOLT])
     headers = talk.adopt(find_credit_headers(talk, 2))
-    price = find_price(talk, [ACME, BOLT], None)
+    price = find_price(talk)
     assert headers.seen == "x-credits-remaining; firmlake counts the credits of a run itself"
     assert (price.seen, price.verdict) == ("2 for 2 companies, then free", "as_assumed")
+
+
+@pytest.mark.parametrize(
+    ("charges", "seen", "verdict"),
+    [
+        (("1", "2", "0"), "3 for 3 companies, then free", "as_assumed"),
+        (("1", "3", "0"), "4 for 3 companies and 1 that it does not know", "covered"),
+        (("1", "3", "4"), "8 for 3 companies", "needs_you"),
+    ],
+)
+def test_the_price_counts_every_company_that_was_answered(charges: tuple[str, ...], seen: str, verdict: str) -> None:
+    """A first contact buys further companies of the list to find the limits."""
+    headers = iter(charges)
+    talk = Service(lambda request: (*answering(ACME, SOLVAY, UCB)(request), {"x-credits-charged": next(headers)}))
+    for companies in ([ACME], [ACME, BOLT, SOLVAY, UCB], [ACME]):
+        talk.bulk("lookalikes", companies)
+    price = find_price(talk)
+    assert (price.seen, price.verdict) == (seen, verdict)
+
+
+def test_a_quota_of_requests_is_no_credit_although_it_fell_by_as_much_as_was_bought() -> None:
+    """A request between two that were answered was refused, without a header."""
+    said = iter([(200, "199"), (422, ""), (200, "197"), (200, "196")])
+
+    def answer(request: Request) -> Said:
+        status, left = next(said)
+        return (*answering(*COMPANIES)(request), {"x-quota-remaining": left}) if left else (status, {"message": "no"})
+
+    talk = Service(answer)
+    for companies in (COMPANIES[:3], COMPANIES, COMPANIES, COMPANIES):
+        talk.bulk("lookalikes", companies)
+    assert find_credit_headers(talk, 5).settings == {}
 
 
 def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys: Any) -> None:
@@ -469,6 +508,26 @@ def test_a_service_that_cannot_be_reached_any_more_ends_the_check() -> None:
     """Half as many companies would not help."""
     with pytest.raises(RequestFailedError):
         find_companies_cap(Weak(20, None, "unreachable: no connection", RequestFailedError), "lookalikes", [ACME])
+
+
+@pytest.mark.parametrize("names_it", [True, False])
+@pytest.mark.parametrize("most", [20, 100])
+def test_a_company_that_is_refused_for_its_own_reason_says_nothing_about_the_size(most: int, names_it: bool) -> None:
+    """A limit of fourteen was concluded from it, and kept for all runs."""
+    listed = [normal_form(*pair) for pair in sample_numbers(40)]
+    companies = [company for company in listed if company]
+    odd = [companies[14], companies[30]]
+
+    def answer(request: Request) -> Said:
+        if len(request.companies) > most:
+            return 413, {"message": "too many companies"}
+        refused = [str(company) for company in odd if company in request.companies]
+        return (422, {"message": f"Unknown: {refused[0] * names_it}"}) if refused else answering(*companies)(request)
+
+    talk = Service(answer)
+    one = find_companies_cap(talk, "lookalikes", companies, is_list=True)
+    assert one.settings == ({"api.companies_per_request": 20} if most == 20 else {})
+    assert len(talk.answers) <= (4 if names_it and most == 100 else 20)
 
 
 @pytest.mark.parametrize(("cut", "is_cut"), [(20, True), (700, False)])

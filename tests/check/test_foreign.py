@@ -182,6 +182,42 @@ def test_a_first_company_that_does_not_exist_hides_nothing_about_the_others(
     ]
 
 
+def test_companies_for_which_whole_requests_are_refused_cost_few_requests_and_are_named_by_the_service(
+    tmp_path: Path,
+) -> None:
+    """The words for them are learnt from a company that does not exist, and a quota of requests is none of credits."""
+    with foreign(unknown="named", names_once=True, quota="X-Quota-Remaining") as service:
+        lake = new_lake(tmp_path, service)
+        lines = lake.list.read_text().splitlines()
+        unknown = ["BE,0999000129", "NL,09990012", "FR,099900102"]
+        lake.list.write_text("\n".join([*lines[:3], unknown[0], *lines[3:6], *unknown[1:], *lines[6:]]))
+        run = lake.run()
+    assert run.code == 0, run.err
+    assert_true(lake)
+    assert lake.query("SELECT count(*) FROM company_state WHERE status = 'not_found'") == [(9,)]
+    profile = tomllib.loads((lake.data / "state/profile.toml").read_text())
+    assert profile["api"]["names"] == {"not_found_message": "Unknown company {country} {number}"}
+    assert "companies_per_request" not in profile["api"]
+    assert "quota" not in run.err
+    assert len(service.requests) < 60
+
+
+def test_a_token_that_is_refused_for_everything_costs_a_handful_of_requests_also_if_that_is_a_403(
+    tmp_path: Path,
+) -> None:
+    with foreign(wrong_token_is_forbidden=True) as service:
+        lake = new_lake(tmp_path, service)
+        lake.environment["FIRMLAKE_API_TOKEN"] = "wrong"
+        run = lake.run()
+        assert run.code == 5
+        assert "refuses the token (403: Invalid access token; oauth). Get a valid token" in run.error_line
+        assert len(service.requests) <= 6
+        checked = lake.call("check", str(lake.list))
+        assert checked.code == 5
+        assert "403: Invalid access token" in checked.error_line
+        assert len(service.requests) <= 6 + 10
+
+
 @pytest.mark.parametrize("count", [25, *slow(60)])
 def test_a_list_whose_first_companies_are_refused_for_their_own_reason_loses_no_other(
     count: int, tmp_path: Path
@@ -241,7 +277,7 @@ def test_shares_language_and_credits_are_read_from_the_first_run_on_or_it_says_s
     lines = [line for line in run.err.splitlines() if "names may not be in NL" in line]
     assert len(lines) == (place == "Gand")
     assert all("in api.requests, as X-NAME: {language}" in line for line in lines)
-    said = "The service reports credits in x-balance, x-charged: set api.names.credits_charged_header, or"
+    said = "The service may report credits in x-balance, x-charged: set api.names.credits_charged_header, or"
     assert (said in run.err, said in later.err) == (False, is_nameless), later.err
 
 

@@ -113,11 +113,12 @@ def test_an_answer_that_is_erased_as_it_lands_is_not_asked_for_without_end(sandb
     assert statuses(run)["pending"] == 0
 
 
-def test_companies_that_fail_again_are_no_outage_however_many_they_are(sandbox, folders, fetch):
+@pytest.mark.parametrize("status", [500, 422])
+def test_companies_that_fail_again_are_no_outage_however_many_they_are(sandbox, folders, fetch, status):
     companies = COMPANIES[:12]
     before = [(company, "lookalikes") for company in companies]
     run = make_run(folders, companies, ["lookalikes"], failed_before=before)
-    sandbox.set_faults([{"kind": "status", "status": 500}])
+    sandbox.set_faults([{"kind": "status", "status": status}])
     fetch(run)
     assert statuses(run) == {"failed": len(companies)}
     assert requests(sandbox) <= 3 * len(companies)

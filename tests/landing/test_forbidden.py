@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.company import normal_form
+from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import (
     AuthorizationError,
     EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
     PausedByServiceError,
+    RequestRefusedError,
     ServiceError,
     UnavailableError,
 )
@@ -125,6 +126,17 @@ def test_companies_whose_spelling_is_refused_cost_few_requests_unless_some_are_a
     else:
         assert count >= 90 - 20 - 8, "eight may be under way"
         assert service.requests["lookalikes"] < 80, "each would cost two requests"
+
+
+@pytest.mark.parametrize(("country", "length", "is_refused"), [("BE", 10, True), ("NL", 8, False), ("FR", 9, False)])
+def test_only_belgian_numbers_have_a_zero_that_the_service_may_want_otherwise(folders, country, length, is_refused):
+    """Dutch and French ones that begin with zero are refused for a reason of their own, while others are answered."""
+    others, zeros = ([Company(country, f"{first}{n}".ljust(length, "7")) for n in range(30)] for first in "10")
+    status = ServiceStatus(make_run(folders, [*others, *zeros]), ApiSettings(), lambda: None, looks_closer=False)
+    status.answered("lookalikes", others)
+    for company in zeros[:25]:
+        status.refuse("lookalikes", company, RequestRefusedError("no"))
+    assert (status.refusal("lookalikes", zeros[-1]) is not None) == is_refused
 
 
 FORBIDDEN, PAUSED, DOWN = ForbiddenError("no", "Pay"), EndpointPausedError("later", "Wait"), UnavailableError("down")

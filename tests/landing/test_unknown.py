@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import firmlake_sandbox
 from firmlake.api.service import stamp_service
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import RequestRefusedError, ServiceError
-from firmlake.core.settings import ApiSettings, Settings
+from firmlake.core.settings import ApiSettings, NameSettings, Settings
+from firmlake.landing.run import Run
 from firmlake.tables.flatten import flatten_shard
 from other_service import start_other_service
 from support import DATASETS, make_run, slow
@@ -20,6 +22,7 @@ from .conftest import held, name_of, requests, statuses
 
 KNOWN = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
 STRANGERS = [Company("BE", number) for number in ("0999002109", "0999003988", "0999004978")]
+NAMED = NameSettings(not_found_message="Unknown company {country}{number}")
 MIXED = [*KNOWN[:30], *STRANGERS, *KNOWN[30:60]]
 
 
@@ -136,6 +139,35 @@ def test_other_refusals_make_a_company_unknown_only_in_the_words_for_that(folder
         run = make_run(folders, KNOWN[:12], ["lookalikes"])
         fetch(run, base_url=service.base_url)
     assert statuses(run) == {"answered": 11, status: 1}
+
+
+@pytest.mark.parametrize("names_it", [True, False])
+@pytest.mark.parametrize("odd", ["", "lookalikes"])
+def test_a_company_for_which_whole_requests_are_refused_is_looked_for_once(folders, fetch, odd, names_it):
+    """The other datasets ask for a few such companies alone, and for all others together.
+
+    If one of them knows such a company, it is asked for all of them.
+    """
+    unknown = [name_of(company).replace("BE0", "BE") for company in KNOWN[5:120:7]]
+    with start_other_service() as service:
+        answer = service.answer
+
+        def answer_strictly(dataset, asked):
+            names = [one["countryCode"] + one["companyNumber"] for one in asked]
+            refused = [name for name in unknown if name in names and dataset != odd]
+            said = f"Unknown company {refused[0]}" if refused and names_it else "company not found"
+            return (422, {"message": said}) if refused else answer(dataset, asked)
+
+        service.answer = answer_strictly
+        run = make_run(folders, KNOWN[:120], ["financials", "lookalikes", "relationships"])
+        run = Run(folders, msgspec.structs.replace(run.plan, names=NAMED))
+        fetch(run, base_url=service.base_url, names=NAMED)
+    count = len(unknown)
+    assert statuses(run, "relationships") == {"answered": 120 - count, "not_found": count}
+    assert statuses(run, "lookalikes")["not_found"] == (0 if odd else count)
+    of_others = {"lookalikes": 2 + (count if odd else 3), "relationships": 2 + 3}
+    assert {name: service.requests[name] for name in of_others} == of_others
+    assert service.requests["financials"] < (90 if names_it else 170)
 
 
 def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_given_up(folders, fetch):

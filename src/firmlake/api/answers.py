@@ -253,10 +253,14 @@ def tells_unknown(names: NameSettings, company: Company, status: int | None, sai
         >>> tells_unknown(NameSettings(), Company("BE", "0403227515"), 404, "Not Found")
         False
     """
+    return (status in NOT_FOUND and names_company(company, said)) or says_unknown(names, company, said)
+
+
+def names_company(company: Company, said: str) -> bool:
+    """Return whether a text holds the number of a company, in any spelling."""
     number = company.company_number.removeprefix("0")
-    spellings = (said, re.sub(r"(?<=\d)[ .](?=\d)", "", said)) if status in NOT_FOUND else ()
-    is_named = any(re.search(rf"(?<!\d)0?{number}(?!\d)", spelling) for spelling in spellings)
-    return is_named or says_unknown(names, company, said)
+    spellings = (said, re.sub(r"(?<=\d)[ .](?=\d)", "", said))
+    return any(re.search(rf"(?<!\d)0*{number}(?!\d)", spelling) for spelling in spellings)
 
 
 def says_unknown(names: NameSettings, company: Company, said: str) -> bool:

@@ -99,7 +99,7 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     if status == 200 or (check and answer.is_success and not is_nothing):
         return _check(answer, check)
     message = read_message(answer)
-    said = f"{status}: {message}" if message else str(status)
+    said = describe_refusal(answer)
     if status == 402 or is_out_of_credits(answer, api):
         raise _spent(said)
     is_unknown = status >= 500 and any(says_unknown(api.names, each, message) for each in answer.request.companies)
@@ -224,7 +224,7 @@ frameworks and gateways use the others."""
 _BY_FIELD = (400, 422)
 """Statuses for which some frameworks send only a map from fields to sentences."""
 
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _PATHS = ("loc", "path", "field", "property", "instancePath", "pointer", "source", "param", "parameter")
 _MAPS = ("errors", "fieldErrors", "violations", "fields")
 _NO_FIELD = re.compile("messages?|msg|errors?|.*_errors|details?|reasons?|title|description|hints?|violations|fields")
@@ -263,6 +263,14 @@ def read_message(answer: Answer) -> str:
     """
     is_about_company = answer.status in NOT_FOUND and _names_one(answer)
     return _read_message(answer) or ("Not Found" if is_about_company else "")
+
+
+def describe_refusal(answer: Answer) -> str:
+    """Return the status and the words of an answer in one line, also those that `read_message` does not vouch for."""
+    message = read_message(answer)
+    lines = [message] if message or (answer.status or 0) >= 500 else read_lines(answer.body)
+    text = one_line("; ".join(dict.fromkeys(lines)), MESSAGE_LENGTH_MAX)
+    return f"{answer.status}: {text}" if text else str(answer.status)
 
 
 def _names_one(answer: Answer) -> bool:

@@ -92,6 +92,11 @@ def spell_number(api: ApiSettings, company: Company) -> str:
     return company.company_number
 
 
+def has_two_spellings(company: Company) -> bool:
+    """Return whether a service may know a company with or without a leading zero."""
+    return company.country == "BE" and company.company_number.startswith("0")
+
+
 def _row(api: ApiSettings, company: Company) -> dict[str, Any]:
     return {"country": company.country, "number": spell_number(api, company)}
 

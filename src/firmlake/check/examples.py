@@ -17,7 +17,7 @@ import msgspec
 
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import read_lines, read_message
+from firmlake.api.judge import describe_refusal, read_lines, read_message
 from firmlake.check.finding import Finding
 from firmlake.check.talk import (
     Talk,
@@ -133,7 +133,7 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     found, answer = _hunt(ask, is_right, goes_on, partial(_pagings, example_of(talk.api, "financials")))
     if found is None:
         counts = [element.count for element in elements_of(answer)]
-        said = describe_refusal(answer)
+        said = describe_answer(answer)
         if counts:
             begins, wanted = pagination(answer).get("offset", "an unknown one"), answer.request.offset
             said = f"asked for 1 record from offset {wanted}, the service sends {counts[0]} from {begins}"
@@ -220,14 +220,12 @@ def knows(answer: Answer, company: Company) -> bool:
     return any(element.company == company and element.records is not None for element in elements_of(answer))
 
 
-def describe_refusal(answer: Answer) -> str:
+def describe_answer(answer: Answer) -> str:
     """Describe in one line what the service answered."""
     if answer.error and (answer.status or 0) < 300:
         return answer.error
     glimpse = " ".join(answer.body[:60].decode("utf-8", "replace").split())
-    message = glimpse if answer.is_success else read_message(answer)
-    text = "; ".join(dict.fromkeys([message] if message else read_lines(answer.body)))[:160]
-    return f"{answer.status}: {text}" if text else str(answer.status)
+    return f"{answer.status}: {glimpse}".removesuffix(": ") if answer.is_success else describe_refusal(answer)
 
 
 KeyPath = tuple[str, ...]
@@ -390,7 +388,7 @@ def _describe_unknown_form(answer: Answer) -> Finding:
         )  # fmt: skip
     what = "the answer is not an array of elements: " if answer.is_success else ""
     return Finding(
-        BULK, what + describe_refusal(answer), "needs_you",
+        BULK, what + describe_answer(answer), "needs_you",
         next_step="Copy a request from the service's documentation into api.requests, with {country} and {number} in "
         "the place of the company, and check again. The structure of answers cannot be set",
     )  # fmt: skip

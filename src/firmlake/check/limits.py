@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count, takewhile
 
-from firmlake.api.answers import NOT_FOUND, tells_unknown, wording
+from firmlake.api.answers import NOT_FOUND, names_company, tells_unknown, wording
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import read_lines, read_message
-from firmlake.check.examples import describe_refusal, language_header, with_language_header
+from firmlake.check.examples import describe_answer, language_header, with_language_header
 from firmlake.check.finding import Finding, Verdict
 from firmlake.check.talk import FORBIDDEN, Talk, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
@@ -22,9 +22,9 @@ from firmlake.core.settings import ApiSettings
 from firmlake.core.text import shown
 
 _HALVINGS_MAX = 12
+_REFUSED_MAX = 10
+"""Companies of a list that are refused for a reason of their own before the limit is left open."""
 _NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
-MANY = 10**4
-"""More companies than any request names."""
 
 
 def find_page_cap(talk: Talk, company: Company) -> Finding:
@@ -60,33 +60,42 @@ def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Compan
     return named if named and len(elements_of(talk.bulk(dataset, named, size=3))) == 3 else []
 
 
-def find_companies_cap(talk: Talk, dataset: str, named: list[Company], most: int = MANY) -> Finding:
-    """Find the largest number of companies in a bulk request, up to `most`.
+def find_companies_cap(talk: Talk, dataset: str, named: list[Company], *, is_list: bool = False) -> Finding:
+    """Find the largest number of companies in a bulk request.
 
-    The last one of those to name is repeated; they are from `choose_repeated`, or of the list of a run.
+    The companies to name are from `choose_repeated`, and the last one is repeated. Or they are of the list of a run
+    (`is_list`), so that any of them may be refused for a reason of its own; such ones are removed from the list.
     """
-    assumed = min(talk.api.companies_per_request, most)
-    row = "companies in a bulk request"
-    if not named:
-        seen = f"{assumed} were not tried: a company named twice is answered once, or might be charged twice"
-        return Finding(row, seen, "not_observed")
+    row, assumed = "companies in a bulk request", talk.api.companies_per_request
 
     def ask(count: int) -> Answer:
         return talk.bulk(dataset, named, size=count)
 
-    answer = ask(assumed)
-    if answer.is_success:
-        return Finding(row, f"{assumed} are accepted", "as_assumed")
-    return _find_smaller(talk, row, "companies_per_request", ask, assumed, answer)
+    for _ in range(_REFUSED_MAX if named else 0):
+        assumed = min(assumed, len(named)) if is_list else assumed
+        answer = ask(assumed)
+        if answer.is_success:
+            return Finding(row, f"{assumed} are accepted", "as_assumed")
+        text = " ".join(read_lines(answer.body))
+        refused = [company for company in named if is_list and names_company(company, text)]
+        largest = None if refused else _largest(ask, assumed, answer)
+        if is_list and largest and is_refusal(talk.bulk(dataset, named[largest : largest + 1])):
+            refused = [named[largest]]
+        if not refused:
+            return _describe_smaller(talk, row, "companies_per_request", largest, assumed, answer)
+        named[:] = [company for company in named if company not in refused]
+    why = "each was refused for one of its companies"
+    why = why if named else "a company named twice is answered once, or might be charged twice"
+    return Finding(row, f"{assumed} were not tried: {why}", "not_observed")
 
 
-def find_records_cap(talk: Talk, company: Company, named: list[Company], most: int = MANY) -> Finding:
+def find_records_cap(talk: Talk, company: Company, named: list[Company], *, is_list: bool = False) -> Finding:
     """Find the largest number of records (companies times limit) in a bulk request for financials.
 
     Page size and number of companies are known to be accepted. If none are `named`, a request names one company.
     """
-    assumed, page = talk.api.records_per_request, talk.api.page_limit_max
-    most = min(talk.api.companies_per_request, most) if named else 1
+    assumed, page, most = talk.api.records_per_request, talk.api.page_limit_max, talk.api.companies_per_request
+    most = min(most, len(named) or 1) if is_list or not named else most
     row = "records in a bulk request"
 
     def ask(records: int) -> Answer:
@@ -110,10 +119,13 @@ def _find_smaller(
     talk: Talk, row: str, key: str, ask: Callable[[int], Answer], refused: int, refusal: Answer
 ) -> Finding:
     """Find the number that is accepted where a larger one was refused."""
-    largest = _largest(ask, refused, refusal)
+    return _describe_smaller(talk, row, key, _largest(ask, refused, refusal), refused, refusal)
+
+
+def _describe_smaller(talk: Talk, row: str, key: str, largest: int | None, refused: int, refusal: Answer) -> Finding:
     if largest is None:
         return Finding(
-            row, f"refused, apparently not for its size: {describe_refusal(refusal)}", "needs_you",
+            row, f"refused, apparently not for its size: {describe_answer(refusal)}", "needs_you",
             next_step="Compare the message with the service's documentation",
         )  # fmt: skip
     seen = f"{largest}, {refused} are refused"
@@ -242,7 +254,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     if not elements:
         return _refused_whole(talk, beside, stranger)
     said = [element.message for element in elements if element.records is None]
-    also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
+    also = f"; alone in a request: {describe_answer(alone)}" if not alone.is_success else ""
     if not said:
         if len(elements) > 1:
             return Finding(row, f"the service knows {stranger} too", "not_observed")
@@ -297,12 +309,14 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
 
 def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
-    row, said = "company not found", describe_refusal(answer)
+    row, said = "company not found", describe_answer(answer)
     seen = f"a request that names one is answered for no company ({said})"
     if tells_unknown(talk.api.names, stranger, answer.status, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
     message = wording(stranger, read_message(answer))
-    if message and answer.status in NOT_FOUND and answer.request.method == "GET":
+    is_about_company = answer.status in NOT_FOUND and answer.request.method == "GET"
+    is_about_company |= is_refusal(answer) and "{number}" in message and not _is_passing(message)
+    if message and is_about_company:
         return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
     step = "Runs give such companies up, and ask for them again each time"
     if message and answer.status != FORBIDDEN and not _is_passing(message):

@@ -14,10 +14,11 @@ from firmlake.api.answers import Element, read_answer, says_unknown, tells_unkno
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.judge import NO_SUCH_PLACE, read_message
+from firmlake.api.requests import has_two_spellings
 from firmlake.api.throttle.window import read_allowance
 from firmlake.check.examples import (
     BULK,
-    describe_refusal,
+    describe_answer,
     find_bulk_example,
     find_paging,
     find_totals,
@@ -30,7 +31,6 @@ from firmlake.check.examples import (
 )  # fmt: skip
 from firmlake.check.finding import Finding, Verdict
 from firmlake.check.limits import (
-    MANY,
     choose_repeated,
     find_companies_cap,
     find_language,
@@ -52,7 +52,8 @@ from firmlake.check.talk import (
     read_json,
 )
 from firmlake.core.company import Company
-from firmlake.core.errors import RequestFailedError, UnavailableError, UnusableAnswerError
+from firmlake.core.errors import AuthorizationError, RequestFailedError, UnavailableError, UnusableAnswerError
+from firmlake.core.text import count_of
 from firmlake.service_lists.overview import read_list_page
 
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
@@ -69,7 +70,8 @@ def find_lists(talk: Talk) -> Iterator[Finding]:
     address = talk.api.base_url
     transport = "encrypted, with a trusted certificate" if address.startswith("https") else "on this machine"
     yield Finding("address", f"{address} answers, {transport}", "as_assumed")
-    yield Finding("token", "accepted", "as_assumed")
+    if answer.status != FORBIDDEN:
+        yield Finding("token", "accepted", "as_assumed")
     problem = _problem_of_lists(answer)
     seen = f"{problem}; only `service-lists` and `contacts` need them, runs do not" if problem else "readable"
     yield Finding("lists", seen, "covered" if problem else "as_assumed")
@@ -92,6 +94,8 @@ def ask_questions(
     """
     usual = talk.api.keep_leading_zero
     known, firsts = _find_first(talk, companies)
+    if all(answer.status == FORBIDDEN for answer in talk.answers):
+        raise AuthorizationError(f"Each request is refused ({describe_answer(talk.answers[0])})", "Get a valid token")
     allowed = [dataset for dataset, answer in firsts.items() if known and knows(answer, known)]
     if known is None or not allowed:
         yield _describe_nobody(talk, companies, firsts)
@@ -109,13 +113,12 @@ def ask_questions(
     if "financials" in allowed:
         yield talk.adopt(find_paging(talk, known))
         yield talk.adopt(find_page_cap(talk, known))
-    repeated, most = choose_repeated(talk, body, known, stranger), MANY
-    if not repeated and spare:
+    repeated = choose_repeated(talk, body, known, stranger)
+    if is_list := not repeated and bool(spare):
         repeated = list(dict.fromkeys([known, *companies, *spare]))
-        most = len(repeated)
-    yield talk.adopt(find_companies_cap(talk, body, repeated, most))
+    yield talk.adopt(find_companies_cap(talk, body, repeated, is_list=is_list))
     if "financials" in allowed:
-        yield talk.adopt(find_records_cap(talk, known, repeated, most))
+        yield talk.adopt(find_records_cap(talk, known, repeated, is_list=is_list))
     asked = {dataset: _ask_all(talk, dataset, list(dict.fromkeys([known, *companies]))) for dataset in firsts}
     answers = {dataset: answer for dataset, (answer, _) in asked.items()}
     closed = {dataset: countries for dataset, (_, countries) in asked.items()}
@@ -130,7 +133,7 @@ def ask_questions(
     yield talk.adopt(find_not_found(talk, body, known, stranger))
     yield find_rate_limit(talk)
     yield talk.adopt(find_credit_headers(talk, len(companies) + (stranger is not None)))
-    yield find_price(talk, together, stranger)
+    yield find_price(talk)
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
 
@@ -205,7 +208,7 @@ def _is_second_page(answer: Answer) -> bool:
 
 def _problem_of_lists(answer: Answer) -> str:
     if not answer.is_success:
-        return describe_refusal(answer)
+        return describe_answer(answer)
     try:
         read_list_page(answer.body)
     except UnusableAnswerError as error:
@@ -226,6 +229,8 @@ def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | Non
             if any(knows(answer, company) for answer in firsts.values()):
                 return company, firsts
             told = firsts if not told or any(answer.is_success for answer in firsts.values()) else told
+            if all(answer.status == FORBIDDEN for answer in firsts.values()):
+                break
     return None, told
 
 
@@ -258,12 +263,12 @@ def _find_example(talk: Talk, dataset: str, known: Company) -> Finding:
 def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
     asked = ", ".join(map(str, companies))
     if all(answer.status == 404 for answer in firsts.values()):
-        said = "; ".join(dict.fromkeys(describe_refusal(answer) for answer in firsts.values()))
+        said = "; ".join(dict.fromkeys(describe_answer(answer) for answer in firsts.values()))
         step = "If that is about the path, correct api.base_url. Otherwise name companies that the service certainly "
         step += "knows, with --company or a list"
         return Finding(SPELLING, f"the service knows none of {asked} ({said})", "needs_you", next_step=step)
     if all(map(is_refusal, firsts.values())):
-        said = "; ".join(dict.fromkeys(describe_refusal(answer) for answer in firsts.values()))
+        said = "; ".join(dict.fromkeys(describe_answer(answer) for answer in firsts.values()))
         step = "Copy what the service asks for from its documentation into api.requests, such as a header with a value"
         return Finding(BULK, f"each request about {asked} is refused ({said})", "needs_you", next_step=step)
     for dataset, answer in firsts.items():
@@ -343,9 +348,10 @@ def _describe_endpoints(
         elif worst.status == 404:
             yield Finding(row, f"{seen}: not found", "not_observed")
         else:
-            said = describe_refusal(worst)
+            said = describe_answer(worst)
             is_forbidden = worst.status == FORBIDDEN
-            what = "forbidden" if is_forbidden else f"refused ({said})" if is_refusal(worst) else "fails"
+            what = "forbidden" if is_forbidden else "refused" if is_refusal(worst) else "fails"
+            what += f" ({said})" if said != str(worst.status) else ""
             step = _advise(talk, dataset, said) if answer or is_refusal(worst) or is_forbidden else _POST_UNTRIED
             yield Finding(row, f"{seen}: {what}", "needs_you", next_step=step)
 
@@ -395,34 +401,41 @@ def _find_by_numbers(talk: Talk) -> tuple[str, str]:
 
     Something that falls by one with each request would count requests.
     """
-    bought, known, told = list[int](), set[Company | None](), list[dict[str, str]]()
-    for answer in talk.answers:
+    bought, known, told, places = list[int](), set[Company | None](), list[dict[str, str]](), list[int]()
+    for place, answer in enumerate(talk.answers):
         if found := {element.company for element in elements_of(answer) if element.records is not None}:
             bought.append(len(found - known))
             known |= found
             told.append(answer.headers)
+            places.append(place)
     numbers = {name: [read_credits(each.get(name, "")) for each in told] for headers in told[:1] for name in headers}
     rows = {name: [each for each in row if each is not None] for name, row in numbers.items() if None not in row}
     falls = {name: [before - after for before, after in pairwise(row)] for name, row in rows.items()}
     spent = [bought[1:], *(row[1:] for row in rows.values())]
-    left = next((name for name, fall in falls.items() if set(fall) - {0, 1} and fall in spent), "")
+    requests_sent = [after - before for before, after in pairwise(places)]
+    left = next(
+        (name for name, fall in falls.items() if set(fall) - {0, 1} and fall in spent and fall != requests_sent), ""
+    )
     charged = (name for name, row in rows.items() if (any(bought) and row == bought) or row[1:] == falls.get(left))
     return next(charged, ""), left
 
 
-def find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:
+def find_price(talk: Talk) -> Finding:
     """Check that a company costs one credit."""
-    row, total, most = "credits", talk.charged, len(companies)
+    elements = (element for answer in talk.answers for element in elements_of(answer))
+    known = {element.company for element in elements if element.records is not None}
+    row, total, most = "credits", talk.charged, len(known)
     if total == 0 and not talk.credits_in(talk.api.names.credits_charged_header):
         return Finding(row, "not reported by the service", "not_observed")  # the balance may have fallen before
     if total == 0:
         return Finding(row, "none charged: these companies were paid for within the last 30 days", "not_observed")
+    seen = f"{total} for {count_of(most, 'company')}"
     if total <= most:
-        return Finding(row, f"{total} for {most} companies, then free", "as_assumed")
-    if stranger is not None and total == most + 1:
-        return Finding(row, f"{total} for {most} companies and one that does not exist", "covered")
+        return Finding(row, f"{seen}, then free", "as_assumed")
+    if total <= len(talk.asked):
+        return Finding(row, f"{seen} and {total - most} that it does not know", "covered")
     return Finding(
-        row, f"{total} for {most} companies", "needs_you",
+        row, seen, "needs_you",
         next_step="The service does not charge one credit per company in 30 days: ask it what it charges before a run",
     )  # fmt: skip
 
@@ -431,11 +444,6 @@ SPELLING = "spelling of company numbers"
 """The row in docs/service_gaps.md."""
 _UNKNOWN_MIN = 3
 """So many companies of a country, all unknown, are no accident."""
-
-
-def has_two_spellings(company: Company) -> bool:
-    """Return whether a service may know a company with or without a leading zero."""
-    return company.country == "BE" and company.company_number.startswith("0")
 
 
 def _in_both_spellings(talk: Talk, company: Company) -> Iterator[None]:

@@ -23,9 +23,10 @@ from firmlake.api import service
 from firmlake.api.connection import REAL
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
+from firmlake.api.requests import has_two_spellings
 from firmlake.check.examples import BULK
 from firmlake.check.finding import Finding, needs_you, worth_saying
-from firmlake.check.questions import ask_briefly, ask_questions, has_two_spellings
+from firmlake.check.questions import ask_briefly, ask_questions
 from firmlake.check.talk import Talk, elements_of, read_json
 from firmlake.core.company import Company
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError, UsageError

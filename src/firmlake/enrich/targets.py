@@ -68,8 +68,8 @@ def find_targets(
         state: What is held: company (its key), dataset, is_fresh, is_closing, is_left_out, has_failed,
             is_barred, expected_count.
         paid: Companies inside their paid window: company (its key), free_until.
-        max_credits: How many companies outside their paid window may be requested; -1 for all. Companies that were
-            given up in all datasets come last, because otherwise they could block the others forever.
+        max_credits: How many companies outside their paid window may be requested; -1 for all. Companies that failed
+            or were given up in all datasets come last, because otherwise they could block the others forever.
         shard_companies: Companies per shard.
         only_failed: Choose only what failed, does not fit or was given up, even if it is fresh.
 
@@ -82,9 +82,9 @@ def find_targets(
     is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)
     if max_credits >= 0:
-        is_new, is_barred = is_first & ~pl.col("is_paid"), pl.col("is_barred").all().over("order")
-        others = is_new & ~is_barred
-        rank = pl.when(is_barred).then(others.sum() + (is_new & is_barred).cum_sum()).otherwise(others.cum_sum())
+        is_new, is_last = is_first & ~pl.col("is_paid"), FAILED.all().over("order")
+        others = is_new & ~is_last
+        rank = pl.when(is_last).then(others.sum() + (is_new & is_last).cum_sum()).otherwise(others.cum_sum())
         is_allowed = pl.col("is_paid") | (rank <= max_credits)
     shard = (is_first & is_allowed).cum_sum().cast(pl.Int32).sub(1) // shard_companies + 1
     targets = (

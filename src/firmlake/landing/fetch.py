@@ -6,7 +6,8 @@ What follows from an answer about a page:
     402            a smaller page, as large as the credits that are left
     403            a company of each country alone, and a second one if it is forbidden, too; the next plan leaves out
                    what is forbidden. The halves of the page if nothing is, as after a failure
-    other failure  its halves; a company that fails alone is given up
+    other failure  the companies that a refusal names, each alone, and the others; or its halves. A company that fails
+                   alone is given up
 
 So companies that make a page fail cost no others their answer. A token is usually limited by country, so a 403 is first
 put down to that. As long as a dataset has never been answered, its requests go one by one, and it is given up after
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import datetime
+from itertools import takewhile
 from queue import SimpleQueue
 from zlib import crc32
 
@@ -33,6 +35,7 @@ from firmlake.api.exchange import Answer
 from firmlake.api.judge import check_credits
 from firmlake.core.company import Company
 from firmlake.core.errors import (
+    AuthorizationError,
     EndpointPausedError,
     ForbiddenError,
     OutOfCreditsError,
@@ -53,7 +56,7 @@ from firmlake.landing.progress import Progress, check_elements
 from firmlake.landing.run import Run
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.landing.service_status import ServiceStatus
-from firmlake.landing.shard import Ask, Record, Sent, Shard, halve
+from firmlake.landing.shard import UNKNOWN_ASKED, Ask, Record, Sent, Shard, split
 from firmlake.privacy.persons import answer_filter
 
 _ABOUT_PAGE = (RequestFailedError, RequestRefusedError, ForbiddenError, EndpointPausedError, UnavailableError)
@@ -117,6 +120,7 @@ class Fetcher:
             for dataset in self._run.plan.datasets:
                 while asks := self._plan(shard, dataset):
                     self._send_all(asks, shard)
+                self._check_token()
             self._status.check()
             shard.give_up_pending()
         if self._credits.end:
@@ -126,18 +130,39 @@ class Fetcher:
         shard.progress.follow(writer.headers)
         return shard.progress
 
+    def _check_token(self) -> None:
+        """Ask for the lists, which are free, if a dataset is forbidden and nothing was ever answered.
+
+        Raises:
+            AuthorizationError: They are forbidden in the same words, so the service does not accept the token.
+        """
+        errors = [*self._status.ended.values()]
+        if self._status.has_worked or len(errors) != 1 or not isinstance(errors[0], ForbiddenError):
+            return
+        try:
+            lists = requests.service_lists(self._api, "OVERVIEW")
+            self._client.send(lists, tries=1, is_patient=False, on_answer=self._on_answer)
+        except ForbiddenError as error:
+            if error.said == errors[0].said:
+                raise AuthorizationError(f"The service refuses the token ({error.said})", "Get a valid token") from None
+        except ServiceError:
+            pass  # a token need not be allowed to see lists, nor a service have them
+
     def _plan(self, shard: Shard, dataset: str) -> deque[Ask]:
         """Plan requests for the companies that are not hopeless, in the end those that failed before.
 
-        These begin at another company in each run, so that some that always fail cannot block the others.
+        These begin at another company in each run, so that some that always fail cannot block the others. A company
+        that another dataset does not know is asked for alone, because a request that names it may be refused.
         """
         asks: deque[Ask] = deque()
         wanted: defaultdict[tuple[bool, bool, bool], list[Wanted]] = defaultdict(list)
-        apart = shard.apart[dataset]
+        apart, unknown = shard.apart[dataset], list[Wanted]()
+        shard.give_up_unknown(dataset)
         for company, track in shard.progress.pending(dataset).items():
             if track.is_given_up or not shard.may_ask(dataset, company):
                 continue
-            wanted[company in apart, not track.is_refresh, shard.is_left_out(company, track)].append(
+            kind = company in apart, not track.is_refresh, shard.is_left_out(company, track)
+            (unknown if company in shard.unknown else wanted[kind]).append(
                 Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
             )
         others_left = any(not is_apart for is_apart, _, _ in wanted)
@@ -148,14 +173,16 @@ class Fetcher:
                 start = crc32(self._run.run_id.encode()) % len(group)
                 group = group[start:] + group[:start]
             tests = self._status.to_test(dataset, (one.company for one in group))
-            firsts = [plan_pages(self._api, dataset, [one]) for one in group if one.company in tests.values()]
-            asks += [Ask(page, 1) for pages in firsts for page in pages]
+            asks += self._ask_alone(dataset, (one for one in group if one.company in tests.values()))
             group = [one for one in group if one.company.country not in tests]
             witness = shard.witness(dataset) if is_left_out else None
             pages = accompany(self._api, plan_pages(self._api, dataset, group), witness)
             tries = 1 if is_apart else self._api.tries  # failed before: halved, not retried
             asks += [Ask(page, tries, is_witnessed=witness is not None) for page in pages]
-        return asks
+        return asks or deque(self._ask_alone(dataset, unknown[:UNKNOWN_ASKED]))
+
+    def _ask_alone(self, dataset: str, group: Iterable[Wanted]) -> list[Ask]:
+        return [Ask(page, 1) for one in group for page in plan_pages(self._api, dataset, [one])]
 
     # --- sending ---
 
@@ -265,7 +292,9 @@ class Fetcher:
         if isinstance(sent.error, OutOfCreditsError):
             asks.extendleft(_afford(sent, shard))
         elif isinstance(sent.error, ForbiddenError) and sent.landed:
-            asks.extendleft(_after_forbidden(sent, sent.error, shard))
+            others = sum(1 for _ in takewhile(lambda ask: len(ask.page.companies) == 1, asks))
+            for ask in _after_forbidden(sent, sent.error, shard):  # after the first company of each other country
+                asks.insert(others, ask)
         elif sent.is_spoilt and sent.ask.page.dataset not in self._status.ended:
             self._find_reason(sent, asks, shard)
 
@@ -289,7 +318,7 @@ class Fetcher:
             beside = sent.ask._replace(is_witnessed=True)
             asks.extendleft(beside._replace(page=each) for each in accompany(self._api, [page], witness))
         elif len(page.companies) > 1:
-            asks.extendleft(reversed(halve(sent, status)))
+            asks.extendleft(reversed(split(sent, status)))
         elif page.companies[0] != witness:
             shard.note_failed(sent)
 
@@ -325,14 +354,15 @@ def _after_forbidden(sent: Sent, error: ForbiddenError, shard: Shard) -> list[As
     page, status = sent.ask.page, shard.status
     companies: Iterable[Company] = page.companies
     if len(page.companies) == 1:
-        status.refuse(page.dataset, page.companies[0], error)
+        counts = page.companies[0] not in shard.failed_before[page.dataset]
+        status.refuse(page.dataset, page.companies[0], error, counts=counts)
         country = page.companies[0].country
         companies = (one for one in shard.progress.pending(page.dataset) if one.country == country)
     may_ask = (company for company in companies if not status.refusal(page.dataset, company))
     by_country = {company.country: company for company in may_ask}
     firsts = [company for company in by_country.values() if status.may_test(page.dataset, company)]
     tests = [Ask(page._replace(companies=(company,)), 1) for company in firsts]
-    return tests if tests or len(page.companies) == 1 else halve(sent, status)
+    return tests if tests or len(page.companies) == 1 else split(sent, status)
 
 
 def _log_answer(header: Header) -> None:

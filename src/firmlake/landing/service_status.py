@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
+from firmlake.api.requests import has_two_spellings
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     RUN_AGAIN,
@@ -40,6 +41,8 @@ _FORBIDDEN_MAX = 2
 """Close a scope after so many companies in a row were forbidden, while none was answered; after one if it is barred."""
 _FORBIDDEN_OPEN_MAX = 10
 """The same, once a company of the scope was answered."""
+_FORBIDDEN_EVER_MAX = 3
+"""Close all scopes of a dataset after so many, one of each at least, as long as nothing was ever answered."""
 _REFUSED_MAX = 20
 """Ask for no other company of the scope with numbers spelled alike after so many were otherwise refused."""
 
@@ -54,8 +57,8 @@ class Scope(NamedTuple):
 class ScopeStatus(msgspec.Struct):
     """What is known about a scope.
 
-    `refused` counts the companies that were refused in such requests for another reason, by whether their numbers begin
-    with a zero, which requests may leave out. `spellings` has this of those that were answered.
+    `refused` counts the companies that were refused in such requests for another reason, by whether their numbers have
+    two spellings. `spellings` has this of those that were answered.
     """
 
     asked: int = 0  # companies of the scope that the run asks for
@@ -111,7 +114,7 @@ class ServiceStatus:
         for company in companies:
             scope = self._scopes[Scope(dataset, company.country)]
             scope.is_open, scope.forbidden = True, 0
-            scope.spellings.add(_begins_with_zero(company))
+            scope.spellings.add(has_two_spellings(company))
         if dataset not in self.ended:
             self._works.add(dataset)
         if is_first:
@@ -120,7 +123,7 @@ class ServiceStatus:
     def knows_like(self, page: Page) -> bool:
         """Return whether companies of each country of a page were answered whose numbers are spelled alike."""
         return all(
-            _begins_with_zero(company) in self._scopes[Scope(page.dataset, company.country)].spellings
+            has_two_spellings(company) in self._scopes[Scope(page.dataset, company.country)].spellings
             for company in page.companies
         )
 
@@ -165,40 +168,45 @@ class ServiceStatus:
         of_scope.tested += may
         return may
 
-    def refuse(self, dataset: str, company: Company, error: FirmlakeError) -> None:
-        """Record that a company, requested alone, was refused: because of the token, or for another reason."""
+    def refuse(self, dataset: str, company: Company, error: FirmlakeError, *, counts: bool = True) -> None:
+        """Record that a company, requested alone, was refused: because of the token, or for another reason.
+
+        That `counts` for its country unless the company was refused before, while others of the country were not.
+        """
         self.has_refused = True
         scope = Scope(dataset, company.country)
-        of_scope, has_zero = self._scopes[scope], _begins_with_zero(company)
+        of_scope, has_two = self._scopes[scope], has_two_spellings(company)
         if isinstance(error, ForbiddenError):
-            of_scope.forbidden += 1
+            of_scope.forbidden += counts
             self._refused[dataset, company] = _about("company_forbidden", error)
-            enough = 1 if of_scope.is_barred else min(_FORBIDDEN_MAX, of_scope.asked)
-            most = _FORBIDDEN_OPEN_MAX if of_scope.is_open else enough
-            if of_scope.forbidden >= most:
-                self._close(scope, error)
+            self._close_forbidden(scope, error)
             return
-        of_scope.refused[has_zero] += 1
-        if of_scope.refused[has_zero] >= _REFUSED_MAX and has_zero not in of_scope.spellings:
+        of_scope.refused[has_two] += 1
+        if of_scope.refused[has_two] >= _REFUSED_MAX and has_two not in of_scope.spellings:
             facts = {"count": _REFUSED_MAX, "country": scope.country, "message": error.message}
-            self._spellings[scope, has_zero] = CountryRefusedError(make_reason("country_refused", **facts).text)
+            self._spellings[scope, has_two] = CountryRefusedError(make_reason("country_refused", **facts).text)
 
-    def _close(self, scope: Scope, error: ForbiddenError) -> None:
-        """Record that the token may not ask about a scope; give up the dataset if it may not ask about any."""
-        self._scopes[scope].closed = _about("country_forbidden", error, scope.country)
-        for dataset in self._plan.datasets:
-            self._scopes[Scope(dataset, scope.country)].is_barred = True
-        scopes = [each for of, each in self._scopes.items() if of.dataset == scope.dataset and each.asked]
+    def _close_forbidden(self, scope: Scope, error: ForbiddenError) -> None:
+        """Close a scope that the token may not ask about; give up the dataset if it may not ask about any."""
+        scopes = {of: each for of, each in self._scopes.items() if of.dataset == scope.dataset and each.asked}
+        counts, of_scope = [each.forbidden for each in scopes.values()], self._scopes[scope]
+        enough = 1 if of_scope.is_barred else min(_FORBIDDEN_MAX, of_scope.asked)
+        is_closed = of_scope.forbidden >= (_FORBIDDEN_OPEN_MAX if of_scope.is_open else enough)
+        is_every = not self.has_worked and all(counts) and sum(counts) >= _FORBIDDEN_EVER_MAX
+        for of in scopes if is_every else [scope] * is_closed:
+            self._scopes[of].closed = _about("country_forbidden", error, of.country)
+            for dataset in self._plan.datasets:
+                self._scopes[Scope(dataset, of.country)].is_barred = True
         # The token may still be allowed to ask about companies that were answered earlier, or are left for later. A
         # redrive always leaves some out.
         count = 0 if self._plan.list_name == REDRIVE else self._plan.company_count
-        if sum(each.asked for each in scopes) == count and all(each.closed for each in scopes):
+        if sum(each.asked for each in scopes.values()) == count and all(each.closed for each in scopes.values()):
             self.end(scope.dataset, error)
 
     def refusal(self, dataset: str, company: Company) -> FirmlakeError | None:
         """Return why a company gets no request for a dataset; None if it may be requested."""
         scope = Scope(dataset, company.country)
-        refused = self._refused.get((dataset, company)) or self._spellings.get((scope, _begins_with_zero(company)))
+        refused = self._refused.get((dataset, company)) or self._spellings.get((scope, has_two_spellings(company)))
         return self.ended.get(dataset) or self._scopes[scope].closed or refused
 
     def end(self, dataset: str, error: FirmlakeError) -> None:
@@ -232,10 +240,6 @@ class ServiceStatus:
         kind = PausedByServiceError if paused else AuthorizationError if is_forbidden else ServiceError
         messages = list(dict.fromkeys(error.message for error in errors))
         raise kind("; ".join(messages), (paused or errors[0]).next_step or RUN_AGAIN)
-
-
-def _begins_with_zero(company: Company) -> bool:
-    return company.company_number.startswith("0")
 
 
 def _count_asked(run: Run) -> dict[Scope, ScopeStatus]:

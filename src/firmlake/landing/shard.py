@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from firmlake.api.answers import Element, tells_unknown
-from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS
+from firmlake.api.answers import Element, names_company, tells_unknown
+from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS, read_lines
+from firmlake.api.requests import fitting
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     CountryRefusedError,
@@ -94,30 +95,35 @@ class Sent(NamedTuple):
         return tells_unknown(api.names, companies[0], self.landed[-1][0].status, error.said)
 
 
-def halve(sent: Sent, status: ServiceStatus) -> list[Ask]:
-    """Split a page of several companies that failed into halves.
+def split(sent: Sent, status: ServiceStatus) -> list[Ask]:
+    """Split a page of several companies that failed: into those that a refusal names, each alone, and the others.
 
-    While none like them was answered, each half takes every other one: neighbours may fail for a common reason, and
-    the first ones that are asked for alone are then far apart in the list.
+    If it names none, into halves. While none like them was answered, each half takes every other one: neighbours may
+    fail for a common reason, and the first ones that are asked for alone are then far apart in the list.
     """
-    page = sent.ask.page
-    whole = (page, sent.error) if sent.error and sent.is_misfit else None
-    middle = (len(page.companies) + 1) // 2
-    is_like = status.knows_like(page)
-    first, second = (slice(middle), slice(middle, None)) if is_like else (slice(0, None, 2), slice(1, None, 2))
-    halves = (page.companies[first], page.companies[second])
+    page, companies, whole = sent.ask.page, sent.ask.page.companies, None
+    is_like, middle = status.knows_like(page), (len(companies) + 1) // 2
+    text = " ".join(read_lines(sent.landed[-1][1])) if is_like and sent.is_refused else ""
+    if named := [company for company in companies if names_company(company, text)]:
+        others = tuple(company for company in companies if company not in named)
+        parts = [*((company,) for company in named), *filter(None, [others])]
+    else:
+        whole = (page, sent.error) if sent.error and sent.is_misfit else None
+        parts = [companies[:middle], companies[middle:]] if is_like else [companies[::2], companies[1::2]]
     ask = sent.ask._replace(is_fitted=False, whole=whole)
     return [
-        ask._replace(page=page._replace(companies=half), tries=1 if len(half) > 1 else TRIES_ALONE) for half in halves
+        ask._replace(page=page._replace(companies=part), tries=1 if len(part) > 1 else TRIES_ALONE) for part in parts
     ]
 
 
 _FAILED_ALONE_MAX, _ODD_ALONE_MAX = 3, 10
 """Give up a dataset that was never answered after this many of its companies have failed alone. The second number holds
-for companies that were refused or given up in an earlier run, or got an empty array, because the company itself may be
-the reason."""
+for companies whose dataset was given up in an earlier run, or that got an empty array, because the company itself may
+be the reason."""
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
+UNKNOWN_ASKED = 3
+"""Companies that another dataset does not know, to ask for before the others count as unknown too."""
 _FEW = 0.05
 """The share of known companies that answers may leave out because these companies ceased to exist."""
 
@@ -128,7 +134,9 @@ class Shard:
     Attributes:
         apart: Companies by dataset that failed, or were forbidden or given up with their dataset, in an earlier run.
             They are requested separately, so that they make no other company fail.
+        failed_before: Those of them that failed, or were forbidden alone.
         unpaid: Companies that count as paid for here, but that the service refuses without credits.
+        unknown: Companies for which whole requests were refused, because a dataset does not know them.
     """
 
     def __init__(
@@ -149,8 +157,9 @@ class Shard:
         self.credits = credits
         self.progress = load_progress(run, number, targets=targets, keep_records=True)
         self.apart = _of_datasets(targets, "has_failed", "is_barred")
-        self._failed_before = _of_datasets(targets, "has_failed")
+        self.failed_before = _of_datasets(targets, "has_failed")
         self.unpaid: set[Company] = set()
+        self.unknown: set[Company] = set()
         self._failed_alone: defaultdict[str, dict[Company, Sent]] = defaultdict(dict)
 
     def recall(self) -> None:
@@ -260,8 +269,7 @@ class Shard:
         failed_alone = self._failed_alone[dataset]
         (company,) = sent.ask.page.companies
         failed_alone[company] = sent
-        is_poison = company in self._failed_before[dataset] and not sent.is_refused
-        if status.works(dataset) or is_poison:
+        if status.works(dataset) or company in self.failed_before[dataset]:
             self._give_up_failed(dataset)
             return
         is_odd = sent.is_empty or self.is_apart(sent.ask.page)
@@ -287,8 +295,18 @@ class Shard:
             assert error
             kind = "unknown" if sent.names_unknown(self.status.api) else "given_up"
             self.give_up(dataset, page.companies, reason_of(error), kind)
+            if kind == "unknown" and fitting(self.status.api, dataset).companies_per_request > 1:
+                self.unknown.update(page.companies)
             if kind == "given_up" and sent.is_refused and not self.is_apart(page):
                 self.status.refuse(dataset, page.companies[0], error)
+
+    def give_up_unknown(self, dataset: str) -> None:
+        """Give up the companies that another dataset does not know, once this one knows none of a few of them."""
+        tracks = {company: self.progress.datasets[dataset].get(company) for company in self.unknown}
+        pending = [company for company, track in tracks.items() if track and track.status == "pending"]
+        told = [track for track in tracks.values() if track and track.status != "pending"]
+        if pending and len(told) >= UNKNOWN_ASKED and all(track.status == "not_found" for track in told):
+            self.give_up(dataset, pending, told[0].reason, "unknown")
 
     def give_up_pending(self) -> None:
         """Give up the companies that are still pending, because they are refused or another request is pointless."""

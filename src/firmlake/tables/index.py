@@ -38,7 +38,7 @@ from firmlake.tables.stage import SCHEMA_VERSION, answers_lost, check_staged, re
 
 AHEAD = timedelta(hours=1)
 """Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
-_VERSION = 3
+_VERSION = 4
 """Raised when the tables or their meaning change; an index of another version is made again."""
 _WAIT_SECONDS = 30.0
 Loads = Sequence[tuple[str, datetime]]
@@ -51,7 +51,8 @@ _SQL = read_queries(__file__)
 class Facts(NamedTuple):
     """What the answers of a run say."""
 
-    said: pl.DataFrame  # country, company_number, dataset, status, record_count, reject_count, fetched_at
+    said: pl.DataFrame  # country, company_number, dataset, status, record_count, reject_count, fetched_at; a company
+    # that was forbidden itself, and not with its country, counts as failed
     paid: pl.DataFrame  # companies with an answer or a certain charge, and the time of the first: company, at
     charges: pl.DataFrame  # at, credits
     left_out: frozenset[str]  # datasets in which companies count as unknown because answers left them out
@@ -275,7 +276,7 @@ def _whole_facts(run: Run) -> Facts:
 
 
 def _facts(tables: Iterable[Mapping[str, pl.DataFrame]]) -> Facts:
-    said, paid, charges, left_out = [_NOTHING], [_NOBODY], [_NO_CHARGE], set[str]()
+    said, paid, charges, left_out, alone = [_NOTHING], [_NOBODY], [_NO_CHARGE], set[str](), [_NOTHING.select(_KEY)]
     for table in tables:
         for name, frame in table.items():
             if name == "company_state":
@@ -286,10 +287,17 @@ def _facts(tables: Iterable[Mapping[str, pl.DataFrame]]) -> Facts:
                 charges.append(_charges(frame))
             elif name == "drift":
                 left_out.update(frame.filter(pl.col("kind") == "left_out")["dataset"].cast(pl.String))
-    return Facts(pl.concat(said), pl.concat(paid), pl.concat(charges), frozenset(left_out))
+            elif name == "dead_letters":
+                of_company = frame.filter(pl.col("reason_code") == "company_forbidden")
+                alone.append(of_company.select(pl.col(_KEY).cast(pl.String)))
+    itself = pl.concat(alone).unique().with_columns(itself=pl.lit("failed"))
+    verdicts = pl.concat(said).join(itself, on=_KEY, how="left", maintain_order="left")
+    verdicts = verdicts.with_columns(status=pl.coalesce("itself", "status")).drop("itself")
+    return Facts(verdicts, pl.concat(paid), pl.concat(charges), frozenset(left_out))
 
 
-_TABLES = ("company_state", "companies", "requests", "drift")
+_KEY = ("country", "company_number", "dataset")
+_TABLES = ("company_state", "companies", "requests", "drift", "dead_letters")
 _NOTHING = pl.DataFrame(
     schema={
         **dict.fromkeys(("country", "company_number", "dataset", "status"), pl.String()),

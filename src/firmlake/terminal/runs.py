@@ -96,7 +96,8 @@ def summary_parts(summary: RunSummary, failed: Sequence[FailureGroup], *, is_res
         return
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
     yield f"Rows written: {written}"
-    spent = "unknown" if summary.credit_count is None else f"{summary.credit_count:,}"
+    told, counted = summary.credit_count, f"{summary.expected_credit_count:,} by our count"
+    spent = counted if told is None else f"{told:,}"
     unfit = f"Rejected records: {summary.reject_count:,}   Discarded values: {summary.discard_count:,}"
     all_in = " in all" if is_resumed else ""
     yield f"Requests{all_in}: {summary.request_count:,}   Credits{all_in}: {spent}   {unfit}"
