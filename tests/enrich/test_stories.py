@@ -112,8 +112,8 @@ STORIES = {
         Step(3, 3, (("FR", *FINE),), forbidden={"BE"}),
     ],
     "every country is a matter of the token": [
-        Step(5, of_first(7, 3), forbidden={"FR", "BE", "NL"}),
-        Step(5, of_first(7, 3)),
+        Step(5, of_first(4, 3), forbidden={"FR", "BE", "NL"}),
+        Step(5, of_first(4, 3)),
         Step(0, forbidden=set()),
     ],
     "a list of one forbidden country is too": [Step(5, of_first(3, 1), forbidden={"FR"}, lines=sample("FR"))],
@@ -154,7 +154,8 @@ STORIES = {
     "single companies are asked for apart": [
         Step(3, None, (("NL", "forbidden", 2),), "may not ask about this company (403: Not in your plan)",
              forbidden={"FR", "".join(DUTCH[3]), "".join(DUTCH[7])}),
-        Step(3, 2),
+        Step(3, 1 + 3),
+        Step(3, 1 + 3, (("NL", "forbidden", 1),), forbidden={"FR", "".join(DUTCH[3])}),
         Step(3, None, (("NL", *FINE),), forbidden={"FR"}),
     ],
     "a dataset that wants a long pause with 403 leaves the others": [

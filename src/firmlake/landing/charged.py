@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from itertools import islice
 
 import msgspec
 
 from firmlake.api.exchange import is_about_credits
-from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, ForbiddenError, OutOfCreditsError, Stopped
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.core.text import count_of
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import CHARGED, Run
 from firmlake.landing.segments import Header, credits_in
-
-_TOLD_MAX = 1_000
-"""Answers that are looked at for headers about credits."""
 
 
 class Credits:
@@ -159,24 +154,21 @@ def refresh_off(run: RunSettings, runs: Sequence[Run]) -> str:
 def untold_credits(run: Run) -> str:
     """Name the headers that may report credits, if none does by the names of the settings; empty if there are none.
 
-    A number that changes although no further company was asked for, as a quota of requests does, is none of credits.
+    One that changes in a later dataset, whose companies were paid for, as a quota of requests does, is none of credits.
     """
-    names = run.plan.names
+    names, *_, last = run.plan.names, *run.plan.datasets
     usual = {names.credits_charged_header.lower(), names.credits_remaining_header.lower()}
-    landed = (each.header for shard in run.shards() for each in read_landed(run, shard))
-    told = (header for header in landed if header.is_success and header.companies)
-    first = next(told, None)
-    if not first or not usual.isdisjoint(first.headers) or not any(map(is_about_credits, first.headers)):
+    landed = (each.header for shard in [*run.shards()][:1] for each in read_landed(run, shard))
+    told = [header.headers for header in landed if header.is_success and header.dataset == last]
+    told = told if len(run.plan.datasets) > 1 else told[:1]
+    others = sorted({name for headers in told for name in headers if is_about_credits(name)} - usual)
+    others = [name for name in others if len({headers.get(name) for headers in told}) == 1]
+    if not others or any(not usual.isdisjoint(headers) for headers in told):
         return ""
-    known, free = set[Company](), list[dict[str, str]]()
-    for header in sorted([first, *islice(told, _TOLD_MAX)], key=lambda each: each.fetched_at):
-        free = [*free, header.headers] if known.issuperset(header.companies) else []
-        known.update(header.companies)
-    others = [name for name in first.headers if is_about_credits(name) and len({each.get(name) for each in free}) < 2]
     return (
-        f"The service may report credits in {', '.join(sorted(others))}: set api.names.credits_charged_header, or "
+        f"The service may report credits in {', '.join(others)}: set api.names.credits_charged_header, or "
         "api.names.credits_remaining_header, to the one that holds those of a request, or those that are left"
-    ) * bool(others)
+    )
 
 
 class _Mark(msgspec.Struct, frozen=True):
