@@ -385,8 +385,8 @@ def test_headers_of_any_name_tell_credits_if_their_numbers_do(
 def test_credits_of_a_service_that_tells_only_what_is_left_are_seen() -> None:
     left = iter(("90", "89", "88", "88"))
     talk = Service(lambda request: (*answering(ACME, BOLT)(request), {"x-credits-remaining": next(left)}))
-    for _ in range(4):
-        talk.bulk("lookalikes", [ACME, BOLT])
+    for offset in range(4):
+        talk.bulk("financials", [ACME, BOLT], 1, offset)
     headers = talk.adopt(find_credit_headers(talk, 2))
     price = find_price(talk)
     assert headers.seen == "x-credits-remaining; firmlake counts the credits of a run itself"
@@ -405,23 +405,23 @@ def test_the_price_counts_every_company_that_was_answered(charges: tuple[str, ..
     """A first contact buys further companies of the list to find the limits."""
     headers = iter(charges)
     talk = Service(lambda request: (*answering(ACME, SOLVAY, UCB)(request), {"x-credits-charged": next(headers)}))
-    for companies in ([ACME], [ACME, BOLT, SOLVAY, UCB], [ACME]):
-        talk.bulk("lookalikes", companies)
+    for offset, companies in enumerate(([ACME], [ACME, BOLT, SOLVAY, UCB], [ACME])):
+        talk.bulk("financials", companies, 1, offset)
     price = find_price(talk)
     assert (price.seen, price.verdict) == (seen, verdict)
 
 
 def test_a_quota_of_requests_is_no_credit_although_it_fell_by_as_much_as_was_bought() -> None:
     """A request between two that were answered was refused, without a header."""
-    said = iter([(200, "199"), (422, ""), (200, "197"), (200, "196")])
+    said = iter([(200, "199"), (422, ""), (200, "197")])
 
     def answer(request: Request) -> Said:
         status, left = next(said)
         return (*answering(*COMPANIES)(request), {"x-quota-remaining": left}) if left else (status, {"message": "no"})
 
     talk = Service(answer)
-    for companies in (COMPANIES[:3], COMPANIES, COMPANIES, COMPANIES):
-        talk.bulk("lookalikes", companies)
+    for offset, companies in enumerate((COMPANIES[:3], COMPANIES, COMPANIES)):
+        talk.bulk("financials", companies, 1, offset)
     assert find_credit_headers(talk, 5).settings == {}
 
 

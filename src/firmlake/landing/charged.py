@@ -156,10 +156,11 @@ def untold_credits(run: Run) -> str:
 
     One that changes in a later dataset, whose companies were paid for, as a quota of requests does, is none of credits.
     """
-    names, *_, last = run.plan.names, *run.plan.datasets
+    names, datasets = run.plan.names, run.plan.datasets[1:] or run.plan.datasets
     usual = {names.credits_charged_header.lower(), names.credits_remaining_header.lower()}
     landed = (each.header for shard in [*run.shards()][:1] for each in read_landed(run, shard))
-    told = [header.headers for header in landed if header.is_success and header.dataset == last]
+    landed = (header for header in landed if header.is_success and header.kind == "answer")
+    told = [header.headers for header in landed if header.dataset in datasets]
     told = told if len(run.plan.datasets) > 1 else told[:1]
     others = sorted({name for headers in told for name in headers if is_about_credits(name)} - usual)
     others = [name for name in others if len({headers.get(name) for headers in told}) == 1]
