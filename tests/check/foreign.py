@@ -47,6 +47,7 @@ class Choices:
     language: str = "Accept-Language"  # the header that chooses it
     has_one_language: bool = False  # names are the same in all
     needs_language: str = ""  # what is said of a request without that header, with its name for {}
+    countries: str = "BE, NL, FR"  # how countries are written, which a refusal says
     has_zero: bool = False  # Belgian numbers have ten digits, in requests and answers
     bulk_has_zero: str = ""  # bulk requests need the zero, which a path may have or not; else "unknown" or "refused"
     gets: bool = True
@@ -217,6 +218,10 @@ class _Handler(BaseHTTPRequestHandler):
         if company[0] == self.state.choices.forbidden_country:
             self._forbid()
             return
+        if company[0] not in self.state.choices.countries:
+            self._refuse(400, [("country", f"must be one of {self.state.choices.countries}")])
+            return
+        company = company[0].upper(), company[1]
         if company[1].lstrip("0") in self.state.choices.dissolved:
             self._answer(422, {"statusCode": 422, "message": [f"{company[1]} is dissolved"]})
             return
@@ -257,6 +262,8 @@ class _Handler(BaseHTTPRequestHandler):
         if len(sent.get(key) or []) > choices.bulk_max:
             wrong.append((key, f"must contain no more than {choices.bulk_max} elements"))
         lengths = [(len(entry.get(number, "")), LENGTHS.get(entry.get(country))) for entry in sent.get(key) or []]
+        if any(entry.get(country, "") not in choices.countries for entry in sent.get(key) or []):
+            wrong.append((f"{key}.0.{country}", f"must be one of {choices.countries}"))
         if choices.bulk_has_zero == "refused" and any(length != proper for length, proper in lengths):
             wrong.append((key, "holds a number of the wrong length"))
         if wrong:
@@ -268,7 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
         if dataset == "financials" and 0 < choices.records_max < len(sent[key]) * page[0]:
             self._answer(504, {"message": "Endpoint request timed out"})
             return
-        asked = [(entry[country], entry[number]) for entry in sent[key]]
+        asked = [(entry[country].upper(), entry[number]) for entry in sent[key]]
         self._answer_asked(dataset, list(dict.fromkeys(asked)) if choices.names_once else asked, page)
 
     def _answer_asked(self, dataset: str, asked: list[tuple[str, str]], page: tuple[int, int]) -> None:

@@ -164,6 +164,15 @@ def texts(array: str, example: str = "") -> Callable[[Any], Said]:
     return answer
 
 
+def lower_case(sent: Any) -> Said:
+    """Want countries in lower case, and another name for them."""
+    (element,) = sent.get("companies", [{}])
+    if "country" not in element:
+        return "companies.0.country is required"
+    is_lower = element["country"] == "fr"
+    return FOUND if is_lower else {"detail": [{"loc": ["country"], "msg": "Input should be 'be', 'nl' or 'fr'"}]}
+
+
 def body_of(array: str, country: str, number: str) -> str:
     return f'{{"{array}": [{{"{country}": "{{country}}", "{number}": "{{number}}"}}]}}'
 
@@ -189,6 +198,7 @@ FLAT = '{"country": "{country}", "companyNumber": "{number}"}'
         (spring, body_of("items", "country", "number"), 30),
         (nest_js, body_of("companies", "country", "companyNumber"), 2),
         (silent, body_of("identifiers", "country", "companyNumber"), 20),
+        (lower_case, body_of("companies", "country", "companyNumber").replace("{country}", "{country_lower}"), 4),
         (go, '[{"country": "{country}", "number": "{number}"}]', 7),
         (texts("ids", ' such as "BE0403227515"'), '{"ids": ["{country}{number}"]}', 2),
         (texts("identifiers"), '{"identifiers": ["{country}{number}"]}', 20),

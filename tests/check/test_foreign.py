@@ -52,6 +52,8 @@ ODD: dict[str, dict[str, Any]] = {
     "a GET without pages": {"get_pages": False, "body": ("companies", "country", "companyNumber")},
     "each company once": {"names_once": True, "bulk_max": 5, "refusal": "plain"},
     "numbers under another name": {"number": "registrationNumber"},
+    "countries in lower case": {"countries": "be, nl, fr", "body": ("companies", "country", "companyNumber")},
+    "countries in lower case, by GET": {"countries": "nl, fr or be", "form": "none"},
     "keys in lower case": {"is_snake": True},
     "days first": {"dates": "%d/%m/%Y"},
     "months first": {"dates": "%m-%d-%Y"},

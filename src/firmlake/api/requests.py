@@ -98,7 +98,8 @@ def has_two_spellings(company: Company) -> bool:
 
 
 def _row(api: ApiSettings, company: Company) -> dict[str, Any]:
-    return {"country": company.country, "number": spell_number(api, company)}
+    country = company.country
+    return {"country": country, "country_lower": country.lower(), "number": spell_number(api, company)}
 
 
 def _example(api: ApiSettings, endpoint: str) -> Example:

@@ -20,6 +20,7 @@ from firmlake.api.exchange import Answer
 from firmlake.api.judge import describe_refusal, read_lines, read_message
 from firmlake.check.finding import Finding
 from firmlake.check.talk import (
+    LOWER,
     Talk,
     elements_of,
     example_of,
@@ -31,7 +32,7 @@ from firmlake.check.talk import (
     roles_of,
 )
 from firmlake.core.company import Company, company_in
-from firmlake.core.example import Example, with_page, without_paging
+from firmlake.core.example import Example, in_lower_case, with_page, without_paging
 from firmlake.core.settings import ApiSettings, RequestSettings
 
 BULK, PAGING = "bulk body", "paging parameters"
@@ -84,7 +85,7 @@ _PLACES = ("body", "query", "pagination", "paging", "page")
 """Where paging parameters are: in the body, in the query, or in an object of the body of this name."""
 _NAMES = frozenset(
     name.casefold()
-    for names in (_WRAPPERS, _ARRAYS, _COUNTRIES, _NUMBERS, *_PAGES, _PLACES, ("companyId", "identifier", _TEXT))
+    for names in (_WRAPPERS, _ARRAYS, _COUNTRIES, _NUMBERS, *_PAGES, _PLACES, ("companyId", "identifier", _TEXT, LOWER))
     for name in names
 )
 """All names above in lower case, which refusals may give."""
@@ -163,16 +164,24 @@ def find_totals(*answers: Answer) -> Finding:
 
 
 def follow_refusal(talk: Talk, refusal: Answer) -> bool:
-    """Take over a header for the language, or paging parameters, that a refusal names; return whether it names any."""
+    """Take over what a refusal names: a header for the language, countries in lower case, or paging parameters.
+
+    Return whether it names any.
+    """
+    words = _words(read_lines(refusal.body))
     found = _LANGUAGE_HEADER.search(read_message(refusal))
     header = found and found[found.lastindex or 0]
     if header and header.casefold() != language_header(talk.api).casefold():
         talk.api = msgspec.structs.replace(talk.api, requests=with_language_header(talk.api, header))
         return True
+    ours = example_of(talk.api, "financials")
+    if LOWER in words and LOWER not in ours.text:
+        lower = {dataset: in_lower_case(example_of(talk.api, dataset)).text for dataset in DATASETS}
+        talk.api = msgspec.structs.replace(talk.api, requests=msgspec.structs.replace(talk.api.requests, **lower))
+        return True
     if refusal.request.limit is None:
         return False
-    ours = example_of(talk.api, "financials")
-    given = _words(read_lines(refusal.body)) - _candidate(0, ours).names
+    given = words - _candidate(0, ours).names
     others = [each for each in _pagings(ours, _NAMES, ("body",)) if given & each.names]
     if others:
         best = max(others, key=lambda each: (len(given & each.names), -each.rank))
@@ -273,7 +282,7 @@ def _hunt(
 
     for _ in range(_TRIES_MAX):
         if not rest:
-            offered = _NAMES
+            offered = _NAMES - {LOWER}
             rest = left(choose(offered))
         if not rest:
             break
@@ -304,6 +313,7 @@ def _hunt(
 
 def _forms(ours: Example, names: frozenset[str]) -> Iterator[_Candidate]:
     """Yield bulk requests for the same dataset as `ours`, which is the first, as other services write them."""
+    ours = in_lower_case(ours) if LOWER in names else ours
     yield _candidate(-1, ours)
     page = {name: f"\0{role}" for role, name in roles_of(ours).items() if role in ("limit", "offset")}
     parts = (
@@ -315,6 +325,7 @@ def _forms(ours: Example, names: frozenset[str]) -> Iterator[_Candidate]:
         body: Any = {array: [element], **page} if array else [element]
         query = ours.query if array else tuple((name, f"{{{value[1:]}}}") for name, value in page.items())
         other = ours._replace(method="POST", query=query, body={wrapper: body} if wrapper else body)
+        other = in_lower_case(other) if LOWER in ours.text else other
         if other != ours:
             yield _candidate(one + two + three, other)
 
@@ -397,6 +408,7 @@ def _describe_unknown_form(answer: Answer) -> Finding:
 _LANGUAGE_HEADER = re.compile(
     r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+(?:request )?header|\b((?:x|accept)-lang[a-z-]*)", re.I
 )
+_LOWER_COUNTRIES = re.compile(r"\b(be|nl|fr)\b\W+(?:or\W+)?(?!\1)(?:be|nl|fr)\b")
 _TOKEN = re.compile(r"[\w.\[\]$]+")
 _UNKNOWN = re.compile(
     r"should not exist|unknown|unrecogni[sz]ed|unexpected|not (?:allowed|permitted|recogni[sz]ed|expected)|additional",
@@ -409,12 +421,14 @@ _INSTEAD = re.compile(r"\bknown\b|\bexpected\b|\bvalid\b|one of|did you mean", r
 def _words(lines: Iterable[str]) -> frozenset[str]:
     """Return the words of a refusal in lower case; of a path, its last part unless that is an index.
 
-    A company in one word, as an example in the refusal, stands for such words.
+    A company in one word, as an example in the refusal, stands for such words, and so do countries in lower case.
 
     Example:
-        >>> sorted(_words(['$.companies[0].Number: must be text as "BE0403227515"']))
-        ['as', 'be', 'must', 'number', 'text', '{country}{number}']
+        >>> sorted(_words(['$.companies[0].Number: must be text as "BE0403227515"', "not one of be, nl"]))
+        ['as', 'be', 'must', 'nl', 'not', 'number', 'of', 'one', 'text', '{country_lower}', '{country}{number}']
     """
+    lines = [*lines]
     paths = (re.split(r"[.\[\]]+", token.strip(".[]")) for line in lines for token in _TOKEN.findall(line))
     last = (path[-1] for path in paths if not path[-1].isdecimal())
-    return frozenset(_TEXT if company_in(word) else word.casefold() for word in last)
+    lower = [LOWER for line in lines if _LOWER_COUNTRIES.search(line) and "lang" not in line.casefold()]
+    return frozenset([*(_TEXT if company_in(word) else word.casefold() for word in last), *lower])

@@ -59,8 +59,8 @@ from firmlake.service_lists.overview import read_list_page
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
 """The datasets to use for questions about companies; those without pages come first."""
 _FIRST_LIMIT = 2
-_FOLLOWED_MAX = 2
-"""Refusals whose names are taken over: the header for the language, then paging parameters."""
+_FOLLOWED_MAX = 3
+"""Refusals whose names are taken over: the header for the language, countries in lower case, paging parameters."""
 _POST_UNTRIED = "This check tried only GET, but runs use POST: try that with `firmlake run LIST --sample 5`"
 
 

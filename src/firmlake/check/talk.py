@@ -22,11 +22,13 @@ from firmlake.api.requests import Request
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, Stopped, UnavailableError, UnusableAnswerError
-from firmlake.core.example import Example, read_example
+from firmlake.core.example import Example, in_lower_case, read_example
 from firmlake.core.settings import ApiSettings, Settings, change_settings
 from firmlake.core.text import count_of
 
 FORBIDDEN = 403
+LOWER = "{country_lower}"
+"""What an example has that writes the codes of countries in lower case."""
 _TRIES = 3
 _TRIES_OF_TRIAL = 2
 """The answer to a trial may never arrive, and each try may last until the timeout."""
@@ -260,7 +262,8 @@ def get_example(api: ApiSettings, dataset: str) -> Example:
         return ours
     names = {role: name for role, name in roles_of(ours).items() if role in ("limit", "offset")}
     query = tuple((name, f"{{{role}}}") for role, name in names.items())
-    return Example("GET", f"/v1/companies/{{country}}/{{number}}/{dataset}", query, ours.headers, None)
+    by_get = Example("GET", f"/v1/companies/{{country}}/{{number}}/{dataset}", query, ours.headers, None)
+    return in_lower_case(by_get) if LOWER in ours.text else by_get
 
 
 def roles_of(example: Example) -> dict[str, str]:

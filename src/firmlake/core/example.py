@@ -34,12 +34,13 @@ _NEEDED = {
     "contacts": {"list", "number", "contact"},
 }
 """The placeholders of each request without which it cannot ask for what is wanted."""
+_COUNTRY = ("country", "country_lower")
 _OPTIONAL = {
-    "financials": {"country", "language"},
-    "lookalikes": {"country", "language"},
-    "relationships": {"country", "language"},
+    "financials": {*_COUNTRY, "language"},
+    "lookalikes": {*_COUNTRY, "language"},
+    "relationships": {*_COUNTRY, "language"},
     "service_lists": {"type", "language"},
-    "contacts": {"country", "language"},
+    "contacts": {*_COUNTRY, "language"},
 }
 _OF_COMPANIES = ("financials", "lookalikes", "relationships")
 _METHODS = ("GET", "POST", "PUT")
@@ -57,7 +58,7 @@ _SET_BY_US = {
 """Headers that firmlake sets itself; a copied example may show them."""
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*([!-~][ -~]*)")  # RFC 9110, of printable ASCII
 _PATH = re.compile(r"/[!-~]{0,2000}")
-_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*")|\{(\w+)\}')
 _NUMBER = "\0"
 """What the texts begin with that stand for a placeholder outside quotation marks."""
@@ -212,6 +213,12 @@ def with_page(example: Example, pair: tuple[str, str], place: str = "body") -> E
     (key, inner), *others = example.body.items()
     is_wrapper = not others and isinstance(inner, dict)
     return example._replace(body={key: {**inner, **page}} if is_wrapper else {**example.body, **page})
+
+
+def in_lower_case(example: Example) -> Example:
+    """Return an example that writes the codes of countries in lower case."""
+    body = json.loads(json.dumps(example.body).replace("{country}", "{country_lower}"))
+    return example._replace(path=example.path.replace("{country}", "{country_lower}"), body=body)
 
 
 def without_paging(example: Example) -> Example:
