@@ -379,7 +379,7 @@ def test_headers_of_any_name_tell_credits_if_their_numbers_do(
     for asked in (COMPANIES[:3], COMPANIES, COMPANIES):
         talk.bulk("lookalikes", asked)
     expected = {"api.names.credits_charged_header": charged, "api.names.credits_remaining_header": left}
-    assert find_credit_headers(talk, 5).settings == {key: name for key, name in expected.items() if name}
+    assert find_credit_headers(talk).settings == {key: name for key, name in expected.items() if name}
 
 
 def test_credits_of_a_service_that_tells_only_what_is_left_are_seen() -> None:
@@ -387,7 +387,7 @@ def test_credits_of_a_service_that_tells_only_what_is_left_are_seen() -> None:
     talk = Service(lambda request: (*answering(ACME, BOLT)(request), {"x-credits-remaining": next(left)}))
     for offset in range(4):
         talk.bulk("financials", [ACME, BOLT], 1, offset)
-    headers = talk.adopt(find_credit_headers(talk, 2))
+    headers = talk.adopt(find_credit_headers(talk))
     price = find_price(talk)
     assert headers.seen == "x-credits-remaining; firmlake counts the credits of a run itself"
     assert (price.seen, price.verdict) == ("2 for 2 companies, then free", "as_assumed")
@@ -422,7 +422,7 @@ def test_a_quota_of_requests_is_no_credit_although_it_fell_by_as_much_as_was_bou
     talk = Service(answer)
     for offset, companies in enumerate((COMPANIES[:3], COMPANIES, COMPANIES)):
         talk.bulk("financials", companies, 1, offset)
-    assert find_credit_headers(talk, 5).settings == {}
+    assert find_credit_headers(talk).settings == {}
 
 
 def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys: Any) -> None:

@@ -218,6 +218,13 @@ def test_a_token_that_is_refused_for_everything_costs_a_handful_of_requests_also
         assert checked.code == 5
         assert "403: Invalid access token" in checked.error_line
         assert len(service.requests) <= 6 + 10
+        lake.environment["FIRMLAKE_API_TOKEN"] = "geheim"
+        assert lake.run().code == 0
+        lake.write(2 * COUNT)
+        lake.environment["FIRMLAKE_API_TOKEN"] = "wrong"
+        service.requests.clear()
+        assert lake.run().code == 5, "other companies are fresh, and it is still the token that is refused"
+        assert len(service.requests) <= 6
 
 
 @pytest.mark.parametrize("count", [25, *slow(60)])

@@ -99,7 +99,7 @@ def judge(answer: Answer, check: Check | None, api: ApiSettings) -> None:
     if status == 200 or (check and answer.is_success and not is_nothing):
         return _check(answer, check)
     message = read_message(answer)
-    said = describe_refusal(answer)
+    said = describe_answer(answer)
     if status == 402 or is_out_of_credits(answer, api):
         raise _spent(said)
     is_unknown = status >= 500 and any(says_unknown(api.names, each, message) for each in answer.request.companies)
@@ -265,9 +265,11 @@ def read_message(answer: Answer) -> str:
     return _read_message(answer) or ("Not Found" if is_about_company else "")
 
 
-def describe_refusal(answer: Answer) -> str:
+def describe_answer(answer: Answer) -> str:
     """Return the status and the words of an answer in one line, also those that `read_message` does not vouch for."""
-    message = read_message(answer)
+    if answer.error and (answer.status or 0) < 300:
+        return answer.error
+    message = answer.body[:60].decode("utf-8", "replace") if answer.is_success else read_message(answer)
     lines = [message] if message or (answer.status or 0) >= 500 else read_lines(answer.body)
     text = one_line("; ".join(dict.fromkeys(lines)), MESSAGE_LENGTH_MAX)
     return f"{answer.status}: {text}" if text else str(answer.status)

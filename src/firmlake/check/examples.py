@@ -17,7 +17,7 @@ import msgspec
 
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import describe_refusal, read_lines, read_message
+from firmlake.api.judge import describe_answer, read_lines, read_message
 from firmlake.check.finding import Finding
 from firmlake.check.talk import (
     LOWER,
@@ -227,14 +227,6 @@ def language_header(api: ApiSettings) -> str:
 def knows(answer: Answer, company: Company) -> bool:
     """Return whether an answer has data about a company."""
     return any(element.company == company and element.records is not None for element in elements_of(answer))
-
-
-def describe_answer(answer: Answer) -> str:
-    """Describe in one line what the service answered."""
-    if answer.error and (answer.status or 0) < 300:
-        return answer.error
-    glimpse = " ".join(answer.body[:60].decode("utf-8", "replace").split())
-    return f"{answer.status}: {glimpse}".removesuffix(": ") if answer.is_success else describe_refusal(answer)
 
 
 KeyPath = tuple[str, ...]

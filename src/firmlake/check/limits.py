@@ -13,8 +13,8 @@ from itertools import count, takewhile
 from firmlake.api.answers import NOT_FOUND, names_company, tells_unknown, wording
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import read_lines, read_message
-from firmlake.check.examples import describe_answer, language_header, with_language_header
+from firmlake.api.judge import describe_answer, read_lines, read_message
+from firmlake.check.examples import language_header, with_language_header
 from firmlake.check.finding import Finding, Verdict
 from firmlake.check.talk import FORBIDDEN, Talk, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company

@@ -13,12 +13,11 @@ from firmlake.api import requests
 from firmlake.api.answers import Element, read_answer, says_unknown, tells_unknown
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
-from firmlake.api.judge import NO_SUCH_PLACE, read_message
+from firmlake.api.judge import NO_SUCH_PLACE, describe_answer, read_message
 from firmlake.api.requests import has_two_spellings
 from firmlake.api.throttle.window import read_allowance
 from firmlake.check.examples import (
     BULK,
-    describe_answer,
     find_bulk_example,
     find_paging,
     find_totals,
@@ -132,7 +131,7 @@ def ask_questions(
     yield talk.adopt(find_language(talk, first, _ask_otherwise(talk, first, elements_of(first))))
     yield talk.adopt(find_not_found(talk, body, known, stranger))
     yield find_rate_limit(talk)
-    yield talk.adopt(find_credit_headers(talk, len(companies) + (stranger is not None)))
+    yield talk.adopt(find_credit_headers(talk))
     yield find_price(talk)
     yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
@@ -178,7 +177,7 @@ def ask_briefly(
         if second.request.offset and not _is_second_page(second):
             return False, []
         findings.append(find_language(talk, first, second, [talk.api.language]))
-    return True, [*findings, find_credit_headers(talk, len(talk.asked))]
+    return True, [*findings, find_credit_headers(talk)]
 
 
 def _is_unclear(talk: Talk, element: Element) -> bool:
@@ -261,14 +260,12 @@ def _find_example(talk: Talk, dataset: str, known: Company) -> Finding:
 
 
 def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
-    asked = ", ".join(map(str, companies))
+    asked, said = ", ".join(map(str, companies)), "; ".join(dict.fromkeys(map(describe_answer, firsts.values())))
     if all(answer.status == 404 for answer in firsts.values()):
-        said = "; ".join(dict.fromkeys(describe_answer(answer) for answer in firsts.values()))
         step = "If that is about the path, correct api.base_url. Otherwise name companies that the service certainly "
         step += "knows, with --company or a list"
         return Finding(SPELLING, f"the service knows none of {asked} ({said})", "needs_you", next_step=step)
     if all(map(is_refusal, firsts.values())):
-        said = "; ".join(dict.fromkeys(describe_answer(answer) for answer in firsts.values()))
         step = "Copy what the service asks for from its documentation into api.requests, such as a header with a value"
         return Finding(BULK, f"each request about {asked} is refused ({said})", "needs_you", next_step=step)
     for dataset, answer in firsts.items():
@@ -377,12 +374,12 @@ def find_rate_limit(talk: Talk) -> Finding:
     return Finding(row, f"{limit} a minute; {known}", "covered", {"api.requests_per_minute": limit})
 
 
-def find_credit_headers(talk: Talk, bought_max: int) -> Finding:
-    """Find the headers that report credits, of which at most `bought_max` were spent: by their numbers or names."""
+def find_credit_headers(talk: Talk) -> Finding:
+    """Find the headers that report credits, of which no more were spent than companies were asked for."""
     names = talk.api.names
     told = sorted({name for answer in talk.answers for name in answer.headers})
     likes: dict[str, Callable[[str], bool]] = {
-        "credits_charged_header": lambda name: is_charge(name) and sum(talk.credits_in(name)) <= bought_max,
+        "credits_charged_header": lambda name: is_charge(name) and sum(talk.credits_in(name)) <= len(talk.asked),
         "credits_remaining_header": is_remainder,
     }
     usual = {key: getattr(names, key).lower() for key in likes}

@@ -175,19 +175,11 @@ class Talk:
             self._kept[request] = heard[-1]
         return heard[-1]
 
-    def single(
-        self,
-        dataset: str,
-        company: Company,
-        limit: int | None = None,
-        offset: int | None = None,
-        *,
-        is_trial: bool = False,
-    ) -> Answer:
+    def single(self, dataset: str, company: Company, limit: int | None = None, offset: int | None = None) -> Answer:
         """Ask for one company by GET, with a limit that may exceed ours; None leaves both numbers to the service."""
         by_get = msgspec.structs.replace(self.api.requests, **{dataset: get_example(self.api, dataset).text})
         tried = msgspec.structs.replace(self.api, requests=by_get)
-        return self.ask(requests.bulk(tried, dataset, [company], limit, offset), is_trial=is_trial)
+        return self.ask(requests.bulk(tried, dataset, [company], limit, offset))
 
     def bulk(
         self,
@@ -211,18 +203,18 @@ class Talk:
     @property
     def charged(self) -> int:
         """Credits that the service has charged, according to its headers."""
-        charges = self.credits_in(self.api.names.credits_charged_header, is_charge)
-        left = self.credits_in(self.api.names.credits_remaining_header, is_remainder)
+        charges, left = self._credits
         return sum(charges) if charges or not left else max(left) - left[-1]
 
     @property
     def tells_credits(self) -> bool:
         """Whether any header reports credits charged or left."""
-        names = self.api.names
-        return bool(
-            self.credits_in(names.credits_charged_header, is_charge)
-            or self.credits_in(names.credits_remaining_header, is_remainder)
-        )
+        return any(self._credits)
+
+    @property
+    def _credits(self) -> tuple[list[int], list[int]]:
+        charged, left = self.api.names.credits_charged_header, self.api.names.credits_remaining_header
+        return self.credits_in(charged, is_charge), self.credits_in(left, is_remainder)
 
     def credits_in(self, usual: str, is_like: Callable[[str], bool] = lambda name: False) -> list[int]:
         """Return the numbers of credits in headers of this or a similar name, in order of the answers."""

@@ -93,7 +93,7 @@ class Fetcher:
         self._status = ServiceStatus(run, settings.api, on_works, looks_closer=looks_closer)
         self._credits = Credits(run, settings)
         self._in_turn = threading.Lock()
-        self._is_misread = False
+        self._is_misread = self._has_asked_lists = False
 
     def close(self) -> None:
         """Wait for the requests in flight and start no others."""
@@ -120,7 +120,7 @@ class Fetcher:
             for dataset in self._run.plan.datasets:
                 while asks := self._plan(shard, dataset):
                     self._send_all(asks, shard)
-                self._check_token()
+                self._check_token(dataset)
             self._status.check()
             shard.give_up_pending()
         if self._credits.end:
@@ -130,20 +130,21 @@ class Fetcher:
         shard.progress.follow(writer.headers)
         return shard.progress
 
-    def _check_token(self) -> None:
-        """Ask for the lists, which are free, if a dataset is forbidden and nothing was ever answered.
+    def _check_token(self, dataset: str) -> None:
+        """Ask for the lists, which are free, once a dataset is forbidden and nothing was ever answered.
 
         Raises:
             AuthorizationError: They are forbidden in the same words, so the service does not accept the token.
         """
-        errors = [*self._status.ended.values()]
-        if self._status.has_worked or len(errors) != 1 or not isinstance(errors[0], ForbiddenError):
+        closed = self._status.closed(dataset)
+        if closed is None or self._status.has_worked or self._has_asked_lists:
             return
+        self._has_asked_lists = True
         try:
             lists = requests.service_lists(self._api, "OVERVIEW")
             self._client.send(lists, tries=1, is_patient=False, on_answer=self._on_answer)
         except ForbiddenError as error:
-            if error.said == errors[0].said:
+            if error.said == closed.said:
                 raise AuthorizationError(f"The service refuses the token ({error.said})", "Get a valid token") from None
         except ServiceError:
             pass  # a token need not be allowed to see lists, nor a service have them
@@ -157,7 +158,8 @@ class Fetcher:
         asks: deque[Ask] = deque()
         wanted: defaultdict[tuple[bool, bool, bool], list[Wanted]] = defaultdict(list)
         apart, unknown = shard.apart[dataset], list[Wanted]()
-        shard.give_up_unknown(dataset)
+        if shard.unknown:
+            shard.give_up_unknown(dataset)
         for company, track in shard.progress.pending(dataset).items():
             if track.is_given_up or not shard.may_ask(dataset, company):
                 continue

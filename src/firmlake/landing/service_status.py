@@ -151,18 +151,12 @@ class ServiceStatus:
 
     def to_test(self, dataset: str, companies: Iterable[Company]) -> dict[str, Company]:
         """Return a company of each country that could not be asked about before: one says whether it may be now."""
-        barred = {
-            scope.country
-            for scope, known in self._scopes.items()
-            if scope.dataset == dataset and known.is_barred and not (known.tested or known.is_open or known.closed)
-        }
+        barred = {of.country for of, scope in self._scopes.items() if of.dataset == dataset and scope.is_barred}
         chosen = {company.country: company for company in companies if company.country in barred} if barred else {}
-        for country in chosen:
-            self._scopes[Scope(dataset, country)].tested += 1
-        return chosen
+        return {country: company for country, company in chosen.items() if self.may_test(dataset, company)}
 
     def may_test(self, dataset: str, company: Company) -> bool:
-        """Return, for two companies of a country, whether to ask alone if the token may ask about that country."""
+        """Return, for two companies of a country, whether to ask for one alone: the token may not ask about it."""
         of_scope = self._scopes[Scope(dataset, company.country)]
         may = not (of_scope.is_open or of_scope.closed or of_scope.tested >= _FORBIDDEN_MAX)
         of_scope.tested += may
@@ -188,8 +182,8 @@ class ServiceStatus:
 
     def _close_forbidden(self, scope: Scope, error: ForbiddenError) -> None:
         """Close a scope that the token may not ask about; give up the dataset if it may not ask about any."""
-        scopes = {of: each for of, each in self._scopes.items() if of.dataset == scope.dataset and each.asked}
-        counts, of_scope = [each.forbidden for each in scopes.values()], self._scopes[scope]
+        scopes, of_scope = self._asked(scope.dataset), self._scopes[scope]
+        counts = [each.forbidden for each in scopes.values()]
         enough = 1 if of_scope.is_barred else min(_FORBIDDEN_MAX, of_scope.asked)
         is_closed = of_scope.forbidden >= (_FORBIDDEN_OPEN_MAX if of_scope.is_open else enough)
         is_every = not self.has_worked and all(counts) and sum(counts) >= _FORBIDDEN_EVER_MAX
@@ -200,8 +194,16 @@ class ServiceStatus:
         # The token may still be allowed to ask about companies that were answered earlier, or are left for later. A
         # redrive always leaves some out.
         count = 0 if self._plan.list_name == REDRIVE else self._plan.company_count
-        if sum(each.asked for each in scopes.values()) == count and all(each.closed for each in scopes.values()):
+        if sum(each.asked for each in scopes.values()) == count and self.closed(scope.dataset):
             self.end(scope.dataset, error)
+
+    def _asked(self, dataset: str) -> dict[Scope, ScopeStatus]:
+        return {of: each for of, each in self._scopes.items() if of.dataset == dataset and each.asked}
+
+    def closed(self, dataset: str) -> ForbiddenError | None:
+        """Return why no company that the run asks for may be asked about in a dataset; None if some may be."""
+        reasons = [each.closed for each in self._asked(dataset).values()]
+        return reasons[0] if reasons and all(reasons) else None
 
     def refusal(self, dataset: str, company: Company) -> FirmlakeError | None:
         """Return why a company gets no request for a dataset; None if it may be requested."""

@@ -116,10 +116,9 @@ def split(sent: Sent, status: ServiceStatus) -> list[Ask]:
     ]
 
 
-_FAILED_ALONE_MAX, _ODD_ALONE_MAX = 3, 10
+_FAILED_ALONE_MAX, _EMPTY_ALONE_MAX = 3, 10
 """Give up a dataset that was never answered after this many of its companies have failed alone. The second number holds
-for companies whose dataset was given up in an earlier run, or that got an empty array, because the company itself may
-be the reason."""
+for companies that got an empty array, because the company itself may be the reason."""
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
 UNKNOWN_ASKED = 3
@@ -272,9 +271,8 @@ class Shard:
         if status.works(dataset) or company in self.failed_before[dataset]:
             self._give_up_failed(dataset)
             return
-        is_odd = sent.is_empty or self.is_apart(sent.ask.page)
         pending = len(self.progress.pending(dataset))
-        if len(failed_alone) >= (_ODD_ALONE_MAX if is_odd else min(_FAILED_ALONE_MAX, pending)) and (
+        if len(failed_alone) >= (_EMPTY_ALONE_MAX if sent.is_empty else min(_FAILED_ALONE_MAX, pending)) and (
             pending > 1 or sent.is_refused
         ):
             self._give_up_dataset(dataset, next((one for one in failed_alone.values() if one.is_refused), sent))
@@ -302,11 +300,10 @@ class Shard:
 
     def give_up_unknown(self, dataset: str) -> None:
         """Give up the companies that another dataset does not know, once this one knows none of a few of them."""
-        tracks = {company: self.progress.datasets[dataset].get(company) for company in self.unknown}
-        pending = [company for company, track in tracks.items() if track and track.status == "pending"]
-        told = [track for track in tracks.values() if track and track.status != "pending"]
+        tracks, pending = self.progress.datasets[dataset], self.unknown & self.progress.pending(dataset).keys()
+        told = [tracks[company] for company in self.unknown - pending if company in tracks]
         if pending and len(told) >= UNKNOWN_ASKED and all(track.status == "not_found" for track in told):
-            self.give_up(dataset, pending, told[0].reason, "unknown")
+            self.give_up(dataset, sorted(pending), told[0].reason, "unknown")
 
     def give_up_pending(self) -> None:
         """Give up the companies that are still pending, because they are refused or another request is pointless."""
