@@ -71,7 +71,7 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
     first: list[Company] = []
     slices: defaultdict[int, list[tuple[int, Company]]] = defaultdict(list)
     for company, offset, remaining, expected in wanted:
-        remaining = _likely(api, expected) if remaining is None else remaining
+        remaining = _likely(api, expected) if expected and remaining is None else remaining
         if remaining is None:
             first.append(company)
         else:

@@ -283,7 +283,7 @@ class Progress:
         `elements` is the result of `check_elements`, if known already; None reads the body.
         """
         of_dataset = self.datasets[header.dataset]
-        asked = [(company, of_dataset[company]) for company in header.companies if company in of_dataset]
+        asked = [(company, track) for company in header.companies if (track := of_dataset.get(company))]
         if header.kind in ENDS:
             for _, track in asked:
                 track.end(header)
@@ -401,10 +401,11 @@ def _miscount(header: Header, element: Element) -> str:
 
     Records that come in pages may be fewer, but never more.
     """
-    held, total = (header.offset or 0) + element.count, element.total
-    if total is None or (held <= total if DATASETS[header.dataset].is_paged else held >= total):
+    if (total := element.total) is None:  # before counting, which takes longer
         return ""
-    return f"{element.company}: {held} of {total}"
+    held = (header.offset or 0) + element.count
+    is_right = held <= total if DATASETS[header.dataset].is_paged else held >= total
+    return "" if is_right else f"{element.company}: {held} of {total}"
 
 
 _SILENCE = Element(None, problem=_LEFT_OUT)

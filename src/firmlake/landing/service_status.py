@@ -111,10 +111,10 @@ class ServiceStatus:
     def answered(self, dataset: str, companies: Iterable[Company] = ()) -> None:
         """Record that a dataset is answered for these companies."""
         is_first, self.has_worked = not self.has_worked, True
-        for company in companies:
-            scope = self._scopes[Scope(dataset, company.country)]
+        for country, has_two in {(company.country, has_two_spellings(company)) for company in companies}:
+            scope = self._scopes[Scope(dataset, country)]
             scope.is_open, scope.forbidden = True, 0
-            scope.spellings.add(has_two_spellings(company))
+            scope.spellings.add(has_two)
         if dataset not in self.ended:
             self._works.add(dataset)
         if is_first:
@@ -207,6 +207,8 @@ class ServiceStatus:
 
     def refusal(self, dataset: str, company: Company) -> FirmlakeError | None:
         """Return why a company gets no request for a dataset; None if it may be requested."""
+        if not self.has_refused:  # as in nearly all runs, which ask this for each company of each request
+            return None
         scope = Scope(dataset, company.country)
         refused = self._refused.get((dataset, company)) or self._spellings.get((scope, has_two_spellings(company)))
         return self.ended.get(dataset) or self._scopes[scope].closed or refused

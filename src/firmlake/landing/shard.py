@@ -171,8 +171,6 @@ class Shard:
 
     def take(self, ask: Ask) -> Ask | None:
         """Return a request without companies that are refused by now; None if none is left."""
-        if not self.status.has_refused:  # as in nearly all runs; the rest takes longer than to build the request
-            return ask
         page = ask.page
         companies = tuple(company for company in page.companies if not self.status.refusal(page.dataset, company))
         if len(companies) == len(page.companies):
