@@ -130,7 +130,7 @@ def test_pages_are_asked_for_with_a_limit_as_in_runs_and_without_one_if_that_is_
          "api.base_url"),
         ("bulk body", refusing(400, "header X-Client is required"), "needs_you",
          "is refused (400: header X-Client is required)", "api.requests"),
-        ("spelling of company numbers",
+        ("structure of answers",
          lambda request: (200, [{"identifier": {"companyNumber": ACME.company_number}, "data": []}]), "needs_you",
          "is no company number of the specification", "structure of answers cannot be set"),
     ],

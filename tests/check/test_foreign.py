@@ -314,6 +314,29 @@ def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_i
     assert len(service.paid) == COUNT
 
 
+@pytest.mark.parametrize(
+    ("choices", "step"),
+    [
+        ({"envelope": "result"}, "the structure of answers cannot be set"),
+        ({"unknown": "204", "form": "none"}, "name companies that the service certainly knows"),
+    ],
+)
+def test_no_advice_leads_back_to_where_it_was_given(choices: dict[str, Any], step: str, tmp_path: Path) -> None:
+    """A check that finds nothing does not say that its file helps, and a run that asked everything names no check."""
+    numbers = [("BE", "0999000129"), ("NL", "09990000")] if "unknown" in choices else COUNT
+    with foreign(**choices) as service:
+        lake = Lake(tmp_path, Remote(service), numbers, run__check="true")  # type: ignore[arg-type]
+        checked = lake.call("check", str(lake.list), "--write", str(tmp_path / "fit.toml"), "--json")
+        run = lake.run()
+    assert checked.code == run.code == 1, run.err
+    findings = {each["assumption"]: each for each in json.loads(checked.out)["findings"]}
+    assert not any("firmlake check" in each["next_step"] for each in findings.values())
+    assert "a run with these settings" not in findings
+    assert "fit.toml, with the settings in use, and no new one" in checked.err
+    assert step in run.error_line
+    assert "--write FILE" not in run.error_line
+
+
 def test_a_person_says_what_comes_first_in_dates_that_have_two_readings(tmp_path: Path) -> None:
     """No day is above 12."""
     with foreign(dates="02/%m/%Y") as service:

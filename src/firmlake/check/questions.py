@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from firmlake.api import requests
-from firmlake.api.answers import Element, read_answer, says_unknown, tells_unknown
+from firmlake.api.answers import NOT_FOUND, Element, read_answer, says_unknown, tells_unknown
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.judge import NO_SUCH_PLACE, describe_answer, read_message
@@ -261,7 +261,7 @@ def _find_example(talk: Talk, dataset: str, known: Company) -> Finding:
 
 def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
     asked, said = ", ".join(map(str, companies)), "; ".join(dict.fromkeys(map(describe_answer, firsts.values())))
-    if all(answer.status == 404 for answer in firsts.values()):
+    if all(answer.status in NOT_FOUND for answer in firsts.values()):
         step = "If that is about the path, correct api.base_url. Otherwise name companies that the service certainly "
         step += "knows, with --company or a list"
         return Finding(SPELLING, f"the service knows none of {asked} ({said})", "needs_you", next_step=step)
@@ -274,7 +274,7 @@ def _describe_nobody(talk: Talk, companies: Sequence[Company], firsts: Mapping[s
             if any(element.company in companies and element.problem is None for element in bulk):
                 break
             step = "Ask the service to answer as its specification says: the structure of answers cannot be set"
-            return Finding(SPELLING, f"the answer about {asked}: {problem}", "needs_you", next_step=step)
+            return Finding(STRUCTURE, f"the answer about {asked}: {problem}", "needs_you", next_step=step)
     return Finding(SPELLING, f"no answer about {asked}", "not_observed")
 
 
@@ -437,8 +437,8 @@ def find_price(talk: Talk) -> Finding:
     )  # fmt: skip
 
 
-SPELLING = "spelling of company numbers"
-"""The row in docs/service_gaps.md."""
+SPELLING, STRUCTURE = "spelling of company numbers", "structure of answers"
+"""The rows in docs/service_gaps.md."""
 _UNKNOWN_MIN = 3
 """So many companies of a country, all unknown, are no accident."""
 

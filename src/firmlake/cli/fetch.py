@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -238,7 +237,7 @@ def check(
     from firmlake.enrich import check as checking
     from firmlake.enrich.contact import choose_companies, write_settings
     from firmlake.intake.identifiers import read_named_company
-    from firmlake.terminal.runs import check_content, checked_parts, describe_asking
+    from firmlake.terminal.runs import check_content, checked_parts, describe_asking, describe_file
 
     service.check_access(settings)
     named = list(map(read_named_company, companies))
@@ -255,7 +254,7 @@ def check(
         write_settings(write, {**kept, **checked.changes}, checked.findings, utc_now())
     call.answer(check_content(checked), checked_parts(checked))
     if write is not None:
-        call.say(f"Written: {write}. To use it: `firmlake run LIST --config {quote(str(write))}`")
+        call.say(f"Written: {describe_file(write, checked)}")
     return EXIT_FAILED if needs_you(checked.findings) else EXIT_DONE
 
 

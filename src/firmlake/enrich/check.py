@@ -9,15 +9,25 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from firmlake.check.finding import Finding
+from firmlake.check.examples import BULK
+from firmlake.check.finding import Finding, needs_you
 from firmlake.check.questions import ask_questions, find_lists
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, Stopped
+from firmlake.core.errors import FirmlakeError, RequestRefusedError, Stopped
 from firmlake.core.settings import Settings, change_settings
 from firmlake.core.text import count_of
 from firmlake.core.work import Clock
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import VALUES, Asking, ask_in_run, changes_of, describe_values, find_values, read_by
+from firmlake.enrich.contact import (
+    NO_SETTINGS,
+    VALUES,
+    Asking,
+    ask_in_run,
+    changes_of,
+    describe_values,
+    find_values,
+    read_by,
+)
 from firmlake.enrich.events import follow
 from firmlake.enrich.run import run_plan, shortfall, start_or_resume
 from firmlake.landing.run import CHECK, Run, open_run, remove_run
@@ -66,8 +76,9 @@ def check(
         checked = Checked(findings, settings, changes_of(findings), len(talk.answers), charged)
         if not any(answer.is_success and answer.request.companies for answer in talk.answers):
             return checked
-        if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
-            return checked  # a run cannot ask for companies without the names of the fields in the body
+        is_understood = any(one.assumption == BULK and one.verdict != "needs_you" for one in findings)
+        if needs_you(findings) and not is_understood:
+            return checked  # a run cannot ask for companies without a request that is understood
         run_id, of_run = _publish(settings, run, talk.asked, now)
     for finding in of_run:
         findings.append(finding)
@@ -119,7 +130,8 @@ def _publish(settings: Settings, run: Run, asked: Sequence[Company], now: Clock)
     except Stopped:
         raise
     except FirmlakeError as error:  # becomes a finding, so that the other findings are still shown
-        return run.run_id, [Finding(row, f"{run.run_id}: {error.message}", "needs_you", next_step=error.next_step)]
+        step = NO_SETTINGS if isinstance(error, RequestRefusedError) else error.next_step  # which names this command
+        return run.run_id, [Finding(row, f"{run.run_id}: {error.message}", "needs_you", next_step=step)]
     assert published
     problem = shortfall([published])
     contract = published.settings.contract

@@ -61,6 +61,11 @@ WELL_KNOWN = (
 )
 STRANGER = Company("BE", "0999983193")
 """A well-formed number that is not assigned, to see how the service answers about an unknown company."""
+NO_SETTINGS = (
+    "No settings that fit were found: copy a request from the service's documentation into api.requests, as "
+    "docs/first-contact.md shows"
+)
+"""The next step where everything was asked, so that `firmlake check` would lead back here."""
 VALUES = "values"
 """What findings about records are called; docs/service_gaps.md has a row for each way in which they may differ."""
 VALUES_MIN = 100
@@ -172,6 +177,7 @@ class Met(NamedTuple):
     run: Run  # reads its answers by them
     looks_closer: bool  # whether only three requests were tried; the run asks everything if one of its own is refused
     said: frozenset[str] = frozenset()  # the assumptions about which a person was told something
+    has_asked_all: bool = False  # whether everything was asked
 
 
 def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock) -> Steps[Met]:
@@ -221,7 +227,7 @@ def look_closer(met: Met, companies: Sequence[Company], now: Clock, sent: int = 
     is_understood = any(one.assumption == BULK for one in findings)
     findings = [one for one in findings if one.verdict == "needs_you" or one.settings or one.assumption not in met.said]
     settings, run = yield from _keep(settings, run, findings, sent, now(), is_understood=is_understood)
-    return Met(_after(settings, sent), read_by(settings, run), looks_closer=False)
+    return Met(_after(settings, sent), read_by(settings, run), looks_closer=False, has_asked_all=True)
 
 
 def _keep(

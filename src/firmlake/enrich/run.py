@@ -39,7 +39,16 @@ from firmlake.core.work import CarryOut, Clock, about_run, at_once, lock, utc_no
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import VALUES_MIN, Met, adopt, changes_by_values, describe_values, look_closer, meet
+from firmlake.enrich.contact import (
+    NO_SETTINGS,
+    VALUES_MIN,
+    Met,
+    adopt,
+    changes_by_values,
+    describe_values,
+    look_closer,
+    meet,
+)
 from firmlake.enrich.events import Advice, Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
 from firmlake.enrich.finish import decide_outcome, open_staged, publish_run
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
@@ -144,17 +153,18 @@ def run_plan(
     with about_run(run.run_id):
         met = yield from meet(settings, run, companies, now)
         least = values_min or VALUES_MIN * settings.run.check
-        publish = partial(_fetch_and_publish, credit_count=credit_count, name=name, now=now)
-        try:
-            expected = yield from _expect(settings, met, expected)
-            return (yield from publish(met, expected, values_min=least))
-        except RequestRefusedError:
-            if not met.looks_closer:
-                raise
-            given = met.settings
+        publish = partial(_fetch_and_publish, credit_count=credit_count, name=name, now=now, values_min=least)
+        while True:
+            try:
+                expected = yield from _expect(settings, met, expected)
+                return (yield from publish(met, expected))
+            except RequestRefusedError as error:
+                if met.has_asked_all:
+                    error.next_step = NO_SETTINGS
+                if not met.looks_closer:
+                    raise
+            settings = met.settings
             met = yield from look_closer(met, companies, now)
-            expected = yield from _expect(given, met, expected)
-            return (yield from publish(met, expected, values_min=least))
 
 
 def _expect(planned: Settings, met: Met, expected: int) -> Steps[int]:
@@ -195,7 +205,7 @@ def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
 def _fetch_and_publish(
     met: Met, expected: int, credit_count: int, name: Callable[[str], str], now: Clock, values_min: int
 ) -> Steps[Published]:
-    settings, run, looks_closer, _ = met
+    settings, run, looks_closer, *_ = met
     give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count:

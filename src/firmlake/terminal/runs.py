@@ -189,6 +189,18 @@ def check_content(checked: Checked) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def describe_file(path: Path, checked: Checked) -> str:
+    """Describe the settings file that a check wrote, and what to do with it."""
+    points = needs_you(checked.findings)
+    has = (
+        f"{count_of(len(checked.changes), 'new setting')}" if checked.changes else "the settings in use, and no new one"
+    )
+    if points and not checked.changes:
+        return f"{path}, with {has}: runs will end as without it. See to what needs you first, then check again"
+    first = "See to what needs you first. " if points else ""
+    return f"{path}, with {has}. {first}To use it: `firmlake run LIST --config {shlex.quote(str(path))}`"
+
+
 def checked_parts(checked: Checked) -> Iterator[Part]:
     """Yield the findings as a table, then the next steps."""
     yield Table(
