@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from firmlake.core.settings import RunSettings
+from firmlake.rebuild.rename_list import change_name
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.list_names import NameChange, record_name_change
 from firmlake.warehouse.lists import drop_list, rename_list
-from support import ACME, BOLT, CIRC, DAY, NOON, publish_list, query, slow, with_views
+from support import ACME, BOLT, CIRC, DAY, NOON, publish_list, publish_two_lists, query, slow, with_views
 
 
 def lines(folders, table="list_members"):
@@ -65,6 +66,18 @@ def assert_is_view(folders, name):
     ]  # fmt: skip
     text = name.replace("'", "''")
     assert query(folders, f"SELECT count(*) FROM prospects('{text}', 5)") == [(0,)]
+
+
+def test_the_view_of_a_list_goes_with_its_name(folders):
+    publish_two_lists(folders)
+    for name, new_name in (("customers", "Customers"), ("Customers", "clients"), ("others", "")):
+        change_name(folders, RunSettings(), name, new_name, lambda: NOON + 5 * DAY)
+    publish_list(folders, [CIRC], day=6, name="customers")
+    with_views(folders)
+    views = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'lists' ORDER BY ALL"
+    assert query(folders, views) == [("clients",), ("customers",)]
+    assert query(folders, "SELECT company_number FROM lists.clients ORDER BY ALL") == [(ACME[1],), (BOLT[1],)]
+    assert query(folders, "SELECT company_number FROM query_table(list_or_table('Customers'))") == [(CIRC[1],)]
 
 
 @pytest.mark.slow

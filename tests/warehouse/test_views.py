@@ -15,6 +15,7 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse import views
 from firmlake.warehouse.changes import KINDS
+from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.versions import VALIDITY, versions_of
 from firmlake.warehouse.views import (
@@ -25,6 +26,7 @@ from firmlake.warehouse.views import (
     describe_columns,
     outdate_views,
 )
+from support import ACME, publish_list, with_views
 
 from .figures import Figures
 
@@ -228,6 +230,19 @@ def test_views_are_made_once_and_what_is_computed_at_load_every_time(made):
 
 
 @pytest.mark.slow
+def test_a_list_that_is_loaded_leaves_the_descriptions_of_the_others(folders):
+    for day, name in enumerate(("customers", "others", "others")):
+        publish_list(folders, [ACME], day=day, name=name)
+        with_views(folders)
+    with open_warehouse(folders) as connection:
+        comments = comments_of(connection)
+        undescribed = "FROM duckdb_columns() WHERE schema_name = 'lists' AND comment IS NULL"
+        assert connection.execute(undescribed).fetchall() == []
+    assert comments["customers"].startswith("One row per line of the list customers (list.csv)")
+    meanings = {one.name: one.meaning for one in definitions() if one.kind != "check"}
+    assert {name: comments[name] for name in meanings} == meanings
+
+
 def test_a_changed_definition_makes_every_view_again(made, monkeypatch):
     before = _views_of(made)
     trend = next(one for one in definitions() if one.name == "trend")

@@ -28,7 +28,7 @@ from firmlake.core.sql import quote_text
 from firmlake.landing.run import UNCHANGED, Gate, Run, RunPlan, open_run, read_log
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import find_held, generation_number, newest, newest_of_all, open_warehouse
-from firmlake.warehouse.lists import comment_list_views, create_list_views, held_name
+from firmlake.warehouse.lists import comment_list_views, held_name
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import PUBLISH_IF, column_kinds, to_sql
 
@@ -127,8 +127,7 @@ def judge(connection: duckdb.DuckDBPyConnection, folders: Folders, gates: Sequen
     text = msgspec.json.encode(measures).decode()
     connection.execute("UPDATE loads SET measurements = ? WHERE generation = ?", [text, number])
     if is_failed := any(each.is_failed for each in measures):
-        create_list_views(connection)  # their comments say why a list is not complete
-        comment_list_views(connection)
+        comment_list_views(connection)  # it says why a list is not complete
     return is_failed
 
 

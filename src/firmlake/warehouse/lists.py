@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
+from itertools import product
 
 import duckdb
 
@@ -68,46 +70,55 @@ def count_held(run: Run, memory_limit: str) -> tuple[int, int] | None:
         return next(iter(connection.execute(_SQL["held_version"], [name]).fetchall()), None)
 
 
-def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the view of each list again, and the function that finds the view by the name of the list."""
-    connection.execute("DROP SCHEMA IF EXISTS lists CASCADE")
-    connection.execute("CREATE SCHEMA lists")
-    rows = connection.execute("SELECT list_name, file_name FROM company_lists ORDER BY ALL").fetchall()
-    incomplete = read_incomplete(connection, of_lists=True)
-    for name, file_name in rows:
-        view = f"lists.{quote_name(name)}"
-        connection.execute(f"CREATE VIEW {view} AS {_SQL['view'].format(name=quote_text(name))}")
-        meaning = (
-            f"One row per line of the list {name} ({file_name}), in its order, with the figures of its company. "
-            f"{describe_incomplete(each for each in incomplete if each.list_name == name)}"
-        )
-        connection.execute(f"COMMENT ON VIEW {view} IS {quote_text(meaning)}")
+def create_list_views(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Create the views of lists that have none, and the function that finds a view by its list; return these views."""
+    rows = connection.execute("SELECT list_name, list_or_table(list_name) FROM company_lists ORDER BY ALL").fetchall()
+    views = {name: f"lists.{quote_name(name)}" for name, _ in rows}
+    new = [name for name, found in rows if found != views[name]]
+    for name in new:
+        connection.execute(f"CREATE OR REPLACE VIEW {views[name]} AS {_SQL['view'].format(name=quote_text(name))}")
     found = " ".join(
-        f"WHEN {quote_text(name.lower())} THEN {quote_text(f'lists.{quote_name(name)}')}"
-        for name, _ in rows
+        f"WHEN {quote_text(name.lower())} THEN {quote_text(view)}"
+        for name, view in views.items()
         if name.lower() not in WAREHOUSE_TABLES
     )
     body = f"CASE lower(relation_name) {found} ELSE relation_name END" if found else "relation_name"
     connection.execute(f"CREATE OR REPLACE MACRO list_or_table(relation_name) AS {body}")
+    return [views[name] for name in new]
 
 
-def comment_list_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Describe the columns of the view of each list as the views that they come from do, which must have comments."""
-    for view, column, comment in connection.execute(_SQL["comments"]).fetchall():
-        connection.execute(f"COMMENT ON COLUMN lists.{quote_name(view)}.{quote_name(column)} IS {quote_text(comment)}")
+def comment_list_views(connection: duckdb.DuckDBPyConnection, new: Iterable[str] = ()) -> None:
+    """Say of the view of each list whether the list is complete, and describe the columns of new views.
+
+    The views that the columns come from must have comments.
+    """
+    lists = connection.execute("SELECT list_name, file_name FROM company_lists ORDER BY ALL").fetchall()
+    incomplete = read_incomplete(connection, of_lists=True) if lists else []
+    for name, file_name in lists:
+        meaning = (
+            f"One row per line of the list {name} ({file_name}), in its order, with the figures of its company. "
+            f"{describe_incomplete(each for each in incomplete if each.list_name == name)}"
+        )
+        connection.execute(f"COMMENT ON VIEW lists.{quote_name(name)} IS {quote_text(meaning)}")
+    for view, (column, comment) in product(new, connection.execute(_SQL["comments"]).fetchall() if new else ()):
+        connection.execute(f"COMMENT ON COLUMN {view}.{quote_name(column)} IS {quote_text(comment)}")
 
 
 def rename_list(connection: duckdb.DuckDBPyConnection, name: str, new_name: str) -> None:
     """Rename a list and its past versions."""
+    connection.execute(_DROP_VIEW.format(quote_name(name)))
     for table in _TABLES:
         connection.execute(f"UPDATE {versions_of(table)} SET list_name = ? WHERE list_name = ?", [new_name, name])
 
 
 def drop_list(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """Remove a list and its past versions; the companies on it stay."""
+    connection.execute(_DROP_VIEW.format(quote_name(name)))
     for table in _TABLES:
         connection.execute(f"DELETE FROM {versions_of(table)} WHERE list_name = ?", [name])
 
+
+_DROP_VIEW = "DROP VIEW IF EXISTS lists.{}"
 
 _HELD = "SELECT list_name, listed_at, content_hash FROM company_lists WHERE lower(list_name) = lower(?)"
 

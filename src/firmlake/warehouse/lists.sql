@@ -20,9 +20,8 @@ FROM list_lines l LEFT JOIN company_figures f USING (country, company_number)
 WHERE l.list_name = {name} ORDER BY l.line
 
 -- name: comments
-SELECT l.table_name, l.column_name, any_value(f.comment ORDER BY f.table_name DESC)
-FROM duckdb_columns() l JOIN duckdb_columns() f USING (column_name)
-WHERE l.schema_name = 'lists' AND f.schema_name = 'main' AND f.table_name IN ('list_lines', 'company_figures')
+SELECT column_name, any_value(comment ORDER BY table_name DESC) FROM duckdb_columns()
+WHERE schema_name = 'main' AND table_name IN ('list_lines', 'company_figures') AND column_name <> 'list_name'
 GROUP BY ALL ORDER BY ALL
 
 -- name: held_version

@@ -58,11 +58,13 @@ _EACH = "each check"
 """Stands for all checks in the SQL of the two views over them."""
 
 _CREATE = {
-    "function": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS {0.sql}",
-    "table": "CREATE OR REPLACE TABLE {0.name} AS {0.sql}",
-    "view": "CREATE OR REPLACE VIEW {0.name} AS {0.sql}",
-    "macro": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS TABLE {0.sql}",
+    "function": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS",
+    "table": "CREATE OR REPLACE TABLE {0.name} AS",
+    "view": "CREATE OR REPLACE VIEW {0.name} AS",
+    "macro": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS TABLE",
 }
+
+_FILL = "INSERT INTO {0.name} BY NAME"
 
 _COMMENT = {
     "function": "COMMENT ON MACRO {} IS {}",
@@ -112,16 +114,17 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
     need not change.
     """
     mark = _read_mark(connection)
+    made = [one for one in definitions() if one.kind in _CREATE and (not mark or one.name == "list_or_table")]
     if not mark:
         _drop_other_kinds(connection)
-    kinds = {"table", "view", "macro", "function"} if not mark else set() if only_lists else {"table"}
-    renewed = _renew(connection, mark) if mark and not only_lists else ()
-    made = [each for each in definitions() if each.kind in kinds and each not in renewed]
-    for definition in made:
-        create_view(connection, definition)
-    create_list_views(connection)
+        connection.execute("DROP SCHEMA IF EXISTS lists CASCADE; CREATE SCHEMA lists")
+        for definition in made:
+            create_view(connection, definition)
+    elif not only_lists:
+        _renew(connection, mark)
+    lists = create_list_views(connection)
     connection.execute(";".join(_comments(connection, made)) or "SELECT 1")
-    comment_list_views(connection)
+    comment_list_views(connection, lists)
     if not only_lists or not mark:
         _write_mark(connection)
 
@@ -131,13 +134,14 @@ def outdate_views(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"DROP MACRO IF EXISTS {MARK}")
 
 
-def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> None:
-    """Create or replace a view, macro or derived table. The relations that it reads must exist."""
+def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition, how: str = "") -> None:
+    """Create or replace a view, macro or derived table, or fill an empty table. What it reads must exist."""
+    start = (how or _CREATE[definition.kind]).format(definition)
     call = _CALL.fullmatch(definition.sql)
     if definition.kind == "table" and call:
-        _create_in_steps(connection, definition.name, next(each for each in definitions() if each.name == call[1]))
+        _run_in_steps(connection, start, next(each for each in definitions() if each.name == call[1]))
     else:
-        connection.execute(_CREATE[definition.kind].format(definition))
+        connection.execute(f"{start} {definition.sql}")
 
 
 def derive_aside(connection: duckdb.DuckDBPyConnection, about: str, sources: Mapping[str, str]) -> list[str]:
@@ -274,13 +278,14 @@ _CALL = re.compile(r"FROM (\w+)\(\)")
 def _comments(connection: duckdb.DuckDBPyConnection, made: list[Definition]) -> Iterator[str]:
     for definition in made:
         yield _COMMENT[definition.kind].format(definition.name, quote_text(definition.meaning))
-    for name, columns in describe_columns(connection, (one for one in made if one.kind in ("table", "view"))).items():
+    columned = [one for one in made if one.kind in ("table", "view")]
+    for name, columns in describe_columns(connection, columned).items() if columned else ():
         for column, (_, meaning) in columns.items():
             yield f'COMMENT ON COLUMN {name}."{column}" IS {quote_text(meaning)}'
 
 
-def _create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: Definition) -> None:
-    """Create a table, or create it again, with the rows of a macro that is called without arguments.
+def _run_in_steps(connection: duckdb.DuckDBPyConnection, start: str, macro: Definition) -> None:
+    """Run a statement that begins so and takes the rows of a macro, which is called without arguments.
 
     Each query of the macro's WITH becomes a temporary table, because DuckDB keeps the results of recursive queries and
     aggregates in memory until the statement ends, and cannot spill all of them. For a million companies with an owner
@@ -297,7 +302,7 @@ def _create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: D
             f"CREATE OR REPLACE TEMP TABLE {name} AS WITH RECURSIVE {name}{columns} AS ({asked}) FROM {name}"
         )
         made.append(name)
-    connection.execute(f"CREATE OR REPLACE TABLE {table} AS {_STEP.sub('', macro.sql)}")
+    connection.execute(f"{start} {_STEP.sub('', macro.sql)}")
     for name in made:
         connection.execute(f"DROP TABLE temp.{name}")
 
@@ -336,20 +341,22 @@ _PARTS = {
 """By what a row of a derived table is about: which of its rows are touched, and the rows from which these follow."""
 
 
-def _renew(connection: duckdb.DuckDBPyConnection, mark: _Mark) -> Sequence[Definition]:
-    """Make the rows of derived tables again that are about companies touched by the loads since.
+def _renew(connection: duckdb.DuckDBPyConnection, mark: _Mark) -> None:
+    """Make the rows of derived tables again that are about companies touched by the loads since, or all rows.
 
-    The definitions are carried out over what is known about these companies. Return the tables that are now up to date;
-    none if too many companies are touched.
+    The definitions are carried out over what is known about these companies, unless too many are touched. The tables
+    themselves stay, because describing their columns again takes as long as filling them with a few rows.
     """
     changed = " UNION ".join(_CHANGED.format(source, mark.number) for source in _SOURCES)
     connection.execute(_TOUCHED.format(changed=changed, day=quote_text(mark.day)))
-    ((is_small,),) = connection.execute(_IS_SMALL).fetchall()
-    renewed = [one for one in definitions() if one.kind == "table" and one.parameters] if is_small else []
-    for about in _PARTS if renewed else ():
+    ((count, is_small),) = connection.execute(_HOW_MANY).fetchall()
+    for about in _PARTS if count and is_small else ():
         _renew_part(connection, about)
     connection.execute("DROP TABLE temp.touched")
-    return renewed
+    for one in definitions() if count else ():
+        if one.kind == "table" and not (is_small and one.parameters):
+            connection.execute(f"DELETE FROM {one.name}")  # noqa: S608 - our own name
+            create_view(connection, one, _FILL)
 
 
 _TOUCHED = """
@@ -358,7 +365,7 @@ _TOUCHED = """
 """
 _CHANGED = "SELECT country, company_number FROM {}_versions WHERE valid_from > {}"
 # If more companies are touched, making the tables again is cheaper.
-_IS_SMALL = "SELECT (SELECT count(*) FROM touched) <= 0.25 * (SELECT count(*) FROM companies)"
+_HOW_MANY = "SELECT count(*), count(*) <= 0.25 * (SELECT count(*) FROM companies) FROM touched"
 
 
 def _renew_part(connection: duckdb.DuckDBPyConnection, about: str) -> None:
