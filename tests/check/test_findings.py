@@ -236,6 +236,8 @@ def saying(message: str) -> Callable[[Request], Said]:
         (refusing_a_stranger(422, f"Unknown company NL {BOLT.company_number}"), "covered",
          {"api.names.not_found_message": "Unknown company {country} {number}"}, ""),
         (refusing_a_stranger(422, f"NL {BOLT.company_number}: try again later"), "needs_you", {}, "try again"),
+        (lambda request: (422, {"message": f"No {BOLT.company_number}, {len(request.companies)}"}), "needs_you", {},
+         f"(422: No {BOLT.company_number}, 2)"),
         (saying(f"No company NL/{BOLT.company_number} could be found"), "covered",
          {"api.names.not_found_message": "No company {country}/{number} could be found"}, ""),
         (saying("Temporarily unavailable"), "needs_you", {}, "may be said of any company"),

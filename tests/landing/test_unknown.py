@@ -170,6 +170,22 @@ def test_a_company_for_which_whole_requests_are_refused_is_looked_for_once(folde
     assert service.requests["financials"] < (90 if names_it else 170)
 
 
+def test_a_refusal_that_repeats_the_request_names_nobody(folders, fetch):
+    """Each of its companies would be asked for alone."""
+    with start_other_service() as service:
+        stranger, answer = name_of(KNOWN[70]).replace("BE0", "BE"), service.answer
+
+        def answer_strictly(dataset, asked):
+            names = [one["countryCode"] + one["companyNumber"] for one in asked]
+            return (422, {"message": f"Cannot process {asked}"}) if stranger in names else answer(dataset, asked)
+
+        service.answer = answer_strictly
+        run = make_run(folders, KNOWN[:100], ["lookalikes"])
+        fetch(run, base_url=service.base_url)
+    assert statuses(run) == {"answered": 99, "failed": 1}
+    assert service.requests["lookalikes"] <= 1 + 2 * 7
+
+
 def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_given_up(folders, fetch):
     """Such requests were halved and joined by turns, without an end."""
     with start_other_service() as service:

@@ -253,11 +253,16 @@ def tells_unknown(names: NameSettings, company: Company, status: int | None, sai
         >>> tells_unknown(NameSettings(), Company("BE", "0403227515"), 404, "Not Found")
         False
     """
-    return (status in NOT_FOUND and names_company(company, said)) or says_unknown(names, company, said)
+    return (status in NOT_FOUND and _is_named(company, said)) or says_unknown(names, company, said)
 
 
-def names_company(company: Company, said: str) -> bool:
-    """Return whether a text holds the number of a company, in any spelling."""
+def named_in(said: str, companies: Sequence[Company]) -> list[Company]:
+    """Return the companies that a refusal names; none if it names more than half, such as by repeating the request."""
+    named = [company for company in companies if _is_named(company, said)]
+    return named if 2 * len(named) <= len(companies) else []
+
+
+def _is_named(company: Company, said: str) -> bool:
     number = company.company_number.removeprefix("0")
     spellings = (said, re.sub(r"(?<=\d)[ .](?=\d)", "", said))
     return any(re.search(rf"(?<!\d)0*{number}(?!\d)", spelling) for spelling in spellings)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count, takewhile
 
-from firmlake.api.answers import NOT_FOUND, names_company, tells_unknown, wording
+from firmlake.api.answers import NOT_FOUND, named_in, tells_unknown, wording
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import describe_answer, read_lines, read_message
@@ -76,8 +76,7 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company], *, is_lis
         answer = ask(assumed)
         if answer.is_success:
             return Finding(row, f"{assumed} are accepted", "as_assumed")
-        text = " ".join(read_lines(answer.body))
-        refused = [company for company in named if is_list and names_company(company, text)]
+        refused = named_in(" ".join(read_lines(answer.body)), named) if is_list else []
         largest = None if refused else _largest(ask, assumed, answer)
         if is_list and largest and is_refusal(talk.bulk(dataset, named[largest : largest + 1])):
             refused = [named[largest]]
@@ -252,7 +251,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
         beside = alone
     elements = elements_of(beside)
     if not elements:
-        return _refused_whole(talk, beside, stranger)
+        return _refused_whole(talk, alone, beside, stranger)
     said = [element.message for element in elements if element.records is None]
     also = f"; alone in a request: {describe_answer(alone)}" if not alone.is_success else ""
     if not said:
@@ -307,16 +306,19 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
     return Finding(row, "; ".join(seen), "covered", {"api.names.success_message": min(said)})
 
 
-def _refused_whole(talk: Talk, answer: Answer, stranger: Company) -> Finding:
-    """Describe a service that refuses a whole request because of a company that does not exist."""
+def _refused_whole(talk: Talk, alone: Answer, answer: Answer, stranger: Company) -> Finding:
+    """Describe a service that refuses a whole request because of a company that does not exist.
+
+    Words that name the company are taken for all unknown ones, unless they differ each time, such as by a reference.
+    """
     row, said = "company not found", describe_answer(answer)
     seen = f"a request that names one is answered for no company ({said})"
     if tells_unknown(talk.api.names, stranger, answer.status, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
     message = wording(stranger, read_message(answer))
-    is_about_company = answer.status in NOT_FOUND and answer.request.method == "GET"
-    is_about_company |= is_refusal(answer) and "{number}" in message and not _is_passing(message)
-    if message and is_about_company:
+    is_stable = "{number}" in message and message == wording(stranger, read_message(alone))
+    is_named = is_refusal(answer) and is_stable and not _is_passing(message)
+    if message and (is_named or (answer.status in NOT_FOUND and answer.request.method == "GET")):
         return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
     step = "Runs give such companies up, and ask for them again each time"
     if message and answer.status != FORBIDDEN and not _is_passing(message):
