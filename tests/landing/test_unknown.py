@@ -167,7 +167,7 @@ def test_a_company_for_which_whole_requests_are_refused_is_looked_for_once(folde
     assert statuses(run, "lookalikes")["not_found"] == (0 if odd else count)
     of_others = {"lookalikes": 2 + (count if odd else 3), "relationships": 2 + 3}
     assert {name: service.requests[name] for name in of_others} == of_others
-    assert service.requests["financials"] < (90 if names_it else 170)
+    assert service.requests["financials"] < (2 + count + 1 if names_it else 170)
 
 
 def test_a_refusal_that_repeats_the_request_names_nobody(folders, fetch):

@@ -319,6 +319,10 @@ class Fetcher:
         if sent.is_empty and witness and not sent.ask.is_witnessed:  # the service may leave out all these companies
             beside = sent.ask._replace(is_witnessed=True)
             asks.extendleft(beside._replace(page=each) for each in accompany(self._api, [page], witness))
+        elif unknown := sent.unknown(self._api) if len(page.companies) > 1 else []:
+            for company in unknown:
+                shard.note_failed(sent.about(company))
+            asks.appendleft(sent.about(*(one for one in page.companies if one not in unknown)).ask)
         elif len(page.companies) > 1:
             asks.extendleft(reversed(split(sent, status)))
         elif page.companies[0] != witness:

@@ -84,15 +84,21 @@ class Sent(NamedTuple):
         """Whether the last answer was an empty array."""
         return bool(self.landed) and self.landed[-1][0].is_success and b"".join(self.landed[-1][1].split()) == b"[]"
 
-    def names_unknown(self, api: ApiSettings) -> bool:
-        """Return whether the request was refused because the service does not know its only company.
+    def unknown(self, api: ApiSettings) -> list[Company]:
+        """Return the companies because of which the request was refused, since the service does not know them.
 
-        A wrong address gets a 404 too, so the status alone says nothing.
+        Of several, the words must name them. A wrong address gets a 404 too, so the status alone says nothing.
         """
         error, companies = self.error, self.ask.page.companies
-        if not isinstance(error, RequestRefusedError) or len(companies) > 1:
-            return False
-        return tells_unknown(api.names, companies[0], self.landed[-1][0].status, error.said)
+        if not isinstance(error, RequestRefusedError):
+            return []
+        named = named_in(error.said, companies) if len(companies) > 1 else companies
+        return [one for one in named if tells_unknown(api.names, one, self.landed[-1][0].status, error.said)]
+
+    def about(self, *companies: Company) -> Sent:
+        """Return the result as that of a request for some of the companies."""
+        page = self.ask.page._replace(companies=companies)
+        return self._replace(ask=self.ask._replace(page=page, is_fitted=False, whole=None))
 
 
 def split(sent: Sent, status: ServiceStatus) -> list[Ask]:
@@ -261,7 +267,7 @@ class Shard:
         do not fit.
         """
         dataset, status = sent.ask.page.dataset, self.status
-        if sent.names_unknown(status.api):
+        if sent.unknown(status.api):
             status.answered(dataset)  # the endpoint exists, because its message is about a company
         failed_alone = self._failed_alone[dataset]
         (company,) = sent.ask.page.companies
@@ -289,7 +295,7 @@ class Shard:
         for sent in self._failed_alone.pop(dataset, {}).values():
             page, error = sent.ask.page, sent.error
             assert error
-            kind = "unknown" if sent.names_unknown(self.status.api) else "given_up"
+            kind = "unknown" if sent.unknown(self.status.api) else "given_up"
             self.give_up(dataset, page.companies, reason_of(error), kind)
             if kind == "unknown" and fitting(self.status.api, dataset).companies_per_request > 1:
                 self.unknown.update(page.companies)
