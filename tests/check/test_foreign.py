@@ -469,6 +469,23 @@ def test_a_forbidden_country_needs_a_person_and_everything_else_is_checked_and_f
     assert_true(lake)
 
 
+def test_a_first_run_with_a_token_that_is_limited_to_some_countries_finds_the_limits_and_buys_the_rest(
+    tmp_path: Path,
+) -> None:
+    """Companies of its list tell the limit, because one that is named twice is answered once."""
+    numbers = sample_numbers(200)
+    with foreign(forbidden_country="FR", names_once=True, bulk_max=5, refusal="plain") as service:
+        lake = new_lake(tmp_path, service)
+        lake.write([one for country in ("FR", "BE", "NL") for one in [x for x in numbers if x[0] == country][:6]])
+        run = lake.run()
+    assert run.code == 3, run.err
+    assert "The token may not ask about companies in FR (403: Forbidden resource)" in run.err
+    profile = tomllib.loads((lake.data / "state/profile.toml").read_text())
+    assert profile["api"]["companies_per_request"] == 5
+    lake.numbers = [company for company in lake.numbers if company[0] != "FR"]
+    assert_true(lake)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 9, 20, 25, 27])
 def test_a_first_run_that_is_killed_goes_on_with_what_it_has_found_out(count: int, tmp_path: Path) -> None:

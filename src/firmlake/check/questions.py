@@ -114,7 +114,8 @@ def ask_questions(
         yield talk.adopt(find_page_cap(talk, known))
     repeated = choose_repeated(talk, body, known, stranger)
     if is_list := not repeated and bool(spare):
-        repeated = list(dict.fromkeys([known, *companies, *spare]))
+        countries = {company.country for company in _known(talk)}
+        repeated = [one for one in dict.fromkeys([known, *companies, *spare]) if one.country in countries]
     yield talk.adopt(find_companies_cap(talk, body, repeated, is_list=is_list))
     if "financials" in allowed:
         yield talk.adopt(find_records_cap(talk, known, repeated, is_list=is_list))
@@ -419,9 +420,7 @@ def _find_by_numbers(talk: Talk) -> tuple[str, str]:
 
 def find_price(talk: Talk) -> Finding:
     """Check that a company costs one credit."""
-    elements = (element for answer in talk.answers for element in elements_of(answer))
-    known = {element.company for element in elements if element.records is not None}
-    row, total, most = "credits", talk.charged, len(known)
+    row, total, most = "credits", talk.charged, len(_known(talk))
     if total == 0 and not talk.credits_in(talk.api.names.credits_charged_header):
         return Finding(row, "not reported by the service", "not_observed")  # the balance may have fallen before
     if total == 0:
@@ -435,6 +434,12 @@ def find_price(talk: Talk) -> Finding:
         row, seen, "needs_you",
         next_step="The service does not charge one credit per company in 30 days: ask it what it charges before a run",
     )  # fmt: skip
+
+
+def _known(talk: Talk) -> set[Company]:
+    """Return the companies about which the service has sent data."""
+    elements = (element for answer in talk.answers for element in elements_of(answer))
+    return {element.company for element in elements if element.company and element.records is not None}
 
 
 SPELLING, STRUCTURE = "spelling of company numbers", "structure of answers"

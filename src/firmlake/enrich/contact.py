@@ -175,7 +175,7 @@ class Met(NamedTuple):
 
     settings: Settings  # those that fit the service; what differs from those given is the profile of the data folder
     run: Run  # reads its answers by them
-    looks_closer: bool  # whether only three requests were tried; the run asks everything if one of its own is refused
+    looks_closer: bool  # whether only a few requests were tried; the run asks everything if one of its own is refused
     said: frozenset[str] = frozenset()  # the assumptions about which a person was told something
     has_asked_all: bool = False  # whether everything was asked
 
@@ -206,7 +206,7 @@ def meet(settings: Settings, run: Run, companies: Sequence[Company], now: Clock)
         findings += values
         settings, run = yield from _keep(settings, run, findings, count, now())
     said = frozenset(one.assumption for one in findings)
-    return Met(_after(settings, count), read_by(settings, run), looks_closer=bool(is_as_set), said=said)
+    return Met(_after(settings, count), read_by(settings, run), looks_closer=True, said=said)
 
 
 def look_closer(met: Met, companies: Sequence[Company], now: Clock, sent: int = 0) -> Steps[Met]:
