@@ -64,6 +64,8 @@ _NUMBER = "\0"
 """What the texts begin with that stand for a placeholder outside quotation marks."""
 _REPEATED = ("number", "contact")
 """The placeholders whose arrays get an element for each company, and for each contact of a company."""
+_LOST: tuple[Any, ...] = (None, {})
+"""What a part becomes for want of a value, and is left out then."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -153,30 +155,32 @@ def _filled(part: Any, values: Mapping[str, Any]) -> Any:
         if part.startswith(_NUMBER):
             value = values.get(part[1:])
             return int(value) if value and value.isdecimal() else value
-        if part[1:-1] in values and part[0] == "{":  # as nearly all parts of a company
-            return values[part[1:-1]]
         names = _names_in(part)
         if not values.keys() >= names:
             return None
-        return _PLACEHOLDER.sub(lambda found: values[found[1]], part) if names else part
+        return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), part) if names else part
     if isinstance(part, dict):
-        return {key: filled for key, value in part.items() if not _is_lost(value, filled := _filled(value, values))}
+        return {key: new for key, old in part.items() if (new := _filled(old, values)) not in _LOST or new == old}
     if isinstance(part, list):
         if name := next((name for name in _REPEATED if _is_repeated(part, name)), ""):
-            rows = (row if isinstance(row, dict) else {name: row} for row in values[name])
+            rows = [row if isinstance(row, dict) else {name: row} for row in values[name]]
+            if fields := _plain_fields(part[0], rows):
+                return [{key: row[field] for key, field in fields.items()} for row in rows]
             return [_filled(part[0], {**values, **row}) for row in rows]
-        return [filled for value in part if not _is_lost(value, filled := _filled(value, values))]
+        return [new for old in part if (new := _filled(old, values)) not in _LOST or new == old]
     return part
+
+
+def _plain_fields(element: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the placeholder of each key, if all values are those of a company as they are, as nearly always."""
+    names = {f"{{{name}}}": name for name in rows[0]} if rows else {}
+    fields = {key: names.get(str(part)) for key, part in element.items()} if isinstance(element, dict) else {}
+    return {} if None in fields.values() else fields
 
 
 @lru_cache(maxsize=256)
 def _names_in(text: str) -> frozenset[str]:
     return frozenset(_PLACEHOLDER.findall(text))
-
-
-def _is_lost(part: Any, filled: Any) -> bool:
-    """Return whether nothing is left of a part for want of a value."""
-    return (filled is None and part is not None) or (filled == {} != part)
 
 
 def follow_examples(texts: Mapping[str, str], usual: Mapping[str, str]) -> dict[str, str]:
