@@ -118,7 +118,8 @@ def ask_questions(
         repeated = [one for one in dict.fromkeys([known, *companies, *spare]) if one.country in countries]
     yield talk.adopt(find_companies_cap(talk, body, repeated, is_list=is_list))
     if "financials" in allowed:
-        yield talk.adopt(find_records_cap(talk, known, repeated, is_list=is_list))
+        several = repeated if repeated or is_list else list(dict.fromkeys([known, *companies]))
+        yield talk.adopt(find_records_cap(talk, known, several, is_list=is_list or not repeated))
     asked = {dataset: _ask_all(talk, dataset, list(dict.fromkeys([known, *companies]))) for dataset in firsts}
     answers = {dataset: answer for dataset, (answer, _) in asked.items()}
     closed = {dataset: countries for dataset, (_, countries) in asked.items()}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from firmlake.check.examples import BULK
+from firmlake.check.examples import BULK, knows
 from firmlake.check.finding import Finding, needs_you
 from firmlake.check.questions import ask_questions, find_lists
 from firmlake.core.company import Company
@@ -79,7 +79,8 @@ def check(
         is_understood = any(one.assumption == BULK and one.verdict != "needs_you" for one in findings)
         if needs_you(findings) and not is_understood:
             return checked  # a run cannot ask for companies without a request that is understood
-        run_id, of_run = _publish(settings, run, talk.asked, now)
+        known = [company for company in talk.asked if any(knows(answer, company) for answer in talk.answers)]
+        run_id, of_run = _publish(settings, run, known or talk.asked, now)
     for finding in of_run:
         findings.append(finding)
         on_finding(finding)
