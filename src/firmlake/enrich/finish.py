@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -14,16 +14,15 @@ import duckdb
 from firmlake.core.errors import EXIT_STOPPED, DriftError, Stopped
 from firmlake.core.process import give_back
 from firmlake.core.settings import Settings
-from firmlake.core.sql import quote_text, read_queries
+from firmlake.core.sql import read_queries
 from firmlake.landing.run import Outcome, Run
 from firmlake.report.causes import Cause, find_causes, join_causes
 from firmlake.tables.leaves import setting_of
-from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.tables.stage import Manifest, StagedFile
 from firmlake.warehouse.doubtful_fields import Vanished, VanishedError
 from firmlake.warehouse.gates import judge
 from firmlake.warehouse.generations import newest_of_all, publish
-from firmlake.warehouse.load import load_run
+from firmlake.warehouse.load import load_run, view_staged
 from firmlake.warehouse.loads import Load
 from firmlake.warehouse.views import create_views
 
@@ -86,16 +85,12 @@ Staged = duckdb.DuckDBPyConnection
 
 
 @contextmanager
-def open_staged(settings: Settings, run: Run, staged_files: Iterable[StagedFile]) -> Iterator[Staged]:
+def open_staged(settings: Settings, run: Run, files: Sequence[StagedFile]) -> Iterator[Staged]:
     """Open the staged tables of a run, which is not in the warehouse yet."""
-    folder, staged_files = run.folders.staged(run.run_id), [*staged_files]
-    limits: dict[str, Any] = {"memory_limit": settings.run.duckdb_memory, "threads": 1, "temp_directory": str(folder)}
+    folder = str(run.folders.staged(run.run_id))
+    limits: dict[str, Any] = {"memory_limit": settings.run.duckdb_memory, "threads": 1, "temp_directory": folder}
     with duckdb.connect(config=limits) as staged:
-        for name, table in TABLES.items():
-            paths = [quote_text(str(folder / file.path)) for file in staged_files if file.table == name]
-            columns = ", ".join(f'NULL::{duckdb_type(column)} AS "{column.name}"' for column in table.columns)
-            source = f"* FROM read_parquet([{', '.join(paths)}], hive_partitioning = false)" if paths else columns
-            staged.execute(f"CREATE VIEW {name} AS SELECT {source}{'' if paths else ' LIMIT 0'}")
+        view_staged(staged, run, files)
         yield staged
 
 

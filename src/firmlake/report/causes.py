@@ -75,6 +75,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str | dict[str, str]
     steps: dict[str, str]
     query: str = ""
+    signs: frozenset[str] = frozenset()
     exit: tuple[int, ...] = (EXIT_SOME_FAILED,)
 
 
@@ -120,8 +121,9 @@ def join_causes(causes: Iterable[Cause]) -> tuple[str, str, str]:
 
 
 def _find(connection: _Connection, facts: _Facts, exit_codes: Set[int]) -> Iterator[Cause]:
+    signs = {sign for (sign,) in connection.execute(_SQL["signs"]).fetchall()}
     for code, rule in RULES.items():
-        if not exit_codes.isdisjoint(rule.exit):
+        if not exit_codes.isdisjoint(rule.exit) and not (rule.signs and signs.isdisjoint(rule.signs)):
             causes = (_tell(code, facts | row) for row in _FINDERS.get(code, _rows)(connection, rule.query, facts))
             yield from (cause for cause in causes if cause.exit_code in exit_codes)
 

@@ -9,6 +9,7 @@ correspond to them are kept. A run is in the warehouse if `loads` has a row for 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Final
@@ -19,8 +20,8 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.sql import quote_text, read_queries
 from firmlake.landing.run import Outcome, Run
 from firmlake.tables.index import AHEAD, verdict_rules
-from firmlake.tables.schemas import COMPANY_TABLES, TABLES
-from firmlake.tables.stage import Manifest
+from firmlake.tables.schemas import COMPANY_TABLES, TABLES, duckdb_type
+from firmlake.tables.stage import Manifest, StagedFile
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.doubtful_fields import check_vanished, find_vanished, note_vanished, withhold_shares
@@ -68,7 +69,7 @@ def load_run(
     create_tables(connection)
     if widen(connection, run):
         outdate_views(connection)
-    _view_staged(connection, run, manifest)
+    view_staged(connection, run, manifest.files, "staged_")
     targets = quote_text(str(run.checked("targets")))
     connection.execute(_SQL["windows"].format(targets=targets))
     number, latest = next_number(connection), _timestamp(load.loaded_at + AHEAD)
@@ -110,6 +111,18 @@ def load_run(
     free_memory(connection, may_compact=True)
 
 
+def view_staged(connection: duckdb.DuckDBPyConnection, run: Run, files: Sequence[StagedFile], prefix: str = "") -> None:
+    """Make a view of the staged files of each table, named as the table after the prefix."""
+    folder = run.folders.staged(run.run_id)
+    for name in (*_TABLES, *_OF_A_RUN, *chain.from_iterable(COMPANY_TABLES.values())):
+        paths = [quote_text(str(folder / file.path)) for file in files if file.table == name and file.row_count]
+        nothing = ", ".join(f'NULL::{duckdb_type(column)} AS "{column.name}"' for column in TABLES[name].columns)
+        staged = f"* FROM read_parquet([{', '.join(paths)}], hive_partitioning = false)"
+        connection.execute(
+            f"CREATE OR REPLACE TEMP VIEW {prefix}{name} AS SELECT {staged if paths else f'{nothing} LIMIT 0'}"
+        )
+
+
 def _replace_rows_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, int]:
     """Load the tables whose rows belong to a run, such as its requests, and count the rows of each."""
     counts = {}
@@ -142,15 +155,6 @@ _OF_PLAN = (
     "repeated_count", "fresh_count", "target_count", "firmlake_version",
 )  # fmt: skip
 """The columns of `runs` that the plan has under the same names."""
-
-
-def _view_staged(connection: duckdb.DuckDBPyConnection, run: Run, manifest: Manifest) -> None:
-    """Make a view `staged_<table>` of the files of each table."""
-    folder = run.folders.staged(run.run_id)
-    for table in (*_TABLES, *_OF_A_RUN, *chain.from_iterable(COMPANY_TABLES.values())):
-        files = [quote_text(str(folder / file.path)) for file in manifest.files if file.table == table]
-        source = f"read_parquet([{', '.join(files)}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
 
 
 def _timestamp(moment: datetime) -> str:
