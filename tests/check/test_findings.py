@@ -512,9 +512,11 @@ def test_a_service_that_cannot_be_reached_any_more_ends_the_check() -> None:
         find_companies_cap(Weak(20, None, "unreachable: no connection", RequestFailedError), "lookalikes", [ACME])
 
 
-@pytest.mark.parametrize("names_it", [True, False])
+@pytest.mark.parametrize(("names_it", "status"), [(True, 422), (False, 422), (True, 404), (False, 404)])
 @pytest.mark.parametrize("most", [20, 100])
-def test_a_company_that_is_refused_for_its_own_reason_says_nothing_about_the_size(most: int, names_it: bool) -> None:
+def test_a_company_that_is_refused_for_its_own_reason_says_nothing_about_the_size(
+    most: int, names_it: bool, status: int
+) -> None:
     """A limit of fourteen was concluded from it, and kept for all runs."""
     listed = [normal_form(*pair) for pair in sample_numbers(40)]
     companies = [company for company in listed if company]
@@ -524,7 +526,8 @@ def test_a_company_that_is_refused_for_its_own_reason_says_nothing_about_the_siz
         if len(request.companies) > most:
             return 413, {"message": "too many companies"}
         refused = [str(company) for company in odd if company in request.companies]
-        return (422, {"message": f"Unknown: {refused[0] * names_it}"}) if refused else answering(*companies)(request)
+        said = f"Unknown: {refused[0] * names_it}" if refused else ""
+        return (status, {"message": said}) if refused else answering(*companies)(request)
 
     talk = Service(answer)
     one = find_companies_cap(talk, "lookalikes", companies, is_list=True)
@@ -548,6 +551,16 @@ def test_a_service_that_cuts_answers_is_asked_for_no_more_records_than_it_sends(
     # A request for 100 companies needs room for 100 records.
     assert one.settings == ({"api.records_per_request": 20, "api.companies_per_request": 20} if is_cut else {})
     assert ("answers are cut to 20 records" in one.seen) == is_cut
+
+
+def test_no_more_records_are_found_than_were_asked_for() -> None:
+    """31 records of three companies are ten of each, so the limit is no more than 30."""
+
+    def answer(request: Request) -> Said:
+        return (504, {}) if len(named(request)) * (request.limit or 0) > 30 else answering(ACME)(request)
+
+    one = find_records_cap(Service(answer, ApiSettings(page_limit_max=15)), ACME, [ACME])
+    assert one.settings["api.records_per_request"] <= 30
 
 
 def test_a_company_that_may_be_charged_twice_is_named_once_in_every_request_about_records() -> None:

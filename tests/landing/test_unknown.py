@@ -148,13 +148,15 @@ def test_a_company_for_which_whole_requests_are_refused_is_looked_for_once(folde
 
     If one of them knows such a company, it is asked for all of them.
     """
-    unknown = [name_of(company).replace("BE0", "BE") for company in KNOWN[5:120:7]]
+    unknown, failing = [name_of(company).replace("BE0", "BE") for company in KNOWN[5:120:7]], {"relationships": "once"}
     with start_other_service() as service:
         answer = service.answer
 
         def answer_strictly(dataset, asked):
             names = [one["countryCode"] + one["companyNumber"] for one in asked]
             refused = [name for name in unknown if name in names and dataset != odd]
+            if len(names) == 1 and failing.pop(dataset, ""):
+                return 503, {"message": "Service Unavailable"}
             said = f"Unknown company {refused[0]}" if refused and names_it else "company not found"
             return (422, {"message": said}) if refused else answer(dataset, asked)
 
@@ -165,7 +167,7 @@ def test_a_company_for_which_whole_requests_are_refused_is_looked_for_once(folde
     count = len(unknown)
     assert statuses(run, "relationships") == {"answered": 120 - count, "not_found": count}
     assert statuses(run, "lookalikes")["not_found"] == (0 if odd else count)
-    of_others = {"lookalikes": 2 + (count if odd else 3), "relationships": 2 + 3}
+    of_others = {"lookalikes": 2 + (count if odd else 3), "relationships": 2 + 3 + 1}
     assert {name: service.requests[name] for name in of_others} == of_others
     assert service.requests["financials"] < (2 + count + 1 if names_it else 170)
 

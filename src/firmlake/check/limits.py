@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count, takewhile
+from math import prod
 
 from firmlake.api.answers import NOT_FOUND, named_in, tells_unknown, wording
 from firmlake.api.contract import DATASETS
@@ -42,7 +43,8 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
             return Finding("largest page", f"{assumed} are accepted", "as_assumed")
         seen = f"pages are cut to {limit} of {assumed} requested"
         return _capped(talk, "largest page", seen, page_limit_max=limit)
-    return _find_smaller(talk, "largest page", "page_limit_max", ask, assumed, answer)
+    largest = _largest(ask, assumed, answer)
+    return _describe_smaller(talk, "largest page", "page_limit_max", largest, assumed, answer)
 
 
 def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Company | None) -> list[Company]:
@@ -78,7 +80,7 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company], *, is_lis
             return Finding(row, f"{assumed} are accepted", "as_assumed")
         refused = named_in(" ".join(read_lines(answer.body)), named) if is_list else []
         largest = None if refused else _largest(ask, assumed, answer)
-        if is_list and largest and is_refusal(talk.bulk(dataset, named[largest : largest + 1])):
+        if is_list and largest and not talk.bulk(dataset, named[largest : largest + 1]).is_success:
             refused = [named[largest]]
         if not refused:
             return _describe_smaller(talk, row, "companies_per_request", largest, assumed, answer)
@@ -97,28 +99,26 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], *, is_l
     most = min(most, len(named) or 1) if is_list or not named else most
     row = "records in a bulk request"
 
-    def ask(records: int) -> Answer:
-        """Ask for this many records, or slightly fewer, with as few companies as possible."""
+    def divide(records: int) -> tuple[int, int]:
+        """Return as few companies as possible, and the records of each; that may be slightly fewer in all."""
         count = -(-records // page)
-        return talk.bulk("financials", named or [company], records // count, 0, size=count)
+        return count, records // count
+
+    def ask(records: int) -> Answer:
+        count, limit = divide(records)
+        return talk.bulk("financials", named or [company], limit, 0, size=count)
 
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
     first = min(assumed, page * most)
     answer = ask(first)
     if not answer.is_success:
-        return _find_smaller(talk, row, "records_per_request", ask, first, answer)
+        largest = _largest(ask, first, answer)
+        return _describe_smaller(talk, row, "records_per_request", largest and prod(divide(largest)), first, answer)
     if cut := _cut_to(answer):
         return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
     verdict: Verdict = "not_observed" if most == 1 else "as_assumed"
     return Finding(row, f"companies x limit of {first} is accepted", verdict)
-
-
-def _find_smaller(
-    talk: Talk, row: str, key: str, ask: Callable[[int], Answer], refused: int, refusal: Answer
-) -> Finding:
-    """Find the number that is accepted where a larger one was refused."""
-    return _describe_smaller(talk, row, key, _largest(ask, refused, refusal), refused, refusal)
 
 
 def _describe_smaller(talk: Talk, row: str, key: str, largest: int | None, refused: int, refusal: Answer) -> Finding:
@@ -147,7 +147,7 @@ def _largest(ask: Callable[[int], Answer], refused: int, refusal: Answer) -> int
             if bound + 1 == refused or not ask(bound + 1).is_success:
                 return bound
             accepted = bound
-    if not is_refusal(refusal) or not ask(accepted).is_success:
+    if not (is_refusal(refusal) or refusal.status in NOT_FOUND) or not ask(accepted).is_success:
         return None
     for _ in range(_HALVINGS_MAX):
         if refused - accepted <= 1:

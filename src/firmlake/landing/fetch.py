@@ -56,7 +56,7 @@ from firmlake.landing.progress import Progress, check_elements
 from firmlake.landing.run import Run
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.landing.service_status import ServiceStatus
-from firmlake.landing.shard import UNKNOWN_ASKED, Ask, Record, Sent, Shard, split
+from firmlake.landing.shard import TRIES_ALONE, UNKNOWN_ASKED, Ask, Record, Sent, Shard, split
 from firmlake.privacy.persons import answer_filter
 
 _ABOUT_PAGE = (RequestFailedError, RequestRefusedError, ForbiddenError, EndpointPausedError, UnavailableError)
@@ -184,7 +184,7 @@ class Fetcher:
         return asks or deque(self._ask_alone(dataset, unknown[:UNKNOWN_ASKED]))
 
     def _ask_alone(self, dataset: str, group: Iterable[Wanted]) -> list[Ask]:
-        return [Ask(page, 1) for one in group for page in plan_pages(self._api, dataset, [one])]
+        return [Ask(page, TRIES_ALONE) for one in group for page in plan_pages(self._api, dataset, [one])]
 
     # --- sending ---
 
