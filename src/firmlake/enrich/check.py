@@ -18,18 +18,10 @@ from firmlake.core.settings import Settings, change_settings
 from firmlake.core.text import count_of
 from firmlake.core.work import Clock
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import (
-    NO_SETTINGS,
-    VALUES,
-    Asking,
-    ask_in_run,
-    changes_of,
-    describe_values,
-    find_values,
-    read_by,
-)
+from firmlake.enrich.contact import NO_SETTINGS, Asking, ask_in_run, changes_of, read_by
 from firmlake.enrich.events import follow
 from firmlake.enrich.run import run_plan, shortfall, start_or_resume
+from firmlake.enrich.values import VALUES, describe_values, find_values
 from firmlake.landing.run import CHECK, Run, open_run, remove_run
 from firmlake.report.causes import find_doubts
 from firmlake.tables.index import landed_facts

@@ -39,22 +39,14 @@ from firmlake.core.work import CarryOut, Clock, about_run, at_once, lock, utc_no
 from firmlake.delivery.list_file import FileBack, check_file_back, write_list
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
-from firmlake.enrich.contact import (
-    NO_SETTINGS,
-    VALUES_MIN,
-    Met,
-    adopt,
-    changes_by_values,
-    describe_values,
-    look_closer,
-    meet,
-)
+from firmlake.enrich.contact import NO_SETTINGS, Met, adopt, look_closer, meet
 from firmlake.enrich.events import Advice, Fetched, PlanMade, Priced, Published, Show, Step, Steps, follow, say_nothing
 from firmlake.enrich.finish import decide_outcome, open_staged, publish_run
 from firmlake.enrich.held import find_unloaded, is_of_call, renew_index
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.targets import Estimate, count_companies, estimate
+from firmlake.enrich.values import VALUES_MIN, changes_by_values, describe_values
 from firmlake.intake.lines import CompanyList, ListColumns, lines_of, list_name_of, store_lines
 from firmlake.landing.charged import untold_credits
 from firmlake.landing.run import UNCHANGED, Outcome, Run, RunPlan, begin, new_run_id, read_runs, remove_run

@@ -26,7 +26,7 @@ from msgspec import Raw
 
 from firmlake.api.answers import UNREADABLE, company_of
 from firmlake.api.contract import Group
-from firmlake.core.company import Company, company_in
+from firmlake.core.company import Company
 from firmlake.core.errors import make_reason
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.cells import DECIMALS, FRACTION_MAX, read_cell
@@ -37,7 +37,6 @@ from firmlake.tables.schemas import KIND_TYPES
 _BATCH, _PART = 8192, 1024
 """Records read at once, for the least cost. If one is irregular, only its part of the batch is read value by value."""
 _NULL = Raw(b"null")
-_READ_TEXT = msgspec.json.Decoder(str).decode
 _READ_TEXTS = msgspec.json.Decoder(list[str | None]).decode
 
 
@@ -230,10 +229,8 @@ def _is_identified(group: Group, values: Mapping[str, Raw]) -> bool:
 
 def _split_identifier(value: bytes) -> dict[str, Raw]:
     """Split an identifier that is one text, such as "NL26123581", into the usual keys; nothing if it is none."""
-    with suppress(*UNREADABLE):
-        if company := company_in(_READ_TEXT(value)):
-            return _as_identifier(company)
-    return {}
+    company = company_of({"": Raw(value)})
+    return _as_identifier(company) if company else {}
 
 
 def _as_identifier(company: Company) -> dict[str, Raw]:
