@@ -296,18 +296,12 @@ def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> tuple[Answer
 
     Return the answer, and the forbidden countries; none if all countries are forbidden.
     """
-    answer = _ask_many(talk, dataset, companies)
-    countries = list(dict.fromkeys(company.country for company in companies))
+    answer, countries = _ask_many(talk, dataset, companies), {company.country: [company] for company in companies}
     if answer.status != FORBIDDEN or len(countries) == 1:
         return answer, []
-    parts = {
-        country: _ask_many(talk, dataset, [company for company in companies if company.country == country])
-        for country in countries
-    }
-    closed = [country for country, part in parts.items() if part.status == FORBIDDEN]
-    if len(closed) == len(countries):
-        return answer, []
-    return _ask_many(talk, dataset, [company for company in companies if company.country not in closed]), closed
+    closed = [name for name, one in countries.items() if _ask_many(talk, dataset, one).status == FORBIDDEN]
+    others = [company for company in companies if company.country not in closed]
+    return (_ask_many(talk, dataset, others), closed) if others else (answer, [])
 
 
 def _ask_many(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
@@ -411,10 +405,8 @@ def _find_by_numbers(talk: Talk) -> tuple[str, str]:
     rows = {name: [each for each in row if each is not None] for name, row in numbers.items() if None not in row}
     falls = {name: [before - after for before, after in pairwise(row)] for name, row in rows.items()}
     spent = [bought[1:], *(row[1:] for row in rows.values())]
-    requests_sent = [after - before for before, after in pairwise(places)]
-    left = next(
-        (name for name, fall in falls.items() if set(fall) - {0, 1} and fall in spent and fall != requests_sent), ""
-    )
+    sent = [after - before for before, after in pairwise(places)]
+    left = next((name for name, fall in falls.items() if set(fall) - {0, 1} and fall in spent and fall != sent), "")
     charged = (name for name, row in rows.items() if (any(bought) and row == bought) or row[1:] == falls.get(left))
     return next(charged, ""), left
 
