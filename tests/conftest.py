@@ -59,7 +59,8 @@ def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
     @cache
     def make(storage_version: str) -> Path:
         path = folder / f"{storage_version}.duckdb"
-        settings: dict[str, Any] = {"storage_compatibility_version": storage_version}
+        # Blocks of 16 KB: a table of a few rows fills one for each column, and 256 KB take longer to write.
+        settings: dict[str, Any] = {"storage_compatibility_version": storage_version, "default_block_size": "16384"}
         with pytest.MonkeyPatch.context() as patch, duckdb.connect(path, config=settings) as connection:
             for module in (schema, views):
                 patch.setattr(module, "_comments", lambda *_: ())

@@ -49,6 +49,10 @@ _FINDINGS = """
     SELECT severity, count(f.severity) FROM (SELECT DISTINCT severity FROM checks)
     LEFT JOIN findings f USING (severity) GROUP BY ALL ORDER BY ALL
 """
+_FILLED = """
+    SELECT [round(100 * filled / nullif(total, 0), 2) FOR filled IN counts]
+    FROM (SELECT count(*) AS total, [{}] AS counts FROM financials)
+"""
 _LAST_MEASURES = "SELECT arg_max(measurements, generation) FROM loads"
 
 
@@ -165,8 +169,8 @@ def _content(plan: RunPlan) -> tuple[RunPlan, str]:
 def _fill_rates(connection: duckdb.DuckDBPyConnection) -> list[Measure]:
     """Measure in how many of the held periods each figure has a value, in per cent."""
     names = [column.name for column in TABLES["financials"].columns if column.null and column.source]
-    counted = ", ".join(f'round(100 * count("{name}") / nullif(count(*), 0), 2)' for name in names)
-    (values,) = connection.execute(f"SELECT {counted} FROM financials").fetchall()
+    counted = ", ".join(f'count("{name}")' for name in names)
+    ((values,),) = connection.execute(_FILLED.format(counted)).fetchall()
     return [Measure(kind="fill", name=name, value=value) for name, value in zip(names, values, strict=True)]
 
 

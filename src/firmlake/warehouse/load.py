@@ -29,7 +29,7 @@ from firmlake.warehouse.generations import expect_large_load, free_memory
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables, widen
-from firmlake.warehouse.versions import compare, count_rows, current_rows, merge, next_number, supersede
+from firmlake.warehouse.versions import compare, count_rows, current_rows, insert_new, merge, next_number, supersede
 from firmlake.warehouse.views import outdate_views
 
 _SQL = read_queries(__file__)
@@ -78,7 +78,7 @@ def load_run(
     rules = verdict_rules("s", "c", started=started, latest=latest)
     compare(connection, "company_state", _SQL["state"].format(current=state, **rules), number)
     connection.execute(_SQL["changed"])
-    ((changed_count, partial, is_all_changed),) = connection.execute(_SQL["what_changed"]).fetchall()
+    ((changed_count, partial, known, is_all_changed),) = connection.execute(_SQL["what_changed"]).fetchall()
     withhold_shares(connection, run.plan.contract, run.run_id)
     counts = {}
     for dataset, tables in COMPANY_TABLES.items():
@@ -86,9 +86,11 @@ def load_run(
         retained = _retained(dataset) if dataset in partial else "false"
         for table in tables:
             staged = f"staged_{table}"
-            counts[table] = supersede(
-                connection, table, _COMPANY, answered, staged, number, retained, is_all_answered=is_all_changed
-            )
+            if dataset in known:
+                counts[table] = supersede(connection, table, _COMPANY, answered, staged, number, retained)
+            else:
+                rows = staged if is_all_changed else f"{staged} SEMI JOIN {answered} a USING (country, company_number)"
+                counts[table] = insert_new(connection, table, rows, number)
     vanished = find_vanished(connection, number)
     check_vanished(vanished, *vanished_max)
     expected_credits = count_rows(connection, _SQL["bought"].format(days=days))

@@ -12,12 +12,15 @@ WHERE NOT {is_outdated}
 
 -- name: changed
 CREATE OR REPLACE TEMP TABLE changed AS
-SELECT dataset, country, company_number, is_partial FROM merged_company_state WHERE is_changed
+SELECT dataset, country, company_number, is_partial, held_row IS NOT NULL AS is_known
+FROM merged_company_state WHERE is_changed
 
 -- name: what_changed
--- The number of companies, the datasets with partial answers, and whether all answers changed something.
+-- The number of companies, the datasets with partial answers and those with companies asked for before, and whether all
+-- answers changed something.
 SELECT (SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)),
        coalesce(list(DISTINCT dataset) FILTER (is_partial), []),
+       coalesce(list(DISTINCT dataset) FILTER (is_known), []),
        count(*) = (SELECT count(*) FROM staged_company_state WHERE status IN ('reported', 'empty', 'not_found'))
 FROM changed
 

@@ -75,8 +75,6 @@ def supersede(
     staged: str,
     number: int,
     retained: str = "false",
-    *,
-    is_all_answered: bool = False,
 ) -> int:
     """Replace rows of a table by staged rows, for the keys that were answered; return the number of rows written.
 
@@ -93,7 +91,6 @@ def supersede(
         number: The number of this load.
         retained: An SQL condition on held rows `h` that stay although the answer lacks them, because a part of the
             answer could not be read.
-        is_all_answered: Whether all staged rows belong to answered keys; a first load then skips comparing keys.
     """
     shape = TABLES[table]
     names = {
@@ -109,8 +106,7 @@ def supersede(
     }
     free_memory(connection)
     if number == 1 or not count_rows(connection, _SQL["held"].format(**names)):
-        among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
-        return count_rows(connection, _SQL["insert_all"].format(**names, among=among))
+        return insert_new(connection, table, "{staged} SEMI JOIN {answered} a USING ({scope})".format(**names), number)
     connection.execute(_SQL["offered"].format(**names))
     connection.execute(_SQL["kept"].format(**names))
     _close(connection, names)
@@ -124,6 +120,14 @@ def supersede(
     )
     connection.execute("DROP TABLE offered; DROP TABLE kept; DROP TABLE unheld")
     return written
+
+
+def insert_new(connection: duckdb.DuckDBPyConnection, table: str, rows: str, number: int) -> int:
+    """Write the rows of a relation into a table that has no current rows of their keys, and return their number."""
+    columns = ", ".join(f'"{column.name}"' for column in TABLES[table].columns)
+    free_memory(connection)
+    insert = f"INSERT INTO {versions_of(table)} BY NAME SELECT {columns}, {number} AS valid_from FROM {rows}"
+    return count_rows(connection, insert)
 
 
 def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str, number: int) -> None:

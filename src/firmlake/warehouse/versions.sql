@@ -28,10 +28,6 @@ UPDATE {versions} t SET position = t.position + o.height
 FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
 WHERE {same} AND t.valid_to IS NULL AND t.rowid IN (SELECT held_row FROM held ANTI JOIN kept USING (held_row))
 
--- name: insert_all
--- A first load writes its rows straight into the table.
-INSERT INTO {versions} BY NAME SELECT {columns}, {number} AS valid_from FROM {staged} s {among}
-
 -- name: unheld
 -- Two inserts and a separate table for the keys, so that each join fits into memory together with the rows it writes.
 CREATE OR REPLACE TEMP TABLE unheld AS
