@@ -264,6 +264,33 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize(
+    ("wrapped", "count"),
+    [
+        ('{"data": %s}', 2),
+        ('\n{"success": true, "result": %s, "count": 2, "meta": {"identifier": 1}}', None),
+        ('{"success": true, "result": %s, "count": 2, "meta": {"page": [1]}}', 2),
+        ('{"success": true, "result": [], "count": 0}', 0),
+        ('{"data": [], "message": "Quota exceeded"}', None),
+        ('{"data": [], "error": {"code": 4}}', None),
+        ('{"data": %s, "items": %s}', None),
+        ('{"data": %s, "data": []}', None),
+        ('{"data": {"items": %s}}', None),
+    ],
+)
+def test_what_is_wrapped_in_an_object_is_read_if_it_holds_no_other(dataset, wrapped, count):
+    elements = body(found(ACME, dataset), found(BOLT, dataset)).decode()
+    content = wrapped.replace("%s", elements).encode()
+    if count is None:
+        with pytest.raises(UnusableAnswerError):
+            read_answer(dataset, content)
+    else:
+        assert [each.company for each in read_answer(dataset, content)] == [ACME, BOLT][:count]
+        single = body(found(ACME, dataset)).decode()[1:-1]
+        assert [each.company for each in read_answer(dataset, wrapped.replace("%s", single).encode())] == [ACME][:count]
+
+
 @examples(60)
 @given(dataset=st.sampled_from(DATASETS), parts=st.lists(JSON, max_size=4))
 def test_any_array_is_split_into_as_many_elements(dataset, parts):

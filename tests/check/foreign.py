@@ -79,6 +79,7 @@ class Choices:
     percent: bool = False
     fails_every: int = 0  # the last of each so many requests is answered 503
     dates: str = "%Y-%m-%d"
+    identifier: str = "identifier"  # what elements call it
     envelope: str = ""  # successful answers are inside an object, under this key
     closes: bool = False  # each connection ends with its answer, whose length is not announced
 
@@ -298,7 +299,12 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             elif choices.unknown == "message":
                 identifier = {"country": company[0], "companyNumber": company[1]}
-                missing = {"identifier": identifier, "data": None, "pagination": None, "message": "Company not found"}
+                missing = {
+                    choices.identifier: identifier,
+                    "data": None,
+                    "pagination": None,
+                    "message": "Company not found",
+                }
                 if dataset != "financials":
                     del missing["pagination"]
                 elements.append(missing)
@@ -356,7 +362,7 @@ class _Handler(BaseHTTPRequestHandler):
         name = known["name"].replace("Maison", "Huis") if dutch else known["name"]
         identifier = {"country": country, "companyNumber": number, "name": name, "place": "Gent" if dutch else "Gand"}
         data: Any = known[dataset]
-        element: Truth = {"identifier": identifier, "data": data, "message": None}
+        element: Truth = {choices.identifier: identifier, "data": data, "message": None}
         if dataset == "financials":
             limit, offset = page
             element["data"] = [_dated(period, choices.dates) for period in data[offset : offset + limit]]

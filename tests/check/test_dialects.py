@@ -60,14 +60,13 @@ class Scene(NamedTuple):
     settings: dict[str, str] = {}  # noqa: RUF012 - it is never changed
 
 
-GET = "GET /v1/companies/{country}/{number}/lookalikes"
 CONTACTS = {
     "several names": Scene(
         ("body-short", "paging-skip-take", "language-header", "companies-20", "records-200", "credits-renamed")
     ),
 }
 SLOW_CONTACTS = {
-    "no bulk request is understood": Scene(("wrapped",), settings={"api.requests.lookalikes": GET}),
+    "a wrapped array": Scene(("wrapped",)),
     "several forms": Scene(("body-silent", "zero-required", "page-100", "oldest-first", "errors-nested", "gzip")),
     "as assumed": Scene((), settings={"api.totals": "company"}),
     "a dataset is forbidden": Scene(("forbidden",), (1, 3), "endpoints of relationships", "relationships"),
@@ -181,7 +180,6 @@ NAMED: dict[str, tuple[int, str, tuple[str, ...]]] = {
     "zero-required": (3, "the service knows none of 12 Belgian companies", ("run", "--refresh")),
     "fractions-100": (3, 'set contract.scales = {"relationships.stake_fraction" = 100}', ()),
     "scores-100": (0, 'set contract.scales = {"lookalikes.score" = 100}', ()),
-    "wrapped": (1, "the answer is not a JSON array", ()),
     "not-found-text": (3, "set api.names.not_found_message to it", ("redrive",)),
 }
 

@@ -52,6 +52,7 @@ ODD: dict[str, dict[str, Any]] = {
     "a GET without pages": {"get_pages": False, "body": ("companies", "country", "companyNumber")},
     "each company once": {"names_once": True, "bulk_max": 5, "refusal": "plain"},
     "numbers under another name": {"number": "registrationNumber"},
+    "an envelope": {"envelope": "result", "form": "texts", "unknown": "omitted"},
     "countries in lower case": {"countries": "be, nl, fr", "body": ("companies", "country", "companyNumber")},
     "countries in lower case, by GET": {"countries": "nl, fr or be", "form": "none"},
     "keys in lower case": {"is_snake": True},
@@ -317,7 +318,7 @@ def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_i
 @pytest.mark.parametrize(
     ("choices", "step"),
     [
-        ({"envelope": "result"}, "the structure of answers cannot be set"),
+        ({"identifier": "company"}, "the structure of answers cannot be set"),
         ({"unknown": "204", "form": "none"}, "name companies that the service certainly knows"),
     ],
 )
@@ -352,11 +353,11 @@ def test_a_person_says_what_comes_first_in_dates_that_have_two_readings(tmp_path
 
 @pytest.mark.parametrize("form", ["flat", "none"])
 def test_a_list_is_not_bought_from_a_service_whose_answers_have_another_structure(form: str, tmp_path: Path) -> None:
-    with foreign(envelope="result", form=form) as service:
+    with foreign(identifier="company", form=form) as service:
         run = new_lake(tmp_path, service).run()
     assert run.code == 1
     assert "The list was not bought" in run.error_line
-    assert 'it starts \'{"result":' in run.error_line
+    assert 'it starts \'{"company":' in run.error_line
     assert "it answers as the settings say" not in run.err
     assert len(service.paid) <= 3
 

@@ -118,25 +118,30 @@ def test_a_person_may_be_forgotten_about_one_company_only(forget):
     assert bolt == both[1]
 
 
-@pytest.mark.parametrize("number", ["companyNumber", "number", "kvk"])
-def test_a_forgotten_company_leaves_structures_and_counts_as_they_were(forget, number):
-    """Whatever the key of its number is called."""
+@pytest.mark.parametrize(("number", "envelope"), [("companyNumber", ""), ("number", ""), ("kvk", ""), ("kvk", "data")])
+def test_a_forgotten_company_leaves_structures_and_counts_as_they_were(forget, number, envelope):
+    """Whatever the key of its number is called, and where the array stands."""
 
     def body(*elements):
-        return json.dumps(elements).replace('"companyNumber"', f'"{number}"').encode()
+        content = {envelope: elements} if envelope else elements
+        return json.dumps(content).replace('"companyNumber"', f'"{number}"').encode()
+
+    def elements_of(body):
+        content = json.loads(body)
+        return content[envelope] if envelope else content
 
     forgotten = forget(Subject("company", "", BOLT))
     owned = found(ACME, "relationships", party(BOLT, name="Bolt BV", percentage=0.5), party(CIRC))
-    [left] = json.loads(clean_json(body(owned, found(BOLT, "relationships")), forgotten))
+    [left] = elements_of(clean_json(body(owned, found(BOLT, "relationships")), forgotten))
     assert left["data"]["parents"][0] == {
         "identifier": None,
         "function": "SHAREHOLDER",
         "percentage": 0.5,
         "name": None,
     }
-    assert left["data"]["parents"][1] == json.loads(body(owned))[0]["data"]["parents"][1]
+    assert left["data"]["parents"][1] == elements_of(body(owned))[0]["data"]["parents"][1]
     similar = found(ACME, "lookalikes", lookalike(CIRC, 0.9), lookalike(BOLT), lookalike(CIRC, 0.1), lookalike(BOLT))
-    [left] = json.loads(clean_json(body(similar), forgotten))
+    [left] = elements_of(clean_json(body(similar), forgotten))
     assert [record["score"] for record in left["data"]] == [0.9, 0.1]
 
 

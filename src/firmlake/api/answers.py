@@ -75,6 +75,7 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
 
     If the body is not a JSON array (UnusableAnswerError), ask again.
     """
+    body = _unwrapped(body)
     with suppress(*UNREADABLE):
         return _read_plain(dataset, body)
     try:
@@ -154,6 +155,29 @@ def _count_members(answer: bytes) -> int:
     """
     compact = msgspec.json.format(answer, indent=-1)
     return compact.count(b'":') - compact.count(b'\\":')
+
+
+def _unwrapped(body: bytes) -> bytes:
+    """Return what an object holds if that is an array of elements, or one element, beside no other; or else the body.
+
+    An empty array may stand in for a refusal, so there must be no text and no error beside it.
+    """
+    members = dict[str, Raw]()
+    if body.lstrip().startswith(b"{"):
+        with suppress(*UNREADABLE):
+            members = _members(Raw(body))
+    if "identifier" in members:
+        return body
+    is_refusal = any(key.lower().startswith("err") or bytes(raw)[:1] == b'"' for key, raw in members.items())
+    inside = [bytes(raw) for raw in members.values() if _holds_elements(raw, or_none=not is_refusal)]
+    return inside[0] if len(inside) == 1 else body
+
+
+def _holds_elements(raw: Raw, *, or_none: bool) -> bool:
+    with suppress(*UNREADABLE):
+        parts = _ARRAY.decode(raw) if bytes(raw)[:1] == b"[" else [raw]
+        return all("identifier" in _KEYS.decode(part) for part in parts) and (or_none or bool(parts))
+    return False
 
 
 def _split(body: bytes) -> list[Raw]:
