@@ -83,6 +83,7 @@ class Connection:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._api = api
+        self._ending = "/" * api.trailing_slash
         self._address = read_address(api.base_url)
         self._token = token
         self._timing = timing
@@ -129,7 +130,7 @@ class Connection:
             if failure == "timeout":
                 what = "no answer" if status is None else "not the whole answer"
                 problem = f"{what} within {self._timing.clock() - began:.2g} s"
-        return Answer(
+        answer = Answer(
             request,
             attempt,
             status,
@@ -141,10 +142,13 @@ class Connection:
             wire_bytes,
             failure,
         )
+        if answer.wants_slash:
+            self._ending = "/"
+        return answer
 
     def _send(self, request: Request) -> httpx.Response:
         """Send through the transport directly: the cookies, redirects and hooks of an httpx.Client double the cost."""
-        url = _url(self._address.url + request.path + "/" * self._api.trailing_slash, request.query)
+        url = _url(self._address.url + request.path + self._ending, request.query)
         headers = {**self._headers, **dict(request.headers), "Authorization": self._token.header()}
         if request.body:
             headers["Content-Type"] = "application/json"

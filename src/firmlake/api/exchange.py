@@ -53,6 +53,12 @@ class Answer(msgspec.Struct, frozen=True):
         """Whether the service refuses for now: status 429 or, if a gateway enforces a quota, 403 with `Retry-After`."""
         return self.status == 429 or (self.status == 403 and "retry-after" in self.headers)
 
+    @property
+    def wants_slash(self) -> bool:
+        """Whether it redirects to its own path with a slash. Later requests of a connection end with one."""
+        is_redirect = self.status is not None and 300 <= self.status < 400
+        return is_redirect and self.headers.get("location", "").endswith(self.request.path + "/")
+
     def __repr__(self) -> str:
         state = self.error or str(self.status)
         return f"<Answer {state} to {self.request!r} attempt={self.attempt} bytes={len(self.body)}>"

@@ -180,12 +180,12 @@ def _broken(answer: Answer) -> Exception:
     return TryAgainError(_KINDS.get(answer.failure, "failed"), answer, answer.error)
 
 
-def _redirected(answer: Answer) -> ServiceError:
-    target = answer.headers.get("location", "")
+def _redirected(answer: Answer) -> Exception:
+    said = f"redirects to {answer.headers.get('location') or 'nowhere'} ({answer.status})"
+    if answer.wants_slash:
+        return TryAgainError("failed", answer, said)
     step = "Set api.base_url to the final address, because the token is never sent to the target of a redirect"
-    if target.endswith(answer.request.path + "/"):
-        step = "Set api.trailing_slash = true: the service wants a slash at the end of its paths"
-    return ServiceError(f"The service redirects to {target or 'nowhere'} ({answer.status})", step)
+    return ServiceError(f"The service {said}", step)
 
 
 def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:

@@ -89,7 +89,7 @@ class ApiSettings(SettingsSection, frozen=True):
     service_name: Annotated[str, Meta(pattern=r"^[ -~]{0,200}$")] = ""
     """name of the service in data folders, if its address changes (a tunnel); "" uses the address"""
     trailing_slash: bool = False
-    """end the path of every request with a slash, for a service that redirects to such paths"""
+    """end the path of every request with a slash; spares a service that redirects to such paths one request a run"""
     language: Literal["EN", "NL", "FR"] = "EN"
     """language of the names and texts that the service returns"""
     companies_per_request: Annotated[int, Meta(ge=1, le=10_000)] = 100

@@ -57,7 +57,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     """Describe what a run will fetch and cost."""
     if planned.unfinished:
         before = planned.budget.before
-        spent = f", which has spent {count_of(before, 'credit')} of run.max_credits" if before else ""
+        spent = f", which has spent {count_of(before, 'credit')}" if before else ""
         yield (
             f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
             f"{spent}"
