@@ -91,7 +91,8 @@ class Track(msgspec.Struct, gc=False):
             element: The part of the answer about the company, with records.
             keeps: Whether to keep the records, or only to count them.
             trusts_total: Whether a total counts all records. If that is not known, a full first page whose total
-                equals its length is requested again with twice the limit, since the total may be that of the page.
+                equals its length is requested again with twice the limit, since the total may be that of the page. The
+                longest pages follow each other until one is not full.
             is_shared: Whether the answer has records of a company that was not complete. If it has none of this one,
                 the service may have cut the answer, and the next answer can hold them: that is no miss.
         """
@@ -111,6 +112,7 @@ class Track(msgspec.Struct, gc=False):
             is_longest = offset > 0 or _is_cut(header, element, self.wider)
             self.wider = 0 if is_told or is_whole or is_longest else 2 * _page_size(header, element)
             self.digests = set() if is_whole else (self.digests if offset else set()) | _digests(element)
+            self.total = total if is_told or is_whole else None  # the total of a full page may be that of the page
         self.next_offset, self.misses = offset + count, 0
         self.name, self.place = element.name, element.place
         self.answered_at = header.fetched_at
@@ -132,7 +134,7 @@ class Track(msgspec.Struct, gc=False):
             return False
         if offset == 0:
             self.parts, self.next_offset, self.total = [], 0, element.total
-        elif (offset, element.total) != (self.next_offset, self.total):
+        elif offset != self.next_offset or self.total not in (None, element.total):
             most = max(element.total or 0, self.total or 0)
             self.restart(make_reason("total_changed"), most)
             return False
