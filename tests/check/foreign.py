@@ -75,7 +75,7 @@ class Choices:
     left: str = "X-Credits-Remaining"
     quota: str = ""  # of requests, instead of credits
     omits_null: bool = False
-    is_snake: bool = False  # keys such as gross_margin
+    case: str = ""  # of keys: snake (gross_margin) or pascal (GrossMargin)
     percent: bool = False
     fails_every: int = 0  # the last of each so many requests is answered 503
     dates: str = "%Y-%m-%d"
@@ -371,7 +371,6 @@ class _Handler(BaseHTTPRequestHandler):
             element["data"] = {**data, "children": [self._child(child) for child in data["children"]]}
         element = _percent(element) if choices.percent else element
         element = _renamed(element, lambda key: choices.number if key == "companyNumber" else key)
-        element = _renamed(element, _snake) if choices.is_snake else element
         return _without_null(element) if choices.omits_null else element
 
     def _child(self, child: Truth) -> Truth:
@@ -405,6 +404,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(status, {"statusCode": status, "message": sentences, "error": "Bad Request"})
 
     def _answer(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
+        if self.state.choices.case and status == 200:
+            content = _renamed(content, _CASES[self.state.choices.case])
         if self.state.choices.envelope and status == 200:
             content = {self.state.choices.envelope: content}
         body = content if isinstance(content, bytes) else _encode(content)
@@ -441,8 +442,10 @@ def _renamed(value: Any, name: Callable[[str], str]) -> Any:
     return [_renamed(inner, name) for inner in value] if isinstance(value, list) else value
 
 
-def _snake(key: str) -> str:
-    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
+_CASES: dict[str, Callable[[str], str]] = {
+    "snake": lambda key: re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key),
+    "pascal": lambda key: key[0].upper() + key[1:],
+}
 
 
 def _without_null(value: Any) -> Any:

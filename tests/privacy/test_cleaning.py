@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import quote
 
 import polars as pl
@@ -118,31 +119,38 @@ def test_a_person_may_be_forgotten_about_one_company_only(forget):
     assert bolt == both[1]
 
 
-@pytest.mark.parametrize(("number", "envelope"), [("companyNumber", ""), ("number", ""), ("kvk", ""), ("kvk", "data")])
-def test_a_forgotten_company_leaves_structures_and_counts_as_they_were(forget, number, envelope):
-    """Whatever the key of its number is called, and where the array stands."""
+CASES = {
+    "as specified": str,
+    "number": lambda key: "number" if key == "companyNumber" else key,
+    "snake": lambda key: re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key),
+    "pascal": lambda key: key[0].upper() + key[1:],
+}
 
-    def body(*elements):
-        content = {envelope: elements} if envelope else elements
-        return json.dumps(content).replace('"companyNumber"', f'"{number}"').encode()
 
-    def elements_of(body):
-        content = json.loads(body)
-        return content[envelope] if envelope else content
+def with_keys(content, name):
+    if isinstance(content, dict):
+        return {name(key): with_keys(value, name) for key, value in content.items()}
+    return [with_keys(each, name) for each in content] if isinstance(content, list) else content
+
+
+@pytest.mark.parametrize("envelope", ["", "data"])
+@pytest.mark.parametrize("name", CASES.values(), ids=CASES)
+def test_a_forgotten_company_leaves_structures_and_counts_as_they_were(forget, name, envelope):
+    """Whatever its keys are called, and wherever the array stands."""
+
+    def left_of(*elements):
+        content = with_keys({envelope: [*elements]} if envelope else [*elements], name)
+        cleaned = json.loads(clean_json(json.dumps(content).encode(), forgotten))
+        return cleaned[name(envelope)] if envelope else cleaned
 
     forgotten = forget(Subject("company", "", BOLT))
     owned = found(ACME, "relationships", party(BOLT, name="Bolt BV", percentage=0.5), party(CIRC))
-    [left] = elements_of(clean_json(body(owned, found(BOLT, "relationships")), forgotten))
-    assert left["data"]["parents"][0] == {
-        "identifier": None,
-        "function": "SHAREHOLDER",
-        "percentage": 0.5,
-        "name": None,
-    }
-    assert left["data"]["parents"][1] == elements_of(body(owned))[0]["data"]["parents"][1]
+    [left] = left_of(owned, found(BOLT, "relationships"))
+    lost = {"identifier": None, "function": "SHAREHOLDER", "percentage": 0.5, "name": None}
+    assert left[name("data")][name("parents")] == with_keys([lost, owned["data"]["parents"][1]], name)
     similar = found(ACME, "lookalikes", lookalike(CIRC, 0.9), lookalike(BOLT), lookalike(CIRC, 0.1), lookalike(BOLT))
-    [left] = elements_of(clean_json(body(similar), forgotten))
-    assert [record["score"] for record in left["data"]] == [0.9, 0.1]
+    [left] = left_of(similar)
+    assert [record[name("score")] for record in left[name("data")]] == [0.9, 0.1]
 
 
 @pytest.mark.parametrize("number", ["0403227515", "403227515", "BE0403.227.515", "0403 227 515", "n° 0403-227-515"])

@@ -11,6 +11,8 @@ from firmlake.core.settings import ContractSettings, ListSettings, PrivacySettin
 from firmlake.privacy.persons import answer_filter, concealer
 from support import ACME, BOLT, CIRC, body, found, party
 
+from .test_cleaning import with_keys
+
 
 def masked(folders, persons, *elements):
     return json.loads(answer_filter(PrivacySettings(persons=persons), folders, ContractSettings())(body(*elements)))
@@ -47,9 +49,13 @@ def test_the_key_is_for_its_owner_alone(folders):
     assert (folders.state / "privacy.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_dropped_name_leaves_an_anonymous_party(folders):
-    [acme] = masked(folders, "drop", found(ACME, "relationships", JAN, party(CIRC, name="Circ SA")))
-    assert acme["data"]["parents"] == [{**JAN, "name": None}, party(CIRC, name="Circ SA")]
+@pytest.mark.parametrize("name", [str, str.capitalize])
+def test_a_dropped_name_leaves_an_anonymous_party(folders, name):
+    owned, left = (
+        with_keys(found(ACME, "relationships", jan, party(CIRC, name="Circ SA")), name)
+        for jan in (JAN, {**JAN, "name": None})
+    )
+    assert masked(folders, "drop", owned) == [left]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company, company_among, normal_form
 from firmlake.core.errors import Reason, UnusableAnswerError, make_reason
 from firmlake.core.settings import NameSettings
-from firmlake.core.text import LOOKED_AT_MAX, one_line, shown
+from firmlake.core.text import LOOKED_AT_MAX, one_line, plain_key, shown
 
 _GLIMPSE_MAX = 60
 NOT_FOUND = (204, 404)
@@ -166,7 +166,7 @@ def _unwrapped(body: bytes) -> bytes:
     if body.lstrip().startswith(b"{"):
         with suppress(*UNREADABLE):
             members = _members(Raw(body))
-    if "identifier" in members:
+    if _is_element(members):
         return body
     is_refusal = any(key.lower().startswith("err") or bytes(raw)[:1] == b'"' for key, raw in members.items())
     inside = [bytes(raw) for raw in members.values() if _holds_elements(raw, or_none=not is_refusal)]
@@ -176,13 +176,17 @@ def _unwrapped(body: bytes) -> bytes:
 def _holds_elements(raw: Raw, *, or_none: bool) -> bool:
     with suppress(*UNREADABLE):
         parts = _ARRAY.decode(raw) if bytes(raw)[:1] == b"[" else [raw]
-        return all("identifier" in _KEYS.decode(part) for part in parts) and (or_none or bool(parts))
+        return all(_is_element(_KEYS.decode(part)) for part in parts) and (or_none or bool(parts))
     return False
+
+
+def _is_element(members: Mapping[str, Raw]) -> bool:
+    return any(plain_key(key) == "identifier" for key in members)
 
 
 def _split(body: bytes) -> list[Raw]:
     """Split an answer into elements; the answer to a GET for one company is one element."""
-    if body.lstrip().startswith(b"{") and "identifier" in _KEYS.decode(body):
+    if body.lstrip().startswith(b"{") and _is_element(_KEYS.decode(body)):
         return [Raw(body)]
     return _ARRAY.decode(body)
 
@@ -191,11 +195,11 @@ def _read_element(dataset: str, raw: Raw) -> Element:
     """Read an element part by part, so that one unexpected part does not affect the others."""
     groups = DATASETS[dataset].groups
     try:
-        members = _members(raw)
+        members = _usual(_members(raw))
         read = _members_if_any if "message" in members else _members  # a refusal may name no company
-        identifier = read(members.get("identifier", _NULL))
-        paging = _members_if_any(members.get("pagination", _NULL))
-        inside = _members_if_any(members.get("data", _NULL))
+        identifier = _usual(read(members.get("identifier", _NULL)))
+        paging = _usual(_members_if_any(members.get("pagination", _NULL)))
+        inside = _usual(_members_if_any(members.get("data", _NULL)))
     except (*UNREADABLE, json.JSONDecodeError) as error:
         return Element(None, problem=make_reason("unreadable_element", problem=shorten(str(error))))
     unknown = [*sorted(members.keys() - _KNOWN[""])]
@@ -320,6 +324,19 @@ def company_of(members: Mapping[str, Raw]) -> Company | None:
 
 
 _IDENTIFIER = ("companyNumber", "country", "name", "place")
+
+
+_USUAL = {
+    plain_key(key): key
+    for keys in (*_KNOWN.values(), *({group.key or "" for group in one.groups.values()} for one in DATASETS.values()))
+    for key in keys
+}
+
+
+def _usual(members: dict[str, Raw]) -> dict[str, Raw]:
+    """Return members under our keys where only capitals and underscores tell theirs from ours, which are not there."""
+    ours = {key: _USUAL.get(plain_key(key), key) for key in members}
+    return {key if ours[key] in members else ours[key]: raw for key, raw in members.items()}
 
 
 def _members_if_any(raw: Raw) -> dict[str, Raw]:

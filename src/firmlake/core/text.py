@@ -31,6 +31,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
+@lru_cache(maxsize=4096)
+def plain_key(key: str) -> str:
+    """Return a key without what differs between languages of programming: capitals and underscores.
+
+    Example:
+        >>> plain_key("company_number"), plain_key("CompanyNumber")
+        ('companynumber', 'companynumber')
+    """
+    return key.replace("_", "").casefold()
+
+
 def shown(text: str, kept: str = "") -> str:
     r"""Escape characters that a terminal would obey, hide or reorder: control, escape, bidi and surrogate characters.
 

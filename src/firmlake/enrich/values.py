@@ -20,7 +20,7 @@ from firmlake.api.exchange import Answer
 from firmlake.check.finding import Finding
 from firmlake.check.talk import elements_of, read_json
 from firmlake.core.settings import ContractSettings
-from firmlake.core.text import count_of
+from firmlake.core.text import count_of, plain_key
 from firmlake.landing.progress import read_landed
 from firmlake.landing.run import Run
 from firmlake.tables.leaves import leaves_of, setting_of
@@ -72,7 +72,7 @@ _AGAIN = "Then run the list again: companies that were bought cost nothing then"
 
 def _respelled(dataset: str, records: Iterable[bytes]) -> Iterator[tuple[str, str]]:
     """Yield the places of records that only capitals and underscores tell from a documented one, and that one."""
-    usual = {_bare(field.path): field.path for field in DATASETS[dataset].fields.values()}
+    usual = {plain_key(field.path): field.path for field in DATASETS[dataset].fields.values()}
     contents = (content for record in records if isinstance(content := read_json(record), dict))
     places = {
         path
@@ -81,13 +81,9 @@ def _respelled(dataset: str, records: Iterable[bytes]) -> Iterator[tuple[str, st
         for path in ([f"{key}.{inner}" for inner in value] if isinstance(value, dict) else [key])
     }
     for path in sorted(places - set(usual.values())):
-        ours = usual.get(_bare(path))
+        ours = usual.get(plain_key(path))
         if ours and ours not in places:
             yield f"{dataset}.{path}", ours
-
-
-def _bare(path: str) -> str:
-    return path.replace("_", "").casefold()
 
 
 def find_date_order(bodies: Iterable[bytes]) -> str:

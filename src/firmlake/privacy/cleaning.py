@@ -19,15 +19,17 @@ import msgspec
 import polars as pl
 
 from firmlake.core.company import COUNTRIES, Company, company_among, normal_form
+from firmlake.core.text import plain_key
 from firmlake.privacy.document import GONE, Number, Object, Place, looks_like_json, objects_in, read, rewrite, write
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.words import name_words
 
-_COUNTRY = ("country", "countryCode")
-_NUMBER = ("companyNumber", "company_number")
-IDENTIFIERS = ("identifier", "companyId", "companyIdentifier", "company")
+_COUNTRY = ("country", "countrycode")
+_NUMBER = ("companynumber",)
+IDENTIFIERS = ("identifier", "companyid", "companyidentifier", "company")
 _NAMES = ("name", "place")
 PARTIES = ("parents", "children")
+"""Keys of answers, in plain form."""
 _OF_CONTACTS = re.compile(r"contact|person|given", re.IGNORECASE)
 LINE_FORGOTTEN = "its company was forgotten; to fetch the company again, name it with `firmlake company`"
 _COMPANY_COLUMNS = ("country", "company_number")
@@ -98,8 +100,13 @@ def identity(value: Any) -> Company | None:
     country, number = value.get(*_COUNTRY), value.get(*_NUMBER)
     if isinstance(country, str) and isinstance(number, str):
         return normal_form(country, re.sub(r"\D", "", number))
-    texts = [text for key, text in value if isinstance(text, str) and key not in _NAMES]
+    texts = [text for key, text in value if isinstance(text, str) and plain_key(key) not in _NAMES]
     return company_among(texts) if any(text.upper() in COUNTRIES for text in texts) else None
+
+
+def is_parties(place: Place) -> bool:
+    """Return whether a place holds related parties, by its key."""
+    return plain_key(place.key or "") in PARTIES
 
 
 def company_of(place: Place) -> Company | None:
@@ -161,9 +168,9 @@ class _Cleaner:
 
     def _clean_object(self, place: Place) -> Any:
         pairs: Object = place.value
-        if place.outer is not None and isinstance(place.outer.value, list) and place.outer.key in PARTIES:
+        if place.outer is not None and isinstance(place.outer.value, list) and is_parties(place.outer):
             pairs = self._without_company(pairs)
-        elif any(map(self._is_forgotten, (pairs, *(item for key, item in pairs if key in IDENTIFIERS)))):
+        elif any(map(self._is_forgotten, (pairs, *(item for key, item in pairs if plain_key(key) in IDENTIFIERS)))):
             return GONE
         named = self._names_in_parts([item for _, item in pairs], place)
         return Object(
@@ -183,7 +190,7 @@ class _Cleaner:
         def remove(place: Place) -> Any:
             return None if place.outer and self._is_forgotten(place.value) else place.value
 
-        return Object((key, None if key in lost else item) for key, item in rewrite(party, remove))
+        return Object((key, None if plain_key(key) in lost else item) for key, item in rewrite(party, remove))
 
     def _clean_text(self, text: str, place: Place) -> str | None:
         has_contacts = self.forgotten.has_contacts and _is_of_contacts(place)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from firmlake.core.text import plain_key
+
 GONE = object()
 """Takes the place of a value that goes: an element leaves its array, and the value of a key becomes null."""
 
@@ -19,8 +21,8 @@ class Object(list[tuple[str, Any]]):
     """A JSON object as pairs, because a key may stand twice."""
 
     def get(self, *keys: str) -> Any:
-        """Return the first value with one of these keys; None if there is none."""
-        return next((value for wanted in keys for key, value in self if key == wanted), None)
+        """Return the first value with one of these keys, in plain form; None if there is none."""
+        return next((value for wanted in keys for key, value in self if plain_key(key) == wanted), None)
 
 
 class Number(str):

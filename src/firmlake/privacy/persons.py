@@ -16,7 +16,8 @@ from typing import Any
 from firmlake.core.company import company_in
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings, ListSettings, PrivacySettings
-from firmlake.privacy.cleaning import IDENTIFIERS, PARTIES, clean_json, identity
+from firmlake.core.text import plain_key
+from firmlake.privacy.cleaning import IDENTIFIERS, PARTIES, clean_json, identity, is_parties
 from firmlake.privacy.document import Number, Object, Place, edit, looks_like_json, objects_in, write
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.tombstones import key_path, keyed_hash, person_hash, read_key
@@ -94,7 +95,8 @@ def words_of(key: str) -> set[str]:
 def _mask_persons(body: bytes, masked: Mask, renamed: frozenset[str]) -> bytes:
     """Mask the names of persons in an answer; one that was cut off and may hold some is emptied."""
     keys = {_read_key(key) for key in set(_KEYS.findall(body))}
-    if not (keys & set(PARTIES) or any(map(speaks_of_person, keys - _KNOWN))):
+    unknown = {key for key in keys if plain_key(key) not in _KNOWN}
+    if not (set(map(plain_key, keys)) & set(PARTIES) or any(map(speaks_of_person, unknown))):
         return body
 
     def change(place: Place) -> Any:
@@ -114,18 +116,19 @@ def _read_key(key: bytes) -> str:
 
 def _has_person_key(place: Place) -> bool:
     """Tell whether any unknown key on the path to a text suggests a person."""
-    return any(speaks_of_person(key) for key in place.keys if key not in _KNOWN)
+    return any(speaks_of_person(key) for key in place.keys if plain_key(key) not in _KNOWN)
 
 
 def _is_name_of_party(place: Place, renamed: frozenset[str]) -> bool:
     """Tell whether a text is the name of a related party whose record holds no company number."""
     if "name" not in words_of(place.key or "") and place.key not in renamed:
         return False
-    parties = (each.value for each in place.outwards() if each.outer is not None and each.outer.key in PARTIES)
+    parties = (each.value for each in place.outwards() if each.outer is not None and is_parties(each.outer))
     party = next(parties, None)
     if party is None or any(map(identity, objects_in(party))):
         return False
-    texts = (item for each in objects_in(party) for key, item in each if key in IDENTIFIERS and isinstance(item, str))
+    pairs = (pair for each in objects_in(party) for pair in each)
+    texts = (item for key, item in pairs if plain_key(key) in IDENTIFIERS and isinstance(item, str))
     return not any(map(company_in, texts))
 
 
