@@ -90,7 +90,7 @@ LONG = {"Retry-After": "7200"}
 PACE = {"X-RateLimit-Remaining": "150", "X-RateLimit-Reset": "30"}
 """Requests are left."""
 TRY_AGAIN = [
-    *map(refusal, (500, 502, 503, 504, 408, 425)),
+    *map(refusal, (500, 502, 504, 408, 425)),
     *(kind("lost") for kind in (httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)),
 ]
 LATE, UNREACHED = httpx.ReadTimeout("late"), httpx.ConnectError("refused")
@@ -122,6 +122,7 @@ PAUSED, UNAVAILABLE = errors.PausedByServiceError, errors.UnavailableError
         *(([refusal(code, **LONG)], 1, PAUSED, "120 minutes", 0) for code in (429, 503, 403)),
         ([httpx.Response(404)], 1, UNAVAILABLE, "no /v1/companies/financials at the service", 0),
         *(([one], 3, FAILED, "failed 3 times", 3) for one in TRY_AGAIN),
+        ([refusal(503)], 8, FAILED, "failed 8 times: status 503", 8),
         ([LATE], 3, UNAVAILABLE, "financials was not answered in 3 tries: timeout", 0),
         ([UNREACHED], 3, SERVICE, r"service\.test is unreachable: no connection\. Check api", 0),
         *(([httpx.Response(code)], 3, FAILED, f"status {code}", 3) for code in (201, 202, 204, 206)),
@@ -395,6 +396,27 @@ def test_ordinary_failures_cost_at_most_a_fifth_more_requests(make_client, lande
     results = time.run(*[lambda: [client.send(REQUEST).status for _ in range(250)]] * 4)
     assert results == [[200] * 250] * 4, "none is lost"
     assert len(landed) <= 1.2 * 1000
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(25, 8), (100, 60)])
+def test_a_rate_limiter_that_answers_503_fails_no_request(make_client, tmp_path, landed, time, count, seconds):
+    """It names no time. Four threads send more than it allows; each request is answered in the end."""
+    granted = []
+
+    def handle(request):
+        time.sleep(0.1)
+        granted[:] = [at for at in granted if time.now - at < seconds]
+        if len(granted) >= count:
+            return httpx.Response(503)
+        granted.append(time.now)
+        return OK
+
+    throttle = Throttle(FileStore(tmp_path / "key", time.clock_ns), 200)
+    client = make_client(handle, throttle=throttle)
+    each = [requests.bulk(API, "financials", [Company("NL", f"{number:08}")], 5) for number in range(200)]
+    results = time.run(*[lambda part=part: [client.send(one).status for one in each[part::4]] for part in range(4)])
+    assert results == [[200] * 50] * 4
+    assert len(landed) <= 1.25 * len(each)
 
 
 def test_an_endpoint_that_fails_on_every_request_is_not_asked_by_who_is_not_patient(make_client, landed, time):

@@ -10,6 +10,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -78,6 +79,7 @@ class Choices:
     case: str = ""  # of keys: snake (gross_margin) or pascal (GrossMargin)
     percent: bool = False
     fails_every: int = 0  # the last of each so many requests is answered 503
+    rate: tuple[int, float] = (0, 0)  # more requests in so many seconds are answered 503, and nothing else
     dates: str = "%Y-%m-%d"
     identifier: str = "identifier"  # what elements call it
     envelope: str = ""  # successful answers are inside an object, under this key
@@ -92,6 +94,7 @@ class Foreign:
     url: str = ""
     paid: dict[tuple[str, str], int] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
+    granted: list[float] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -187,10 +190,21 @@ class _Handler(BaseHTTPRequestHandler):
         except json.JSONDecodeError:
             self._refuse(400, [("", "is no JSON")])
 
+    def _is_too_fast(self) -> bool:
+        count, seconds = self.state.choices.rate
+        with self.state.lock:
+            self.state.granted = [at for at in self.state.granted if time.monotonic() - at < seconds]
+            self.state.granted.append(time.monotonic())
+            if is_too_fast := len(self.state.granted) > count > 0:
+                self.state.granted.pop()
+        return is_too_fast
+
     def _handle(self, path: str, sent: Any) -> None:
         self.state.requests.append(f"{self.command} {path}")
         steps = path.removeprefix("/gateway/v1/").split("/")
-        if self.state.choices.fails_every and not len(self.state.requests) % self.state.choices.fails_every:
+        if self._is_too_fast():
+            self._answer(503, b"")
+        elif self.state.choices.fails_every and not len(self.state.requests) % self.state.choices.fails_every:
             self._answer(503, {"statusCode": 503, "message": ["Service Unavailable"]})
         elif self.headers.get("authorization") != "Bearer geheim" and self.state.choices.wrong_token_is_forbidden:
             self._answer(403, {"fault": {"faultstring": "Invalid access token", "detail": {"errorcode": "oauth"}}})

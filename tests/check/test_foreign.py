@@ -153,6 +153,21 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
     assert ("names may not be in EN" in run.err) == ("has_one_language" in choices)
 
 
+@pytest.mark.slow
+def test_a_rate_limiter_that_answers_503_is_taken_for_no_limit_of_companies(tmp_path: Path) -> None:
+    """It took companies_per_request = 1 for the limit, and companies failed."""
+    with foreign(rate=(12, 3), bulk_max=5, body=("companies", "country", "companyNumber")) as service:
+        lake = new_lake(tmp_path, service)
+        lake.set("api__requests_per_minute", 200)
+        lake.set("api__retry_wait_max_seconds", 9)
+        run = lake.run()
+    assert run.code == 0, run.err
+    assert_true(lake)
+    assert tomllib.loads((lake.data / "state/profile.toml").read_text())["api"]["companies_per_request"] == 5
+    assert "sent again" in run.err
+    assert "failed" not in run.err
+
+
 STRICT: dict[str, Any] = {"bulk_has_zero": "unknown", "body": ("companies", "country", "companyNumber")}
 
 

@@ -48,6 +48,8 @@ OnAnswer = Callable[[Answer], object]
 
 _UNUSABLE_TRIES = 3
 """Give up after this many unusable answers, because a further try rarely helps."""
+_BUSY_TRIES = 8
+"""Tries while the service answers 503, as some rate limiters do: the waits between them exceed their usual windows."""
 _THROTTLED_MAX_SECONDS = 900.0
 """Longest time that one request is repeated after 429s."""
 _FIRST_WAIT_SECONDS = 1.0
@@ -104,6 +106,7 @@ class Client:
         self._on_wait = on_wait
         self._has_connected = False
         self._has_answered = False
+        self._last_busy: Request | None = None
         self._end: FirmlakeError | None = None
         self._ends: dict[str, FirmlakeError] = {}
         self._connection = Connection(self._api, self._token, self._stop, timing, transport)
@@ -221,9 +224,14 @@ class Client:
         self._has_connected |= answer.failure != "unreachable"
         self._has_answered |= answer.status is not None
         on_answer(answer)
-        is_pause = answer.is_throttled and not is_out_of_credits(answer, self._api)
+        is_pause = (answer.is_throttled or self._is_too_fast(answer)) and not is_out_of_credits(answer, self._api)
         self._throttle.observe(grant, answer, is_pause=is_pause)
         return answer
+
+    def _is_too_fast(self, answer: Answer) -> bool:
+        """Return whether different requests were answered 503 in a row, as by a rate limiter; one alone is chance."""
+        before, self._last_busy = self._last_busy, answer.request if answer.is_busy else None
+        return answer.is_busy and before not in (None, answer.request)
 
     def _pause(self, breaker: CircuitBreaker, request: Request, seconds: float) -> None:
         """Wait while an endpoint fails on every request."""
@@ -276,7 +284,7 @@ class Tries:
     """The tries of one request.
 
     Waits use full jitter (up to 1, 2, 4 ... seconds), or last as long as the service asked for if that is longer. A 429
-    does not count as a try. Once the service has been reached, a lost connection does not either (`bears_outage`): the
+    does not count as a try, and a 503 as a quarter of one. Once the service has been reached, a lost connection does not either (`bears_outage`): the
     circuit breaker limits an outage. `sleep` raises when the run is interrupted; `tell` gets the reason for each wait.
     """
 
@@ -324,20 +332,23 @@ class Tries:
         return kind in ("failed", "unusable") or (kind == "unreachable" and not self._bears_outage())
 
     def _used(self) -> int:
-        return self._counts.total() - self._counts["throttled"]
+        return self._counts.total() - self._counts["throttled"] - self._counts["busy"]
 
     def _gives_up(self, state: tenacity.RetryCallState) -> bool:
         kind = _error(state).kind
         self._counts[kind] += 1
         if kind == "throttled":
             return self._timing.clock() - self._began + state.upcoming_sleep > _THROTTLED_MAX_SECONDS
+        if kind == "busy":
+            return self._counts["busy"] >= min(4 * self._most, _BUSY_TRIES)
         is_over = self._used() >= self._most or self._counts["unusable"] >= _UNUSABLE_TRIES
         return is_over and self._counts_as_try(kind)
 
     def _seconds_to_wait(self, state: tenacity.RetryCallState) -> float:
         ceiling = min(_FIRST_WAIT_SECONDS * 2.0 ** min(state.attempt_number - 1, 30), _LONGEST_WAIT_SECONDS)
-        jitter = min(self._timing.random() * ceiling, self._wait_max)
-        return max(jitter, _error(state).wait_seconds or 0.0)
+        error, share = _error(state), self._timing.random()
+        share = (1 + share) / 2 if error.kind == "busy" else share
+        return max(min(share * ceiling, self._wait_max), error.wait_seconds or 0.0)
 
     def _tell_why(self, state: tenacity.RetryCallState) -> None:
         error = _error(state)

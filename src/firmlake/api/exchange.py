@@ -20,6 +20,7 @@ _NAME_LENGTH_MAX = 100
 _HEADER_LENGTH_MAX = 256
 """Longest header value kept; legitimate values have a few dozen characters."""
 
+BUSY = 503
 Failure = Literal["", "unreachable", "untrusted", "timeout", "broken", "body"]
 """Why an answer is missing or incomplete: no connection, a certificate that cannot be verified, too late, a connection
 that ended early, or a body that cannot be used."""
@@ -58,6 +59,11 @@ class Answer(msgspec.Struct, frozen=True):
         """Whether it redirects to its own path with a slash. Later requests of a connection end with one."""
         is_redirect = self.status is not None and 300 <= self.status < 400
         return is_redirect and self.headers.get("location", "").endswith(self.request.path + "/")
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the service is overloaded or down (503), or its rate limiter refuses in this way."""
+        return self.status == BUSY
 
     def __repr__(self) -> str:
         state = self.error or str(self.status)

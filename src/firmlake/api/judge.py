@@ -28,7 +28,7 @@ from firmlake.core.settings import ApiSettings
 from firmlake.core.text import one_line
 
 Check = Callable[[bytes], object]
-FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]
+FailureKind = Literal["failed", "unusable", "unreachable", "throttled", "busy"]
 
 _PASSING = (408, 425)
 """4xx statuses that do not blame the request: too slow, too early."""
@@ -60,7 +60,8 @@ class TryAgainError(Exception):
 
     Attributes:
         kind: `failed` (5xx, truncated, timeout) or `unusable` (a 200 answer of no use); `unreachable` (no connection)
-            or `throttled` (429, or 403 with `Retry-After`), which are never the request's fault.
+            or `throttled` (429, or 403 with `Retry-After`), which are never the request's fault; `busy` (503), which
+            rarely is.
         wait_seconds: The wait that the service asked for; None if it named none.
         code: The code of the reason (`core.errors.Reason`), if it is known better than that the request failed.
     """
@@ -197,7 +198,8 @@ def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:
             f"The service asks for a pause of {wait_seconds / 60:.0f} minutes ({said})",
             "Run again after that, or raise api.retry_wait_max_seconds",
         )
-    return TryAgainError("throttled" if answer.is_throttled else "failed", answer, said, wait_seconds)
+    kind: FailureKind = "throttled" if answer.is_throttled else "busy" if answer.is_busy else "failed"
+    return TryAgainError(kind, answer, said, wait_seconds)
 
 
 def _check(answer: Answer, check: Check | None) -> None:

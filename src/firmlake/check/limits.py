@@ -122,6 +122,8 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], *, is_l
 
 
 def _describe_smaller(talk: Talk, row: str, key: str, largest: int | None, refused: int, refusal: Answer) -> Finding:
+    if refusal.is_busy:
+        return Finding(row, f"{refused} were answered {describe_answer(refusal)}, which says nothing", "not_observed")
     if largest is None:
         return Finding(
             row, f"refused, apparently not for its size: {describe_answer(refusal)}", "needs_you",
@@ -138,6 +140,8 @@ def _largest(ask: Callable[[int], Answer], refused: int, refusal: Answer) -> int
 
     If the answer was lost, or the service failed, the number is only halved: each try may last until the timeout.
     """
+    if refusal.is_busy:
+        return None
     if is_crash(refusal):
         halves = takewhile(bool, (refused >> times for times in count(1)))
         return next((size for size in halves if ask(size).is_success), None)
@@ -250,6 +254,8 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     if stranger not in beside.request.companies:
         beside = alone
     elements = elements_of(beside)
+    if beside.is_busy:
+        return Finding(row, f"answered {describe_answer(beside)}, which says nothing", "not_observed")
     if not elements:
         return _refused_whole(talk, alone, beside, stranger)
     said = [element.message for element in elements if element.records is None]

@@ -65,8 +65,11 @@ def is_lost(answer: Answer) -> bool:
 
 
 def is_crash(answer: Answer) -> bool:
-    """Return whether the service failed at a request, as some do at a body that they do not expect."""
-    return is_lost(answer) or (answer.status or 0) >= 500
+    """Return whether the service failed at a request, as some do at a body that they do not expect.
+
+    A 503 says nothing about the request: the service is overloaded, or its rate limiter says so.
+    """
+    return is_lost(answer) or ((answer.status or 0) >= 500 and not answer.is_busy)
 
 
 def is_charge(header: str) -> bool:

@@ -114,7 +114,7 @@ class ApiSettings(SettingsSection, frozen=True):
     threads: Annotated[int, Meta(ge=1, le=64)] = 4
     """most requests in flight at the same time"""
     tries: Annotated[int, Meta(ge=1, le=20)] = 3
-    """most tries of one request; an answer 429 does not count as a try"""
+    """most tries of one request; an answer 429 does not count as a try, and a 503 as a quarter of one"""
     retry_wait_max_seconds: Annotated[float, Meta(ge=0)] = 120.0
     """longest pause between two tries; a longer Retry-After stops the run, which can be resumed"""
     connect_timeout_seconds: Annotated[float, Meta(gt=0)] = 10.0

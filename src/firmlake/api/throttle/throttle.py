@@ -124,7 +124,7 @@ class Throttle:
         try:
             with _borrowed(self._store, self._limit) as (window, now):
                 answered(window, grant, now)
-                if answer.is_throttled and is_pause:
+                if is_pause and (answer.is_throttled or answer.is_busy):
                     refused(window, self._limit, grant, now, wait_seconds)
                 learn(window, self._limit, now, read_allowance(answer.headers, answer.fetched_at))
         except ThrottleStoreError as error:
