@@ -284,8 +284,9 @@ class Tries:
     """The tries of one request.
 
     Waits use full jitter (up to 1, 2, 4 ... seconds), or last as long as the service asked for if that is longer. A 429
-    does not count as a try, and a 503 as a quarter of one. Once the service has been reached, a lost connection does not either (`bears_outage`): the
-    circuit breaker limits an outage. `sleep` raises when the run is interrupted; `tell` gets the reason for each wait.
+    does not count as a try, and a 503 as a quarter of one. Once the service has been reached, a lost connection does
+    not either (`bears_outage`): the circuit breaker limits an outage. `sleep` raises when the run is interrupted;
+    `tell` gets the reason for each wait.
     """
 
     def __init__(
