@@ -56,6 +56,7 @@ class Choices:
     # Its limits.
     page_max: int = 500  # larger pages are refused, or cut
     cuts_pages: bool = False
+    counts_pages: bool = False  # an offset has to be a multiple of its limit
     bulk_max: int = 100
     records_max: int = 0  # a gateway gives up on requests for more records, companies x page size, with a 504
     names_once: bool = False  # a company that a request names twice is answered once
@@ -362,6 +363,8 @@ class _Handler(BaseHTTPRequestHandler):
             limit, offset = 0, 0
         if limit < 1 or offset < 0:
             wrong.append((size, "must not be less than 1"))
+        if choices.counts_pages and limit > 0 and offset % limit:
+            wrong.append((skip, f"must be a multiple of {size}"))
         if limit > choices.page_max and not choices.cuts_pages:
             wrong.append((size, f"must not be greater than {choices.page_max}"))
         if wrong:

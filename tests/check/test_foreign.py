@@ -33,6 +33,7 @@ ODD: dict[str, dict[str, Any]] = {
         "refusal": "plain", "body": ("identifiers", "country", "companyNumber"), "closes": True, "cuts_pages": True,
         "page_max": 2, "charge": "X-Credit-Cost", "language": "X-Language",
     },
+    "counting in pages": {"counts_pages": True, "page_max": 6, "bulk_max": 5},
     "an object around each company": {"form": "company-id", "body": ("companies", "country", "companyNumber")},
     "numbers as texts": {"form": "texts", "refusal": "plain"},
     "an array alone": {"form": "array", "body": ("companies", "country", "companyNumber"), "refusal": "plain"},

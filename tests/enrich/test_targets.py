@@ -24,12 +24,16 @@ PAGED = "financials"
 DATASETS = ("financials", "lookalikes", "relationships")
 
 LIMITS = st.builds(
-    lambda companies, factor, page: ApiSettings(
-        companies_per_request=companies, records_per_request=companies * factor, page_limit_max=page
+    lambda companies, factor, page, offsets: ApiSettings(
+        companies_per_request=companies,
+        records_per_request=companies * factor,
+        page_limit_max=page,
+        offsets=offsets,
     ),
     st.integers(1, 120),
     st.sampled_from([0, 1, 2, 5, 7]),
     st.sampled_from([1, 3, 4, 5, 20, 500]),
+    st.sampled_from(["any", "multiples"]),
 )
 
 
@@ -115,6 +119,7 @@ def test_every_company_is_in_one_page_and_every_page_is_allowed(api, wanted, dat
         assert not api.records_per_request or len(page.companies) * page.limit <= api.records_per_request
         offsets = {want.offset for want in wanted if want.company in page.companies}
         assert offsets == {page.offset}
+        assert api.offsets == "any" or page.offset % page.limit == 0
 
 
 @examples(40)

@@ -149,6 +149,9 @@ def find_paging(talk: Talk, company: Company) -> Finding:
     seen = f"{roles.get('limit')} and {roles.get('offset')}, {where}"
     if not answer.request.offset:
         seen += "; an offset was not tried, because the company has one period"
+    elif is_refusal(talk.bulk("financials", [company], 2, 1, requests=_with(talk, "financials", found))):
+        seen += "; offsets are multiples of the limit"
+        settings["api.offsets"] = "multiples"
     return Finding(PAGING, seen, "covered" if settings else "as_assumed", settings)
 
 

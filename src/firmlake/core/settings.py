@@ -111,6 +111,8 @@ class ApiSettings(SettingsSection, frozen=True):
     totals: Literal["", "company"] = ""
     """what a total of records counts: "company" all records of a company, as the first contact sees from one beyond its
     page; "" leaves that open, and a full page with no more in total is requested again"""
+    offsets: Literal["any", "multiples"] = "any"
+    """offsets that a page may have; "multiples" of its limit keep to a service that counts in pages"""
     threads: Annotated[int, Meta(ge=1, le=64)] = 4
     """most requests in flight at the same time"""
     tries: Annotated[int, Meta(ge=1, le=20)] = 3

@@ -61,8 +61,8 @@ _TAKEN_OVER = {
 """What took the place of a setting."""
 
 _OF_A_PROFILE = (
-    "api.companies_per_request", "api.keep_leading_zero", "api.names.", "api.page_limit_max", "api.records_per_request",
-    "api.requests.", "api.requests_per_minute", "api.totals", "contract.",
+    "api.companies_per_request", "api.keep_leading_zero", "api.names.", "api.offsets", "api.page_limit_max",
+    "api.records_per_request", "api.requests.", "api.requests_per_minute", "api.totals", "contract.",
 )  # fmt: skip
 """How the settings begin that say what the requests and answers of a service look like."""
 

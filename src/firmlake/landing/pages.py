@@ -79,7 +79,7 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
     pages = [Page(dataset, tuple(chunk), _first_limit(api), 0) for chunk in _chunks(first, api.companies_per_request)]
     for offset, group in sorted(slices.items()):
         group.sort(key=itemgetter(0), reverse=True)
-        for limit, place in _pack(api, [remaining for remaining, _ in group]):
+        for limit, place in _pack(api, [remaining for remaining, _ in group], offset):
             pages.append(Page(dataset, tuple(company for _, company in group[place]), limit, offset))
     return pages
 
@@ -119,7 +119,7 @@ def count_pages(api: ApiSettings, dataset: str, expected: pl.Series, totals: Ite
     rest.update({total: count for total, count in known.items() if not at_once[total]})
     left = Counter({total - first: count for total, count in rest.items() if total > first})
     pages = math.ceil(rest.total() / api.companies_per_request)
-    return pages + _count_packed(api, likely) + _count_packed(api, left)
+    return pages + _count_packed(api, likely, 0) + _count_packed(api, left, first)
 
 
 def _first_limit(api: ApiSettings) -> int:
@@ -133,31 +133,37 @@ def _likely(api: ApiSettings, expected: int | None) -> int | None:
     return likely if first < likely <= 2 * first and likely == _limit(api, likely) else None
 
 
-def _pack(api: ApiSettings, remaining: Sequence[int]) -> Iterator[tuple[int, slice]]:
+def _pack(api: ApiSettings, remaining: Sequence[int], offset: int) -> Iterator[tuple[int, slice]]:
     """Fill requests from the longest remainder down, so that each limit fits its companies closely.
 
     Yields the limit of each request, and the places of its companies among the remainders, which are sorted.
     """
     start = 0
     while start < len(remaining):
-        limit = _limit(api, remaining[start])
+        limit = _limit(api, remaining[start], offset)
         end = start + _size(api, limit)
         yield limit, slice(start, end)
         start = end
 
 
-def _limit(api: ApiSettings, remaining: int) -> int:
-    return max(1, min(remaining, api.page_limit_max, api.records_per_request))
+def _limit(api: ApiSettings, remaining: int, offset: int = 0) -> int:
+    limit = max(1, min(remaining, api.page_limit_max, api.records_per_request))
+    if not offset or api.offsets == "any":
+        return limit
+    # A page as long as all before it doubles them, until that is too long.
+    most = min(offset, api.page_limit_max, api.records_per_request)
+    divisors = [size for size in range(1, most + 1) if offset % size == 0]
+    return next((size for size in divisors if size >= limit), divisors[-1])
 
 
 def _size(api: ApiSettings, limit: int) -> int:
     return min(api.companies_per_request, api.records_per_request // limit)
 
 
-def _count_packed(api: ApiSettings, counts: Counter[int]) -> int:
+def _count_packed(api: ApiSettings, counts: Counter[int], offset: int) -> int:
     """Count the pages for companies counted by their number of remaining records."""
     remaining = sorted(counts.elements(), reverse=True)
-    return sum(math.ceil(remaining[place.start] / limit) for limit, place in _pack(api, remaining))
+    return sum(math.ceil(remaining[place.start] / limit) for limit, place in _pack(api, remaining, offset))
 
 
 def _chunks(companies: Sequence[Company], size: int) -> Iterable[Sequence[Company]]:
