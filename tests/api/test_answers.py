@@ -231,7 +231,9 @@ def test_a_broken_element_harms_no_other(broken):
     """Among them bytes that are not UTF-8, which are found out only when the text is wanted."""
     good = body(found(BOLT, "financials", period()))[1:-1]
     elements = read_answer("financials", b"[" + broken.encode(errors="surrogateescape") + b"," + good + b"]")
-    assert [(one.company, bool(one.problem)) for one in elements] == [(None, True), (BOLT, False)]
+    assert [(one.company, bool(one.problem)) for one in elements] == [(None, True)] * (broken != "null") + [
+        (BOLT, False)
+    ]
 
 
 NO_ARRAYS = {

@@ -66,9 +66,9 @@ class Choices:
     wrong_token_is_forbidden: bool = False
     get_pages: bool = True  # otherwise a GET ignores what it is sent, and gives the first four periods
     # What it answers. `refusal`: validator (sentences), pydantic (paths of keys), plain (a word of text). `unknown`:
-    # message (in the element), omitted, 404 (for the whole bulk request, with the number), 422 (the same, in the words
-    # of an element), named (422 with country and number), or 204 as the status of a GET. `children`: entity, flat, or
-    # as parents are.
+    # message (in the element), omitted, null, 404 (for the whole bulk request, with the number), 422 (the same, in the
+    # words of an element), named (422 with country and number), or 204 as the status of a GET. `children`: entity,
+    # flat, or as parents are.
     refusal: str = "validator"
     unknown: str = "message"
     children: str = ""
@@ -296,13 +296,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer_asked(self, dataset: str, asked: list[tuple[str, str]], page: tuple[int, int]) -> None:
         choices = self.state.choices
-        elements, charged = [], []
+        elements, charged = list[Any](), []
         for company in asked:
             is_short = choices.bulk_has_zero and len(company[1]) != LENGTHS.get(company[0])
             known = None if is_short else self._find(*company)
             if known is not None:
                 charged.append(company)
                 elements.append(self._element(dataset, company, known, page))
+            elif choices.unknown == "null":
+                elements.append(None)
             elif choices.unknown == "404":
                 self._answer(404, {"statusCode": 404, "message": [f"Company {company[1]} does not exist"]})
                 return

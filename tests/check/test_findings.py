@@ -297,6 +297,16 @@ def test_a_language_is_not_seen_in_another_order_of_the_elements() -> None:
     assert (one.verdict, one.settings) == ("not_observed", {})
 
 
+def test_an_answer_says_which_language_it_is_in_where_names_are_the_same_in_all() -> None:
+    def answer(request: Request) -> Said:
+        language = dict(request.headers).get("X-Locale", "NL")
+        return 200, [found(ACME, "lookalikes")], {"content-language": language.lower()}
+
+    talk = Service(answer)
+    one = find_language(talk, *(talk.bulk("lookalikes", [ACME], language=each) for each in ("EN", "NL")))
+    assert (one.verdict, one.seen, len(one.settings)) == ("covered", "X-Locale: 'nl', 'fr'", 3)
+
+
 @pytest.mark.parametrize("usual", ["NL", "FR"])
 @pytest.mark.parametrize(
     ("header", "most", "verdict"),

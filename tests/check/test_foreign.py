@@ -176,6 +176,7 @@ STRICT: dict[str, Any] = {"bulk_has_zero": "unknown", "body": ("companies", "cou
     ("unknown", "choices"),
     [
         (("BE", "0999000129"), STRICT),
+        (("BE", "0999000129"), {"unknown": "null"}),
         *slow(
             (("BE", "0999000129"), {"unknown": "404"}),
             (("BE", "0999000129"), {"unknown": "422"}),

@@ -126,7 +126,7 @@ def test_a_body_about_nobody_is_no_miss_of_everybody(content):
 
 
 def test_an_answer_with_one_usable_element_is_an_answer():
-    assert len(check_elements(read_answer("financials", body(None, not_found(ACME))))) == 2
+    assert len(check_elements(read_answer("financials", body({}, not_found(ACME))))) == 2
 
 
 def test_attempts_count_what_named_the_company():

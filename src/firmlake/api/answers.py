@@ -71,7 +71,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_answer(dataset: str, body: bytes) -> list[Element]:
-    """Split the body of a bulk answer into elements; a broken element does not affect the others.
+    """Split the body of a bulk answer into elements; a broken element does not affect the others, and null is none.
 
     If the body is not a JSON array (UnusableAnswerError), ask again.
     """
@@ -86,7 +86,7 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
         except UNREADABLE as error:
             said = f"the answer is not a JSON array ({shorten(str(error))}): {_glimpse(body)}"
             raise UnusableAnswerError(said) from None
-    return [_read_element(dataset, part) for part in parts]
+    return [_read_element(dataset, part) for part in parts if bytes(memoryview(part)[:5]) != b"null"]
 
 
 def _read_plain(dataset: str, body: bytes) -> list[Element]:

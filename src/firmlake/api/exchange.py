@@ -14,7 +14,7 @@ from firmlake.api.requests import Request
 from firmlake.core.settings import NameSettings
 from firmlake.core.text import one_line
 
-_KEPT = re.compile(r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?")
+_KEPT = re.compile(r"content-(type|language)|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?")
 _ABOUT_CREDITS = re.compile(r"[a-z-]*(credit|quota|balance|charge|cost|consum|saldo|solde|tegoed)[a-z-]*")
 _NAME_LENGTH_MAX = 100
 _HEADER_LENGTH_MAX = 256

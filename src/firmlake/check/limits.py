@@ -240,9 +240,8 @@ def find_language(talk: Talk, first: Answer, second: Answer, languages: Iterable
 
 
 def _difference(one: Mapping[Company | None, str], other: Mapping[Company | None, str]) -> str:
-    """Return the two names of a company that has another in the other answer; empty if there is none."""
-    company = next((company for company in one if one[company] != other.get(company, one[company])), None)
-    return f"{one[company]!r}, {other[company]!r}" if company else ""
+    """Return the two names of a company that has another in the other answer, or languages; empty if there is none."""
+    return next((f"{of!r}, {other[key]!r}" for key, of in one.items() if of != other.get(key, of)), "")
 
 
 def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company | None) -> Finding:
@@ -338,5 +337,6 @@ def _is_passing(message: str) -> bool:
 
 
 def _names(answer: Answer) -> dict[Company | None, str]:
-    """Return the name and place of each company; elements may come in any order."""
-    return {element.company: f"{element.name}, {element.place}" for element in elements_of(answer)}
+    """Return the name and place of each company, in any order, and the language that the answer says it is in."""
+    names: dict[Company | None, str] = {one.company: f"{one.name}, {one.place}" for one in elements_of(answer)}
+    return {**names, None: answer.headers.get("content-language", "")} if names else {}

@@ -119,7 +119,7 @@ def count_pages(api: ApiSettings, dataset: str, expected: pl.Series, totals: Ite
     rest.update({total: count for total, count in known.items() if not at_once[total]})
     left = Counter({total - first: count for total, count in rest.items() if total > first})
     pages = math.ceil(rest.total() / api.companies_per_request)
-    return pages + _count_packed(api, likely, 0) + _count_packed(api, left, first)
+    return pages + _count_packed(api, likely) + _count_packed(api, left)
 
 
 def _first_limit(api: ApiSettings) -> int:
@@ -133,7 +133,7 @@ def _likely(api: ApiSettings, expected: int | None) -> int | None:
     return likely if first < likely <= 2 * first and likely == _limit(api, likely) else None
 
 
-def _pack(api: ApiSettings, remaining: Sequence[int], offset: int) -> Iterator[tuple[int, slice]]:
+def _pack(api: ApiSettings, remaining: Sequence[int], offset: int = 0) -> Iterator[tuple[int, slice]]:
     """Fill requests from the longest remainder down, so that each limit fits its companies closely.
 
     Yields the limit of each request, and the places of its companies among the remainders, which are sorted.
@@ -160,10 +160,10 @@ def _size(api: ApiSettings, limit: int) -> int:
     return min(api.companies_per_request, api.records_per_request // limit)
 
 
-def _count_packed(api: ApiSettings, counts: Counter[int], offset: int) -> int:
+def _count_packed(api: ApiSettings, counts: Counter[int]) -> int:
     """Count the pages for companies counted by their number of remaining records."""
     remaining = sorted(counts.elements(), reverse=True)
-    return sum(math.ceil(remaining[place.start] / limit) for limit, place in _pack(api, remaining, offset))
+    return sum(math.ceil(remaining[place.start] / limit) for limit, place in _pack(api, remaining))
 
 
 def _chunks(companies: Sequence[Company], size: int) -> Iterable[Sequence[Company]]:
