@@ -71,6 +71,7 @@ class Choices:
     # flat, or as parents are.
     refusal: str = "validator"
     unknown: str = "message"
+    places: tuple[int, str] = (0, "")  # a whole request is refused, in these words, by places counted from this number
     children: str = ""
     number: str = "companyNumber"  # what answers call the number of a company
     charge: str = "X-Credits-Charged"
@@ -292,6 +293,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(504, {"message": "Endpoint request timed out"})
             return
         asked = [(entry[country].upper(), entry[number]) for entry in sent[key]]
+        first, said = choices.places
+        places = [place for place, one in enumerate(asked, first) if said and self._find(*one) is None]
+        if places:
+            issues = [{"code": "custom", "message": said, "path": [key, place]} for place in places]
+            self._answer(422, {"success": False, "error": {"issues": issues, "name": "ZodError"}})
+            return
         self._answer_asked(dataset, list(dict.fromkeys(asked)) if choices.names_once else asked, page)
 
     def _answer_asked(self, dataset: str, asked: list[tuple[str, str]], page: tuple[int, int]) -> None:

@@ -223,6 +223,23 @@ def test_companies_for_which_whole_requests_are_refused_cost_few_requests_and_ar
     assert len(service.requests) < 60
 
 
+@pytest.mark.parametrize("places", [(0, "Company not found"), (0, "is in no register"), (1, "Company not found")])
+def test_unknown_companies_that_a_refusal_names_by_their_places_are_not_found(
+    places: tuple[int, str], tmp_path: Path
+) -> None:
+    """A first run stopped, with a setting that did not help; companies failed. Places may be counted from one."""
+    with foreign(places=places) as service:
+        lake = new_lake(tmp_path, service)
+        lines = lake.list.read_text().splitlines()
+        lake.list.write_text("\n".join([*lines[:3], "BE,0999000129", *lines[3:6], "FR,099900102", *lines[6:]]))
+        run = lake.run()
+    assert run.code == 0, run.err
+    assert_true(lake)
+    assert lake.query("SELECT count(*) FROM company_state WHERE status = 'not_found'") == [(6,)]
+    assert len(service.paid) == COUNT
+    assert len(service.requests) < 70
+
+
 def test_a_token_that_is_refused_for_everything_costs_a_handful_of_requests_also_if_that_is_a_403(
     tmp_path: Path,
 ) -> None:

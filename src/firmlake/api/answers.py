@@ -290,6 +290,27 @@ def named_in(said: str, companies: Sequence[Company]) -> list[Company]:
     return named if 2 * len(named) <= len(companies) else []
 
 
+def placed_in(said: str, companies: Sequence[Company]) -> list[Company]:
+    """Return the companies that a refusal names by their places in the array; none if it names more than half.
+
+    Example:
+        >>> placed_in("companies.1 custom; companies[1] Unknown", [Company("NL", "00000001"), Company("NL", "00000002")])
+        [Company(country='NL', company_number='00000002')]
+    """
+    places = {int(found[1] or found[2]) for found in _PLACE.finditer(said)}
+    return [company for place, company in enumerate(companies) if place in places and 2 * len(places) <= len(companies)]
+
+
+_PLACE = re.compile(r"\b[A-Za-z_]+(?:\.([0-9]{1,4})|\[([0-9]{1,4})\])(?!\w)[\w.]*:?")
+"""A path to an element of an array, such as companies.3.companyNumber or companies[3]."""
+
+
+def words_at_places(said: str) -> list[str]:
+    """Return what a refusal says about single elements of the array, without their places."""
+    parts = said.split("; ")
+    return list(dict.fromkeys(part[found.end() :].strip() for part in parts if (found := _PLACE.match(part))))
+
+
 def _is_named(company: Company, said: str) -> bool:
     number = company.company_number.removeprefix("0")
     spellings = (said, re.sub(r"(?<=\d)[ .](?=\d)", "", said))
@@ -303,7 +324,7 @@ def says_unknown(names: NameSettings, company: Company, said: str) -> bool:
     """
     usual = {names.not_found_message.casefold(), NameSettings().not_found_message.casefold()}
     general = wording(company, said) if "{number}" in names.not_found_message else said
-    return not usual.isdisjoint({said.casefold(), general.casefold()})
+    return not usual.isdisjoint(map(str.casefold, (said, general, *words_at_places(said))))
 
 
 def wording(company: Company, said: str) -> str:

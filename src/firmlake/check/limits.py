@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count, takewhile
 from math import prod
 
-from firmlake.api.answers import NOT_FOUND, named_in, tells_unknown, wording
+from firmlake.api.answers import NOT_FOUND, named_in, placed_in, tells_unknown, words_at_places, wording
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import describe_answer, read_lines, read_message
@@ -78,7 +78,8 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company], *, is_lis
         answer = ask(assumed)
         if answer.is_success:
             return Finding(row, f"{assumed} are accepted", "as_assumed")
-        refused = named_in(" ".join(read_lines(answer.body)), named) if is_list else []
+        text = " ".join(read_lines(answer.body)) if is_list else ""
+        refused = named_in(text, named) or placed_in(text, answer.request.companies)
         largest = None if refused else _largest(ask, assumed, answer)
         if is_list and largest and not talk.bulk(dataset, named[largest : largest + 1]).is_success:
             refused = [named[largest]]
@@ -320,8 +321,8 @@ def _refused_whole(talk: Talk, alone: Answer, answer: Answer, stranger: Company)
     seen = f"a request that names one is answered for no company ({said})"
     if tells_unknown(talk.api.names, stranger, answer.status, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
-    message = wording(stranger, read_message(answer))
-    is_stable = "{number}" in message and message == wording(stranger, read_message(alone))
+    (message, is_told), (again, _) = (_words_about(stranger, read_message(each)) for each in (answer, alone))
+    is_stable = is_told and message == again
     is_named = is_refusal(answer) and is_stable and not _is_passing(message)
     if message and (is_named or (answer.status in NOT_FOUND and answer.request.method == "GET")):
         return Finding(row, f"{answer.status}: {message!r}", "covered", {"api.names.not_found_message": message})
@@ -329,6 +330,13 @@ def _refused_whole(talk: Talk, alone: Answer, answer: Answer, stranger: Company)
     if message and answer.status != FORBIDDEN and not _is_passing(message):
         step += f". If only an unknown company is answered so, set api.names.not_found_message = {message!r}"
     return Finding(row, seen, "needs_you", next_step=step)
+
+
+def _words_about(company: Company, said: str) -> tuple[str, bool]:
+    """Return the words of a refusal for other companies too, and whether it names this one: by number or place."""
+    told = max(words_at_places(said), key=len, default="")
+    message = told or wording(company, said)
+    return message, bool(told) or "{number}" in message
 
 
 def _is_passing(message: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from firmlake.api import requests
-from firmlake.api.answers import NOT_FOUND, Element, read_answer, says_unknown, tells_unknown
+from firmlake.api.answers import NOT_FOUND, Element, placed_in, read_answer, says_unknown, tells_unknown
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.judge import NO_SUCH_PLACE, describe_answer, read_message
@@ -321,6 +321,7 @@ def _ask_known(talk: Talk, dataset: str, companies: list[Company], *page: int | 
         unknown = [company for company in companies if tells_unknown(talk.api.names, company, status, said)]
         if not unknown or len(companies) == 1:
             return answer
+        unknown = placed_in(said, companies) or unknown
         # A message that names no company may be about any of them.
         companies = [company for company in companies if company not in unknown] or companies[1:]
 

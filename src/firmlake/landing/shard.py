@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from firmlake.api.answers import Element, named_in, tells_unknown
+from firmlake.api.answers import Element, named_in, placed_in, tells_unknown
 from firmlake.api.judge import NO_SUCH_PLACE, REFUSALS, read_lines
 from firmlake.api.requests import fitting
 from firmlake.core.company import Company
@@ -110,7 +110,7 @@ def split(sent: Sent, status: ServiceStatus) -> list[Ask]:
     page, companies, whole = sent.ask.page, sent.ask.page.companies, None
     is_like, middle = status.knows_like(page), (len(companies) + 1) // 2
     text = " ".join(read_lines(sent.landed[-1][1])) if is_like and sent.is_refused else ""
-    if named := named_in(text, companies):
+    if named := named_in(text, companies) or placed_in(text, companies):
         others = tuple(company for company in companies if company not in named)
         parts = [*((company,) for company in named), others]
     else:
