@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count, takewhile
 from math import prod
 
-from firmlake.api.answers import NOT_FOUND, named_in, placed_in, tells_unknown, words_at_places, wording
+from firmlake.api.answers import NOT_FOUND, named_in, placed_in, tells_unknown, wording, words_at_places
 from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import describe_answer, read_lines, read_message
