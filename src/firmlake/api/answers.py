@@ -294,7 +294,7 @@ def placed_in(said: str, companies: Sequence[Company]) -> list[Company]:
     """Return the companies that a refusal names by their places in the array; none if it names more than half.
 
     Example:
-        >>> placed_in("companies.1 custom; companies[1] Unknown", [Company("NL", "00000001"), Company("NL", "00000002")])
+        >>> placed_in("companies.1 custom; companies[1] No", [Company("NL", "00000001"), Company("NL", "00000002")])
         [Company(country='NL', company_number='00000002')]
     """
     places = {int(found[1] or found[2]) for found in _PLACE.finditer(said)}
