@@ -43,7 +43,7 @@ from firmlake.privacy.forgotten import open_forgotten
 from firmlake.privacy.persons import answer_filter
 
 REQUESTS_MAX = 200
-"""A usual check takes 40 requests, or about 100 if the refusals of the service do not say what is wrong."""
+"""A usual check takes 30 requests, or about 100 if the refusals of the service do not say what is wrong."""
 _REQUESTS_LEAST = 50
 """A run that may send fewer requests asks nothing first: the questions could use them all up, in each run again."""
 WELL_KNOWN = (
