@@ -47,6 +47,19 @@ def test_unknown_companies_are_told_from_failed_ones_and_others_lose_nothing(san
         assert dict(drift.select("dataset", "record_count").rows()) == Counter(unknown)
 
 
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_shard_of_unknown_companies_has_its_witness_in_an_earlier_one(sandbox, folders, fetch, is_resumed):
+    """Left alone, their answers are empty arrays: the run ended after five minutes, and again whenever it resumed."""
+    sandbox.set_options(dialect=["not-found-omitted"])
+    run = make_run(folders, [*KNOWN[:3], *STRANGERS], shard_companies=3)
+    if is_resumed:
+        fetch(Run(folders, msgspec.structs.replace(run.plan, shard_count=1)))
+    fetch(run)
+    assert {held(run)[company, dataset][0] for company in STRANGERS for dataset in DATASETS} == {"not_found"}
+    assert {held(run)[company, dataset][0] for company in KNOWN[:3] for dataset in DATASETS} <= {"answered"}
+    assert requests(sandbox) <= 25
+
+
 class Scene(NamedTuple):
     """What a service leaves out, and what a run makes of that.
 

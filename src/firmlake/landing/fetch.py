@@ -121,6 +121,7 @@ class Fetcher:
                 while asks := self._plan(shard, dataset):
                     self._send_all(asks, shard)
                 self._check_token(dataset)
+                self._status.witnesses[dataset] = shard.witness(dataset)
             self._status.check()
             shard.give_up_pending()
         if self._credits.end:

@@ -79,6 +79,7 @@ class ServiceStatus:
 
     Attributes:
         ended: The reason for each dataset that was given up.
+        witnesses: A company of an earlier shard that each dataset was answered for, if any.
         has_worked: Whether any dataset was ever answered.
         has_refused: Whether a company was ever forbidden or refused, or a dataset given up.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
@@ -96,6 +97,7 @@ class ServiceStatus:
         self.api = api
         self.looks_closer = looks_closer
         self.ended: dict[str, FirmlakeError] = {}
+        self.witnesses: dict[str, Company | None] = {}
         self.has_worked = self.has_refused = False
         self.misfit: FirmlakeError | None = None
 

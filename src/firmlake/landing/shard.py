@@ -82,7 +82,7 @@ class Sent(NamedTuple):
     @property
     def is_empty(self) -> bool:
         """Whether the last answer was an empty array."""
-        return bool(self.landed) and self.landed[-1][0].is_success and b"".join(self.landed[-1][1].split()) == b"[]"
+        return self.error is not None and reason_of(self.error).code == "empty_answer"
 
     def unknown(self, api: ApiSettings) -> list[Company]:
         """Return the companies because of which the request was refused, since the service does not know them.
@@ -212,7 +212,8 @@ class Shard:
 
     def due(self, page: Page, at: datetime) -> int:
         """Count the companies of a page that cost a credit at some time."""
-        return sum(not self.progress.is_paid(company, at) for company in page.companies)
+        tracks = self.progress.datasets[page.dataset]  # without the witness of another shard, which is paid for
+        return sum(company in tracks and not self.progress.is_paid(company, at) for company in page.companies)
 
     def lapsed(self, page: Page, at: datetime) -> int:
         """Count those of them that were planned as free: their paid window has closed since."""
@@ -223,7 +224,8 @@ class Shard:
     def is_free_refresh(self, page: Page, at: datetime) -> bool:
         """Return whether a page refreshes companies that are all free at some time; any charge is then a mistake."""
         tracks, progress = self.progress.datasets[page.dataset], self.progress
-        return all(tracks[company].is_refresh and progress.is_free(company, at) for company in page.companies)
+        asked = [(company, tracks[company]) for company in page.companies if company in tracks]
+        return all(track.is_refresh and progress.is_free(company, at) for company, track in asked)
 
     def is_known(self, company: Company) -> bool:
         """Return whether the service has sent data about a company, in this run or an earlier one."""
@@ -235,10 +237,11 @@ class Shard:
         return track.left_out > 0 and not self.is_known(company)
 
     def witness(self, dataset: str) -> Company | None:
-        """Return a company whose answer for a dataset is complete, so that asking for it again is free."""
+        """Return a company whose answer for a dataset is complete, in any shard, so that asking for it again is free."""
         tracks = self.progress.datasets[dataset].items()
         answered = (company for company, track in tracks if track.status == "answered")
-        return next((company for company in answered if not self.status.refusal(dataset, company)), None)
+        others = self.status.witnesses.get(dataset)
+        return next((company for company in answered if not self.status.refusal(dataset, company)), others)
 
     def header(self, page: Page) -> Header:
         """Return the header of a request for a page, without its outcome."""
@@ -339,7 +342,7 @@ class Shard:
         tracks = [track for _, _, track in self.progress.tracks()]
         if any(track.status == "not_found" and track.ended_at is None for track in tracks):
             return True
-        if not any(track.first_at for track in tracks):
+        if not (self.status.witnesses.get(dataset) or any(track.first_at for track in tracks)):
             return True
         known = [track for company, track in self.progress.datasets[dataset].items() if self.is_known(company)]
         return sum(track.left_out > 0 for track in known) > _FEW * len(known)
