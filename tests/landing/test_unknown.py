@@ -15,6 +15,7 @@ from firmlake.core.errors import RequestRefusedError, ServiceError
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.landing.run import Run
 from firmlake.tables.flatten import flatten_shard
+from lake import Lake
 from other_service import start_other_service
 from support import DATASETS, make_run, slow
 
@@ -58,6 +59,19 @@ def test_a_shard_of_unknown_companies_has_its_witness_in_an_earlier_one(sandbox,
     assert {held(run)[company, dataset][0] for company in STRANGERS for dataset in DATASETS} == {"not_found"}
     assert {held(run)[company, dataset][0] for company in KNOWN[:3] for dataset in DATASETS} <= {"answered"}
     assert requests(sandbox) <= 25
+
+
+def test_a_run_goes_on_for_unknown_companies_after_its_budget_ended(sandbox, tmp_path):
+    """The companies that it has paid for are free: one of them is the witness, though only other datasets want it."""
+    sandbox.set_options(dialect=["not-found-omitted"])
+    lake = Lake(tmp_path, sandbox, 8, run__datasets="lookalikes,relationships")
+    lake.list.write_text(lake.list.read_text() + "".join(f"{one.country},{one.company_number}\n" for one in STRANGERS))
+    assert lake.run("--set", "run.max_requests=1").code == 4
+    run = lake.run()
+    assert run.code == 0, run.err
+    counts = "SELECT dataset, count(*) FROM company_state WHERE status = 'not_found' GROUP BY ALL ORDER BY ALL"
+    assert lake.query(counts) == [("lookalikes", 3), ("relationships", 3)]
+    assert run.content["credit_count"] == 0
 
 
 class Scene(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -237,11 +238,16 @@ class Shard:
         return track.left_out > 0 and not self.is_known(company)
 
     def witness(self, dataset: str) -> Company | None:
-        """Return a company whose answer for a dataset is complete, in any shard, so that asking for it again is free."""
-        tracks = self.progress.datasets[dataset].items()
-        answered = (company for company, track in tracks if track.status == "answered")
+        """Return a company that the service knows and that is free to ask for.
+
+        One whose answer for the dataset is complete, or one of other datasets whose paid window is open, or one of an
+        earlier shard.
+        """
+        tracks, now = self.progress.datasets[dataset], self.now()
+        answered = (company for company, track in tracks.items() if track.status == "answered")
+        free = (one for one in self.progress.free if one not in tracks and self.progress.is_free(one, now))
         others = self.status.witnesses.get(dataset)
-        return next((company for company in answered if not self.status.refusal(dataset, company)), others)
+        return next((one for one in chain(answered, free) if not self.status.refusal(dataset, one)), others)
 
     def header(self, page: Page) -> Header:
         """Return the header of a request for a page, without its outcome."""
@@ -342,7 +348,7 @@ class Shard:
         tracks = [track for _, _, track in self.progress.tracks()]
         if any(track.status == "not_found" and track.ended_at is None for track in tracks):
             return True
-        if not (self.status.witnesses.get(dataset) or any(track.first_at for track in tracks)):
+        if not (self.witness(dataset) or any(track.first_at for track in tracks)):
             return True
         known = [track for company, track in self.progress.datasets[dataset].items() if self.is_known(company)]
         return sum(track.left_out > 0 for track in known) > _FEW * len(known)
