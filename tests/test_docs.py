@@ -202,6 +202,7 @@ def test_the_page_of_a_company_is_written_without_a_service(sample_world, tmp_pa
 # --- Python ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_package_run(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     done = doctest.testmod(firmlake)

@@ -223,7 +223,9 @@ def test_companies_for_which_whole_requests_are_refused_cost_few_requests_and_ar
     assert len(service.requests) < 60
 
 
-@pytest.mark.parametrize("places", [(0, "Company not found"), (0, "is in no register"), (1, "Company not found")])
+@pytest.mark.parametrize(
+    "places", [(1, "Company not found"), *slow(((0, "Company not found"),), ((0, "is in no register"),))]
+)
 def test_unknown_companies_that_a_refusal_names_by_their_places_are_not_found(
     places: tuple[int, str], tmp_path: Path
 ) -> None:
@@ -302,7 +304,7 @@ LOOSE = [
 ]
 
 
-@pytest.mark.parametrize(("language", "place", "charge", "left", "is_nameless"), LOOSE)
+@pytest.mark.parametrize(("language", "place", "charge", "left", "is_nameless"), [LOOSE[1], *slow(LOOSE[0])])
 def test_shares_language_and_credits_are_read_from_the_first_run_on_or_it_says_so(
     language: str, place: str, charge: str, left: str, is_nameless: bool, tmp_path: Path
 ) -> None:
@@ -326,6 +328,7 @@ def test_shares_language_and_credits_are_read_from_the_first_run_on_or_it_says_s
     assert (said in run.err, said in later.err) == (False, is_nameless), later.err
 
 
+@pytest.mark.slow
 def test_what_was_said_is_not_said_again_when_a_first_run_looks_closer(tmp_path: Path) -> None:
     with foreign(bulk_max=5, has_one_language=True) as service:
         run = new_lake(tmp_path, service).run()
@@ -357,6 +360,7 @@ def test_a_first_run_stops_before_it_buys_what_it_cannot_read_and_goes_on_once_i
         ({"unknown": "204", "form": "none"}, "name companies that the service certainly knows"),
     ],
 )
+@pytest.mark.slow
 def test_no_advice_leads_back_to_where_it_was_given(choices: dict[str, Any], step: str, tmp_path: Path) -> None:
     """A check that finds nothing does not say that its file helps, and a run that asked everything names no check."""
     numbers = [("BE", "0999000129"), ("NL", "09990000")] if "unknown" in choices else COUNT
@@ -373,6 +377,7 @@ def test_no_advice_leads_back_to_where_it_was_given(choices: dict[str, Any], ste
     assert "--write FILE" not in run.error_line
 
 
+@pytest.mark.slow
 def test_a_person_says_what_comes_first_in_dates_that_have_two_readings(tmp_path: Path) -> None:
     """No day is above 12."""
     with foreign(dates="02/%m/%Y") as service:
@@ -504,6 +509,7 @@ def test_a_forbidden_country_needs_a_person_and_everything_else_is_checked_and_f
     assert_true(lake)
 
 
+@pytest.mark.slow
 def test_a_first_run_with_a_token_that_is_limited_to_some_countries_finds_the_limits_and_buys_the_rest(
     tmp_path: Path,
 ) -> None:

@@ -121,6 +121,7 @@ def test_a_list_comes_back_as_its_case_says(cases, tmp_path, file):
     assert give_back(cases, file, tmp_path)[1] == (RETURNED / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_every_line_comes_back_once_and_in_order_however_many_companies_are_gathered_at_once(
     cases, tmp_path, monkeypatch
 ):

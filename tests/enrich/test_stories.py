@@ -218,6 +218,7 @@ def test_a_country_that_is_forbidden_costs_only_its_companies_and_nothing_is_pai
         assert max(Counter(desk.service.charged).values(), default=1) == 1
 
 
+@pytest.mark.slow
 def test_a_company_that_answers_leave_out_is_unknown_once_others_are_answered_until_somebody_asks_for_it_alone(desk):
     """It was requested before all others, so `redrive` had no answered company beside it, however often it ran."""
     stranger, answer = "999002109", desk.service.answer

@@ -189,6 +189,7 @@ def versions_of(client, bucket):
         yield each["Key"], decompress_frames(held) if each["Key"].endswith(".zst") else held
 
 
+@pytest.mark.slow
 def test_exports_of_an_earlier_run_alone_are_removed_once_they_name_somebody(folders, tmp_path):
     (run,) = query(folders, "SELECT run_id FROM loads ORDER BY generation LIMIT 1")[0]
     export(folders, Request(format="csv", mode="as_of", as_of=run), Folder(tmp_path / "past"), now=now)

@@ -163,6 +163,7 @@ def test_verify_finds_a_changed_row(two_runs, table):
     assert [check.table for check in verified(two_runs) if not check.agrees] == [table]
 
 
+@pytest.mark.slow
 def test_verify_finds_staged_rows_that_do_not_follow_from_the_answers(two_runs):
     """Not damage, but a fault of ours: the manifest agrees with the file, the landed answers do not."""
     run = Run(two_runs, next(run for run, _ in finished_runs(two_runs)).plan)

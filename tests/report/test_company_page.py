@@ -12,6 +12,7 @@ import pytest
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.report.page import make_company_page
+from support import slow
 from warehouse.figures import Figures
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -158,7 +159,7 @@ def test_a_hostile_name_stays_a_text(page):
     ("company", "says"),
     [
         (ONE_YEAR, "accounts to 31 Dec 2024"),
-        (NOTHING, "NL 00000003"),
+        *slow((NOTHING, "NL 00000003")),
         (FORBIDDEN, "&lt;b&gt;may not&lt;/b&gt;"),
     ],
 )

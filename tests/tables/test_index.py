@@ -35,6 +35,7 @@ from support import (
     period,
     publish_landed,
     query,
+    slow,
 )
 
 SECOND = "20260106T120000Z-0002"
@@ -98,7 +99,7 @@ def age(path):
         index.execute("PRAGMA user_version = 99")
 
 
-@pytest.mark.parametrize("harm", [remove, overwrite, cut, empty, age])
+@pytest.mark.parametrize("harm", [remove, age, *slow(overwrite, cut, empty)])
 def test_an_index_that_is_missing_damaged_or_of_another_version_is_made_again(two_runs, harm):
     before = told(two_runs)
     harm(file_of(two_runs))
