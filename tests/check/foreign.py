@@ -51,6 +51,7 @@ class Choices:
     countries: str = "BE, NL, FR"  # how countries are written, which a refusal says
     has_zero: bool = False  # Belgian numbers have ten digits, in requests and answers
     bulk_has_zero: str = ""  # bulk requests need the zero, which a path may have or not; else "unknown" or "refused"
+    has_country: bool = False  # Belgian numbers need the country before them, and others may have it
     gets: bool = True
     posts: bool = True  # otherwise a bulk request is answered by a bare 405, and an unknown company by a bare 404
     # Its limits.
@@ -245,7 +246,8 @@ class _Handler(BaseHTTPRequestHandler):
         page = self._page(dataset, query, set()) if self.state.choices.get_pages else (4, 0)
         if page is None:
             return
-        known = self._find(*company)
+        is_short = self.state.choices.has_country and company[0] == "BE" and company[1][:2] != "BE"
+        known = None if is_short else self._find(*company)
         if known is None:
             if self.state.choices.unknown == "204":
                 self._answer(204, b"")
@@ -286,6 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
         if wrong:
             self._refuse(400, wrong[:4])
             return
+        is_refused = self._lacks_country(dataset, sent[key])
         if dissolved := [entry[number] for entry in sent[key] if entry[number].lstrip("0") in choices.dissolved]:
             self._answer(422, {"statusCode": 422, "message": [f"{dissolved[0]} is dissolved"]})
             return
@@ -293,13 +296,30 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(504, {"message": "Endpoint request timed out"})
             return
         asked = [(entry[country].upper(), entry[number]) for entry in sent[key]]
-        first, said = choices.places
+        if not (is_refused or self._names_places(key, asked)):
+            self._answer_asked(dataset, list(dict.fromkeys(asked)) if choices.names_once else asked, page)
+
+    def _names_places(self, key: str, asked: list[tuple[str, str]]) -> bool:
+        """Refuse a request that names unknown companies, by their places."""
+        first, said = self.state.choices.places
         places = [place for place, one in enumerate(asked, first) if said and self._find(*one) is None]
         if places:
             issues = [{"code": "custom", "message": said, "path": [key, place]} for place in places]
             self._answer(422, {"success": False, "error": {"issues": issues, "name": "ZodError"}})
-            return
-        self._answer_asked(dataset, list(dict.fromkeys(asked)) if choices.names_once else asked, page)
+        return bool(places)
+
+    def _lacks_country(self, dataset: str, entries: list[dict[str, str]]) -> bool:
+        """Refuse Belgian numbers without the country before them, and take it from all others."""
+        _, country, number = self.state.choices.body
+        if not self.state.choices.has_country:
+            return False
+        if any(one[country] == "BE" and one[number][:2] != "BE" for one in entries):
+            said = {"status": 400, "error": "Bad Request", "message": f'[0].{number} must match "BE\\d{{10}}"'}
+            self._answer(400, said | {"path": f"/v1/companies/{dataset}"})
+            return True
+        for entry in entries:
+            entry[number] = entry[number].removeprefix(entry[country])
+        return False
 
     def _answer_asked(self, dataset: str, asked: list[tuple[str, str]], page: tuple[int, int]) -> None:
         choices = self.state.choices

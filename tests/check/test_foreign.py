@@ -226,6 +226,22 @@ def test_companies_for_which_whole_requests_are_refused_cost_few_requests_and_ar
 @pytest.mark.parametrize(
     "places", [(1, "Company not found"), *slow(((0, "Company not found"),), ((0, "is in no register"),))]
 )
+def test_belgian_numbers_that_need_the_country_before_them_are_asked_for_so(tmp_path: Path) -> None:
+    """It said that no setting covers other forms, though a request by example does."""
+    with foreign(has_country=True, has_zero=True, body=("companies", "countryCode", "vatNumber")) as service:
+        lake = new_lake(tmp_path, service)
+        others = ["FR,552032534", "NL,33031431"]
+        lake.list.write_text("\n".join([*lake.list.read_text().splitlines(), *others]))
+        run = lake.run()
+    assert run.code == 0, run.err
+    assert_true(lake)
+    assert len(service.paid) == COUNT + len(others)
+    profile = tomllib.loads((lake.data / "state/profile.toml").read_text())
+    assert '"vatNumber": "{country}{number}"' in profile["api"]["requests"]["financials"]
+    assert profile["api"]["keep_leading_zero"]
+
+
+@pytest.mark.parametrize("places", [(0, "Company not found"), (0, "is in no register"), (1, "Company not found")])
 def test_unknown_companies_that_a_refusal_names_by_their_places_are_not_found(
     places: tuple[int, str], tmp_path: Path
 ) -> None:

@@ -243,6 +243,8 @@ def read_lines(body: bytes) -> list[str]:
         ['companies.country: This field is required.']
         >>> read_lines(b'{"type": "/problems/request", "title": "Request refused", "detail": "companies is required"}')
         ['companies is required']
+        >>> read_lines(b'{"error": "Bad Request", "path": "/v1/companies"}')
+        ['Bad Request']
     """
     try:
         content = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
@@ -318,7 +320,7 @@ def _flatten(value: Any, place: str = "", depth: int = 0) -> Iterator[str]:
     elif isinstance(value, dict):
         named = next((text for key in _PATHS if (text := _path(value.get(key)))), "")
         for key, inner in value.items():
-            if key in _PATHS and _path(inner):
+            if key in _PATHS and (_path(inner) or _is_address(inner)):
                 continue
             field = place if _NO_FIELD.fullmatch(key) else f"{place}.{key}".removeprefix(".")
             prefix = f"{named} " if named else f"{field}: " if field != place and _are_texts(inner) else ""
@@ -337,7 +339,14 @@ def _by_field(value: Any) -> Any:
     return {key: [inner] if isinstance(inner, str) else inner for key, inner in value.items()}
 
 
+def _is_address(value: Any) -> bool:
+    """Return whether a value is the path of the request, which some frameworks repeat, and not that of a field."""
+    return isinstance(value, str) and bool(re.match(r"/(?:[\w.-]+/)*v[0-9]+/", value))
+
+
 def _path(value: Any) -> str:
+    if _is_address(value):
+        return ""
     if isinstance(value, list) and value and all(isinstance(part, str | int) for part in value):
         return ".".join(map(str, value))
     if isinstance(value, str) and re.fullmatch(r"[/$]?[\w./\[\]$-]+", value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -43,6 +44,7 @@ from firmlake.check.talk import (
     FORBIDDEN,
     Talk,
     elements_of,
+    example_of,
     is_charge,
     is_crash,
     is_refusal,
@@ -52,6 +54,7 @@ from firmlake.check.talk import (
 )
 from firmlake.core.company import Company
 from firmlake.core.errors import AuthorizationError, RequestFailedError, UnavailableError, UnusableAnswerError
+from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
 from firmlake.service_lists.overview import read_list_page
 
@@ -461,6 +464,49 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
         companies: All that may be asked for; of a country, the first few are.
         usual: Whether the settings keep the leading zero.
     """
+    known_by, unknown, too_few = _survey(talk, dataset, known, companies)
+    without, prefixed = talk.api, _with_country_before(talk.api)
+    is_prefixed = _shows_country_before(talk, [*unknown, *too_few])
+    if is_prefixed:
+        talk.api = msgspec.structs.replace(talk.api, requests=msgspec.structs.replace(talk.api.requests, **prefixed))
+        survey = _survey(talk, dataset, known, companies)
+        if is_prefixed := survey[0].keys() > known_by.keys():
+            known_by, unknown, too_few = survey
+        else:
+            talk.api = without
+    keep = talk.api.keep_leading_zero
+    settings: dict[str, Any] = {"api.keep_leading_zero": keep} if keep != usual else {}
+    if is_prefixed:
+        settings |= {f"api.requests.{name}": text for name, text in prefixed.items()}
+    if unknown:
+        other = _body_of(prefixed[dataset]) if dataset in prefixed else ""
+        tried = " with or without the leading zero" if any(map(has_two_spellings, unknown)) else ""
+        return Finding(
+            SPELLING,
+            f"{_how_known(known, known_by)}, but not {', '.join(map(str, unknown))}{tried}",
+            "needs_you",
+            settings,
+            next_step="If the service has these companies, it expects a form other than "
+            f"{requests.spell_number(talk.api, unknown[0])}: see its documentation. Write it into api.requests, "
+            f"such as {other or '{country}{number}'}; api.keep_leading_zero adds the zero of Belgian numbers. If it "
+            "has none of them, name others with --company",
+        )  # fmt: skip
+    if is_prefixed:
+        spelled = {f"{one.country}{requests.spell_number(talk.api, one)}" for one in known_by.values()}
+        return Finding(
+            SPELLING, f"with the country before the number: {', '.join(sorted(spelled))}", "covered", settings
+        )
+    finding = _describe(talk, dataset, known_by.get("BE"), settings)
+    if not too_few:
+        return finding
+    seen = f"{finding.seen}; {', '.join(map(str, too_few))} unknown, too few to tell"
+    return msgspec.structs.replace(finding, seen=seen)
+
+
+def _survey(
+    talk: Talk, dataset: str, known: Company, companies: Sequence[Company]
+) -> tuple[dict[str, Company], list[Company], list[Company]]:
+    """Return a company that the service knows by country, those of other countries, and those too few to tell."""
     known_by: dict[str, Company] = {}
     unknown, too_few = list[Company](), list[Company]()
     for country in dict.fromkeys(company.country for company in (known, *companies)):
@@ -470,25 +516,28 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
         known_by |= {country: found} if found else {}
         if not (found or is_forbidden):  # the finding about endpoints covers what is forbidden
             (unknown if known in of_country or len(of_country) == _UNKNOWN_MIN else too_few).extend(of_country)
-    keep = talk.api.keep_leading_zero
-    settings = {"api.keep_leading_zero": keep} if keep != usual else {}
-    if unknown:
-        tried = " with or without the leading zero" if any(map(has_two_spellings, unknown)) else ""
-        return Finding(
-            SPELLING,
-            f"{_how_known(known, known_by)}, but not {', '.join(map(str, unknown))}{tried}",
-            "needs_you",
-            settings,
-            next_step="If the service has these companies, it expects a form other than "
-            f"{requests.spell_number(talk.api, unknown[0])}: see its documentation. api.keep_leading_zero adds the "
-            "zero of Belgian numbers; no setting covers other forms. If it has none of them, name others with "
-            "--company",
-        )  # fmt: skip
-    finding = _describe(talk, dataset, known_by.get("BE"), settings)
-    if not too_few:
-        return finding
-    seen = f"{finding.seen}; {', '.join(map(str, too_few))} unknown, too few to tell"
-    return msgspec.structs.replace(finding, seen=seen)
+    return known_by, unknown, too_few
+
+
+def _shows_country_before(talk: Talk, companies: Sequence[Company]) -> bool:
+    """Return whether a refusal or an answer writes numbers of a company's country as BE0403227515, or such a pattern.
+
+    Its body may repeat ours, which has no country before the number.
+    """
+    shown = "|".join(sorted({company.country for company in companies}))
+    pattern = re.compile(rf"\b(?:{shown})(?:\\+d|\[0-9\]|[0-9]{{8}})".encode())
+    return bool(shown) and any(pattern.search(answer.body) for answer in talk.answers)
+
+
+def _with_country_before(api: ApiSettings) -> dict[str, str]:
+    """Return the bulk examples with the country before each number, such as BE0403227515."""
+    examples = {dataset: example_of(api, dataset) for dataset in DATASETS}
+    texts = {name: each.text.replace('"{number}"', '"{country}{number}"') for name, each in examples.items()}
+    return {name: text for name, text in texts.items() if text != examples[name].text}
+
+
+def _body_of(text: str) -> str:
+    return text.partition("\n\n")[2]
 
 
 def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> tuple[Company | None, bool]:
