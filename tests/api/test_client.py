@@ -239,6 +239,15 @@ def test_429s_without_end_have_an_end(make_client, landed, time, status):
     assert len(landed) < 60
 
 
+@pytest.mark.parametrize(("said", "is_open"), [("Limit Exceeded", True), ("Too Many Requests", False)])
+def test_the_end_of_429s_repeats_what_the_service_said_and_that_it_may_mean_credits(make_client, said, is_open):
+    """A gateway says so of a quota of credits; the wait ended without a word about that."""
+    with pytest.raises(errors.PausedByServiceError) as caught:
+        make_client(script(refusal(429, said))).send(REQUEST)
+    assert f"for 15 minutes (status 429: {said})" in str(caught.value)
+    assert ("If that is about credits or a quota, add some" in str(caught.value)) == is_open
+
+
 @pytest.fixture
 def token_file(tmp_path):
     file = tmp_path / "token"

@@ -18,7 +18,7 @@ import tenacity
 from firmlake.api.authorization import Token
 from firmlake.api.connection import REAL, Connection, Timing
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import Check, FailureKind, TryAgainError, is_out_of_credits, judge
+from firmlake.api.judge import Check, FailureKind, TryAgainError, is_out_of_credits, judge, tells_hurry
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.errors import (
@@ -261,10 +261,13 @@ class Client:
             return ServiceError(f"{self._connection.host} is {reason}", "Check api.base_url and the network")
         if error.kind == "throttled":
             is_endpoint = answer.status == 403
+            later = "un again later, with a lower api.requests_per_minute if nobody else uses the token"
             return (EndpointPausedError if is_endpoint else PausedByServiceError)(
                 f"{path if is_endpoint else 'The service'} has answered nothing but {answer.status} for "
-                f"{_THROTTLED_MAX_SECONDS / 60:.0f} minutes",
-                "Run again later, with a lower api.requests_per_minute if nobody else uses the token",
+                f"{_THROTTLED_MAX_SECONDS / 60:.0f} minutes ({reason})",
+                f"R{later}"
+                if tells_hurry(reason)
+                else f"If that is about credits or a quota, add some; otherwise r{later}",
             )
         if answer.failure == "timeout" and not self._has_answered:
             return UnavailableError(

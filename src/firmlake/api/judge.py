@@ -146,6 +146,11 @@ def tells_spent(message: str, *, has_time: bool = False) -> bool:
     return bool(is_told) and not _HURRIED.search(message)
 
 
+def tells_hurry(message: str) -> bool:
+    """Return whether a message says that requests come too fast, and so nothing about credits."""
+    return bool(_HURRIED.search(message))
+
+
 def is_out_of_credits(answer: Answer, api: ApiSettings) -> bool:
     """Return whether a service that does not use status 402 refuses a request for want of credits.
 
