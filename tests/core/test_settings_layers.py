@@ -28,6 +28,17 @@ def test_each_layer_overrides_the_one_before():
     assert settings.api.page_limit_max == Settings().api.page_limit_max
 
 
+def test_what_a_first_contact_found_stands_where_a_file_only_repeats_defaults():
+    profile = Path("data/state/profile.toml")
+    profile.parent.mkdir(parents=True)
+    profile.write_text("[api]\npage_limit_max = 77\ncompanies_per_request = 20\nrecords_per_request = 77\n")
+    every_default = render_toml(Settings())
+    assert load(every_default).api.page_limit_max == 77
+    assert load(every_default.replace("page_limit_max = 500", "page_limit_max = 40")).api.page_limit_max == 40
+    assert load(every_default, FIRMLAKE_API__PAGE_LIMIT_MAX="500").api.page_limit_max == 500
+    assert load(every_default, {"api.companies_per_request": "50"}).api.companies_per_request == 50
+
+
 def test_texts_of_environment_and_flags_become_the_type_of_the_key():
     settings = load(
         flags={"run.datasets": "financials, lookalikes", "api.keep_leading_zero": "true"},

@@ -1,7 +1,8 @@
 """Settings as text: read from five layers, and written as TOML with their descriptions.
 
 The layers are defaults, profile, TOML file, `FIRMLAKE_SECTION__KEY` and `--set section.key=value`.
-The profile is what the first run of a data folder found out about its service. Each layer overrides the one before it.
+The profile is what the first run of a data folder found out about its service. Each layer overrides the one before it,
+but a file overrides the profile only by what is no default.
 An unknown key is an error, because a misspelt budget would otherwise mean no budget.
 """
 
@@ -36,6 +37,7 @@ from firmlake.core.settings import (
     description_of,
     is_mapping,
     is_tuple,
+    value_of,
 )
 from firmlake.core.text import shown
 
@@ -109,7 +111,9 @@ def load_settings(
             values[key] = _convert(key, value, origin, is_text)
             origins[key] = origin
     for key, value, origin in read_profile(Path(values.get("paths.data", PathSettings().data))):
-        if key not in values:
+        # A file that lists every setting, as config/firmlake.toml does, repeats defaults without meaning them.
+        is_repeated = origins.get(key) == str(path) and values[key] == value_of(Settings(), key)
+        if key not in values or is_repeated:
             values[key] = _convert(key, value, origin, is_text=False)
             origins[key] = origin
     settings = change_settings(Settings(), values)
