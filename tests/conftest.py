@@ -25,7 +25,9 @@ import pytest
 import firmlake_sandbox
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
+from firmlake.enrich import finish
 from firmlake.enrich import held as holding
+from firmlake.enrich import run as running
 from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
 from lake import TOKEN
@@ -109,6 +111,15 @@ def an_index_made_again_says_the_same() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(holding, "open_index", open_and_compare)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def memory_stays_with_the_test_process() -> Iterator[None]:
+    """The process of all tests is larger than that of a command, and would collect its garbage at each load."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (finish, running):
+            patch.setattr(module, "give_back", lambda: None)
         yield
 
 

@@ -16,7 +16,6 @@ import pytest
 from firmlake_sandbox import Sandbox
 from firmlake_sandbox.dialects import DIALECTS, combine
 from lake import Lake
-from support import slow
 
 from .conftest import COUNT, rows_of
 
@@ -64,8 +63,6 @@ CONTACTS = {
     "several names": Scene(
         ("body-short", "paging-skip-take", "language-header", "companies-20", "records-200", "credits-renamed")
     ),
-}
-SLOW_CONTACTS = {
     "a wrapped array": Scene(("wrapped",)),
     "several forms": Scene(("body-silent", "zero-required", "page-100", "oldest-first", "errors-nested", "gzip")),
     "as assumed": Scene((), settings={"api.totals": "company"}),
@@ -104,9 +101,10 @@ def assert_scene(scene: Scene, make_contact: Any, world: Lake) -> Any:
     return contact
 
 
-@pytest.mark.parametrize("name", [*CONTACTS, *slow(*SLOW_CONTACTS)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONTACTS)
 def test_a_checked_service_gives_every_value(name: str, make_contact: Any, world: Lake) -> None:
-    contact = assert_scene({**CONTACTS, **SLOW_CONTACTS}[name], make_contact, world)
+    contact = assert_scene(CONTACTS[name], make_contact, world)
     if name == "as assumed":
         assert set(contact.verdicts.values()) == {"as_assumed", "not_observed"}
         assert contact.check.content["credits_charged"] == 2, "the third company does not exist"

@@ -42,6 +42,7 @@ def test_processes_of_ours_get_everything_but_the_token(name, monkeypatch):
     assert os.environ[name] == "planted-secret"
 
 
+@pytest.mark.slow
 def test_it_is_ended_when_it_takes_too_long(module, tmp_path):
     with pytest.raises(TimeoutError):
         run_guarded(module("while True: pass"), b"", seconds=1, folder=tmp_path)

@@ -77,8 +77,9 @@ def test_the_first_delivery_is_whole_later_ones_are_changes_and_a_repeated_one_w
         target.assert_holds(folders, tables)
 
 
+@pytest.mark.slow
 @targets()
-@pytest.mark.parametrize("week", [*slow(0), 1])
+@pytest.mark.parametrize("week", [0, 1])
 def test_a_killed_delivery_shows_what_was_there_and_the_next_one_completes_it(weeks, target, monkeypatch, week):
     """It is killed while it stages a table, and then while it publishes them."""
     if week:

@@ -93,6 +93,7 @@ def test_the_next_run_asks_only_for_what_is_missing_and_is_judged_anew(held):
     assert (companies(held), held.status()["held"]) == (2 * COUNT, "")
 
 
+@pytest.mark.slow
 def test_publish_releases_what_the_gates_of_now_let_pass(held, monkeypatch):
     """Without gates the verdict stays; a release that was killed is finished by the same command."""
     for options in ((), ("--set", "paths.gates=")):

@@ -63,6 +63,7 @@ def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(run_flow
     assert f"firmlake query --data {lake.data} " in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(run_flow, lake, sandbox):
     poison, spoilt = ("".join(lake.numbers[place]) for place in (0, -1))
     no_lookalikes = {"kind": "status", "endpoint": "lookalikes", "companies": [poison], "status": 500}

@@ -157,7 +157,7 @@ DATABASES = {
 """Statements that make a database file, a query, and the numbers that it gives or why it is refused."""
 
 
-@pytest.mark.parametrize("name", [*list(DATABASES)[:6], *slow(*list(DATABASES)[6:-4]), *list(DATABASES)[-4:]])
+@pytest.mark.parametrize("name", [*list(DATABASES)[:4], *slow(*list(DATABASES)[4:-2]), *list(DATABASES)[-2:]])
 def test_a_database_file_is_a_list_and_reads_nothing_outside_itself(stranger, tmp_path, name):
     statements, sql, expected = DATABASES[name]
     path, hurried = stranger(*statements), settings_with(query_seconds_max=1 if name == "an endless query" else 60)

@@ -93,6 +93,7 @@ def test_credits_fall_due_on_the_day_of_the_time_zone_whatever_its_offset(folder
     assert [each.day for each in days] == [(at + 31 * DAY).date()]
 
 
+@pytest.mark.slow
 def test_what_an_unfinished_run_has_to_buy_is_counted_once_and_for_its_list_alone(folders):
     """The report forecasts what status does."""
     publish_list(folders, [ACME])
