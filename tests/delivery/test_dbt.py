@@ -15,6 +15,7 @@ import yaml
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.delivery.scripts import render_sources
+from firmlake.delivery.selection import EXPORTED_TABLES
 from support import export, query, slow
 from warehouse.figures import Figures
 from warehouse.test_unit_errors import figures_of, make_world
@@ -60,7 +61,7 @@ def test_postgresql_finds_the_same_accounts_in_another_unit(weeks, server, on_se
     import psycopg
 
     place, figures = on_server, figures_of(make_world(1)[0])
-    place.deliver(weeks(0))  # which makes the tables
+    place.deliver(weeks(0), tables=EXPORTED_TABLES)  # which makes the tables
     with psycopg.connect(server.url, autocommit=True) as connection:
         for table in ("companies", "financials", "relationships"):
             connection.execute(f"TRUNCATE {place.schema}.{table}")
@@ -97,7 +98,7 @@ def test_the_package_runs_on_what_was_loaded(weeks, fixture, request, tmp_path):
     if program is None:
         pytest.skip("DBT_PROGRAM=.../bin/dbt, with dbt-duckdb and dbt-postgres in an environment of its own")
     folders = weeks(0)
-    place.deliver(folders)
+    place.deliver(folders, tables=EXPORTED_TABLES)
     project, output = tmp_path / "dbt", output_of(place)
     shutil.copytree(PACKAGE, project)
     (project / "profiles.yml").write_text(json.dumps({"firmlake": {"target": "test", "outputs": {"test": output}}}))
