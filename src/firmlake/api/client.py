@@ -261,13 +261,12 @@ class Client:
             return ServiceError(f"{self._connection.host} is {reason}", "Check api.base_url and the network")
         if error.kind == "throttled":
             is_endpoint = answer.status == 403
-            later = "un again later, with a lower api.requests_per_minute if nobody else uses the token"
+            later = "run again later, with a lower api.requests_per_minute if nobody else uses the token"
+            unclear = f"If that is about credits or a quota, add some; otherwise {later}"
             return (EndpointPausedError if is_endpoint else PausedByServiceError)(
                 f"{path if is_endpoint else 'The service'} has answered nothing but {answer.status} for "
                 f"{_THROTTLED_MAX_SECONDS / 60:.0f} minutes ({reason})",
-                f"R{later}"
-                if tells_hurry(reason)
-                else f"If that is about credits or a quota, add some; otherwise r{later}",
+                later.capitalize() if tells_hurry(reason) else unclear,
             )
         if answer.failure == "timeout" and not self._has_answered:
             return UnavailableError(
@@ -287,9 +286,9 @@ class Tries:
     """The tries of one request.
 
     Waits use full jitter (up to 1, 2, 4 ... seconds), or last as long as the service asked for if that is longer. A 429
-    does not count as a try, and a 503 as a quarter of one. Once the service has been reached, a lost connection does
-    not either (`bears_outage`): the circuit breaker limits an outage. `sleep` raises when the run is interrupted;
-    `tell` gets the reason for each wait.
+    does not count as a try, and a 503 has more tries than other failures. Once the service has been reached, a lost
+    connection does not count either (`bears_outage`): the circuit breaker limits an outage. `sleep` raises when the run
+    is interrupted; `tell` gets the reason for each wait.
     """
 
     def __init__(

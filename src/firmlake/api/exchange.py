@@ -20,7 +20,6 @@ _NAME_LENGTH_MAX = 100
 _HEADER_LENGTH_MAX = 256
 """Longest header value kept; legitimate values have a few dozen characters."""
 
-BUSY = 503
 Failure = Literal["", "unreachable", "untrusted", "timeout", "broken", "body"]
 """Why an answer is missing or incomplete: no connection, a certificate that cannot be verified, too late, a connection
 that ended early, or a body that cannot be used."""
@@ -63,7 +62,7 @@ class Answer(msgspec.Struct, frozen=True):
     @property
     def is_busy(self) -> bool:
         """Whether the service is overloaded or down (503), or its rate limiter refuses in this way."""
-        return self.status == BUSY
+        return self.status == 503
 
     def __repr__(self) -> str:
         state = self.error or str(self.status)

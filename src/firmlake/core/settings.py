@@ -89,7 +89,7 @@ class ApiSettings(SettingsSection, frozen=True):
     service_name: Annotated[str, Meta(pattern=r"^[ -~]{0,200}$")] = ""
     """name of the service in data folders, if its address changes (a tunnel); "" uses the address"""
     trailing_slash: bool = False
-    """end the path of every request with a slash; spares a service that redirects to such paths one request a run"""
+    """end the path of every request with a slash; saves one request a run where the service redirects to such paths"""
     language: Literal["EN", "NL", "FR"] = "EN"
     """language of the names and texts that the service returns"""
     companies_per_request: Annotated[int, Meta(ge=1, le=10_000)] = 100
@@ -116,7 +116,7 @@ class ApiSettings(SettingsSection, frozen=True):
     threads: Annotated[int, Meta(ge=1, le=64)] = 4
     """most requests in flight at the same time"""
     tries: Annotated[int, Meta(ge=1, le=20)] = 3
-    """most tries of one request; an answer 429 does not count as a try, and a 503 as a quarter of one"""
+    """most tries of one request; an answer 429 does not count, and a 503 is tried four times as often, up to 8 times"""
     retry_wait_max_seconds: Annotated[float, Meta(ge=0)] = 120.0
     """longest pause between two tries; a longer Retry-After stops the run, which can be resumed"""
     connect_timeout_seconds: Annotated[float, Meta(gt=0)] = 10.0

@@ -162,7 +162,7 @@ def run_plan(
 def _expect(planned: Settings, met: Met, expected: int) -> Steps[int]:
     """Estimate the requests of a run again if a first contact changed how they are sent, and say so if they are many.
 
-    `planned` are the settings by which as many were `expected`.
+    So many requests were `expected` by the settings `planned`.
     """
     before, now = planned.api, met.settings.api
     if now == before or not expected:
@@ -197,7 +197,7 @@ def shortfall(published: Sequence[Published]) -> FirmlakeError | None:
 def _fetch_and_publish(
     met: Met, expected: int, credit_count: int, name: Callable[[str], str], now: Clock, values_min: int
 ) -> Steps[Published]:
-    settings, run, looks_closer, *_ = met
+    settings, run, looks_closer = met.settings, met.run, met.looks_closer
     give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count:

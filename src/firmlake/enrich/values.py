@@ -35,9 +35,9 @@ _SEXES = ("financials.employee_male_fraction", "financials.employee_female_fract
 
 
 def find_values(answers: Sequence[Answer], contract: ContractSettings) -> Iterator[Finding]:
-    """Find how the records of answers are to be read, and what rejects all of a dataset, at least two.
+    """Find how records are to be read, and why all records of a dataset (two or more) are rejected.
 
-    Those of the list would be bought in vain.
+    If they are, the list would be bought in vain.
     """
     found = defaultdict[tuple[str, str], dict[bytes, Raw]](dict)
     for answer in (answer for answer in answers if answer.request.companies):
@@ -143,9 +143,10 @@ def describe_values(changes: Mapping[str, Any], before: ContractSettings) -> str
     """Describe settings from `changes_by_values`, without those that were made before."""
     told = []
     for key, how in _HOW.items():
-        known, found = getattr(before, key.partition(".")[2]), changes.get(key, ())
-        names = [found] * (found != known) if isinstance(found, str) else [name for name in found if name not in known]
-        if names:
+        known = getattr(before, key.partition(".")[2])
+        found = changes.get(key, known)
+        names = [found] if isinstance(found, str) else [name for name in found if name not in known]
+        if names and found != known:
             told.append(how.format(", ".join(names)))
     return "; ".join(told)
 

@@ -167,7 +167,7 @@ class ServiceStatus:
     def refuse(self, dataset: str, company: Company, error: FirmlakeError, *, counts: bool = True) -> None:
         """Record that a company, requested alone, was refused: because of the token, or for another reason.
 
-        That `counts` for its country unless the company was refused before, while others of the country were not.
+        A company that was refused in an earlier run too says nothing about its country, and does not count (`counts`).
         """
         self.has_refused = True
         scope = Scope(dataset, company.country)

@@ -129,7 +129,7 @@ for companies that got an empty array, because the company itself may be the rea
 _KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
 """Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
 UNKNOWN_ASKED = 3
-"""Companies that another dataset does not know, to ask for before the others count as unknown too."""
+"""Of companies that one dataset does not know, ask another for so many. If it knows none, it is asked for no other."""
 _FEW = 0.05
 """The share of known companies that answers may leave out because these companies ceased to exist."""
 

@@ -190,8 +190,9 @@ def _to_date(leaf: Leaf, text: bytes) -> date:
         dates = _to_dates(found.group("year", "month", "day"))
     elif found := _YEAR_LAST.fullmatch(value):
         one, mark, two, year = found.groups()
+        readings = {"day": (year, two, one), "month": (year, one, two)}
         order = leaf.date_order or ("day" if mark == "." else "")
-        dates = _to_dates(*[(year, two, one)] * (order != "month"), *[(year, one, two)] * (order != "day"))
+        dates = _to_dates(*([readings[order]] if order else readings.values()))
     if len(dates) == 1:
         return dates.pop()
     raise _MisfitError("ambiguous_date" if dates else "not_a_date", value=repr(value[:40]))

@@ -51,8 +51,8 @@ _SQL = read_queries(__file__)
 class Facts(NamedTuple):
     """What the answers of a run say."""
 
-    said: pl.DataFrame  # country, company_number, dataset, status, record_count, reject_count, fetched_at; a company
-    # that was forbidden itself, and not with its country, counts as failed
+    # A company that was forbidden itself, and not with its country, has failed.
+    said: pl.DataFrame  # country, company_number, dataset, status, record_count, reject_count, fetched_at
     paid: pl.DataFrame  # companies with an answer or a certain charge, and the time of the first: company, at
     charges: pl.DataFrame  # at, credits
     left_out: frozenset[str]  # datasets in which companies count as unknown because answers left them out

@@ -196,8 +196,8 @@ def describe_file(path: Path, checked: Checked) -> str:
         f"{count_of(len(checked.changes), 'new setting')}" if checked.changes else "the settings in use, and no new one"
     )
     if points and not checked.changes:
-        return f"{path}, with {has}: runs will end as without it. See to what needs you first, then check again"
-    first = "See to what needs you first. " if points else ""
+        return f"{path}, with {has}: runs will end as without it. First do what the table asks of you, then check again"
+    first = "First do what the table asks of you. " if points else ""
     return f"{path}, with {has}. {first}To use it: `firmlake run LIST --config {shlex.quote(str(path))}`"
 
 

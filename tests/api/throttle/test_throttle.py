@@ -49,7 +49,8 @@ class Simulation:
             headers = {} if is_allowed else self.headers(self.service, self.time.now)
             self.time.sleep(self.random.uniform(*self.back))
             status = 200 if is_allowed else 429
-            throttle.observe(grant, Answer(REQUEST, 1, status, "", headers, b"", self.time.utc(), 0.1, 0))
+            answer = Answer(REQUEST, 1, status, "", headers, b"", self.time.utc(), 0.1, 0)
+            throttle.observe(grant, answer, is_pause=not is_allowed)
 
     @property
     def refused_share(self):
@@ -105,7 +106,7 @@ def test_a_refusal_stops_the_other_processes_too(tmp_path, status):
     time = VirtualTime()
     one, other = (Throttle(FileStore(tmp_path / "key", time.clock_ns), LIMIT) for _ in range(2))
     grant = one.acquire(time.sleep)
-    one.observe(grant, Answer(REQUEST, 1, status, "", {"retry-after": "30"}, b"", time.utc(), 0.1, 0))
+    one.observe(grant, Answer(REQUEST, 1, status, "", {"retry-after": "30"}, b"", time.utc(), 0.1, 0), is_pause=True)
     before = time.now
     other.acquire(time.sleep)
     assert time.now - before == pytest.approx(30)
@@ -116,7 +117,8 @@ def test_a_pause_is_never_longer_than_the_settings_allow(tmp_path):
     time = VirtualTime()
     throttle = Throttle(FileStore(tmp_path / "key", time.clock_ns), LIMIT, pause_max_seconds=120)
     grant = throttle.acquire(time.sleep)
-    throttle.observe(grant, Answer(REQUEST, 1, 429, "", {"retry-after": "7200"}, b"", time.utc(), 0.1, 0))
+    answer = Answer(REQUEST, 1, 429, "", {"retry-after": "7200"}, b"", time.utc(), 0.1, 0)
+    throttle.observe(grant, answer, is_pause=True)
     before = time.now
     throttle.acquire(time.sleep)
     assert time.now - before == pytest.approx(120)
@@ -266,7 +268,7 @@ def test_who_waits_is_told_why_and_until_when(tmp_path):
         "12:01:01 UTC"
     ]
     request = Request("financials", "POST", "/v1/companies/financials")
-    other.observe(grants[0], Answer(request, 1, 429, "", {"retry-after": "30"}, b"", noon, 0.1, 0))
+    other.observe(grants[0], Answer(request, 1, 429, "", {"retry-after": "30"}, b"", noon, 0.1, 0), is_pause=True)
     with pytest.raises(_MustWaitError):
         mine.acquire(stop, told.append)
     assert told[1].startswith(

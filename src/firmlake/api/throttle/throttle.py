@@ -111,9 +111,10 @@ class Throttle:
             sleep(seconds)
             retries = iter(STORE_WAITS_SECONDS)
 
-    def observe(self, grant: int, answer: Answer, *, is_pause: bool = True) -> None:
-        """Update the allowance after a granted request, which may have brought a 429 or rate limit headers.
+    def observe(self, grant: int, answer: Answer, *, is_pause: bool = False) -> None:
+        """Update the allowance after a granted request, which may have brought rate limit headers.
 
+        With `is_pause`, the service asked for a pause, such as by a 429.
         If the store is unreachable, the update is skipped with a warning, and the next `acquire` reports the failure.
         """
         if self._store is None:
@@ -124,7 +125,7 @@ class Throttle:
         try:
             with _borrowed(self._store, self._limit) as (window, now):
                 answered(window, grant, now)
-                if is_pause and (answer.is_throttled or answer.is_busy):
+                if is_pause:
                     refused(window, self._limit, grant, now, wait_seconds)
                 learn(window, self._limit, now, read_allowance(answer.headers, answer.fetched_at))
         except ThrottleStoreError as error:
