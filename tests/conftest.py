@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -31,7 +32,7 @@ from firmlake.enrich import run as running
 from firmlake.warehouse import generations, schema, views
 from firmlake_sandbox import Sandbox
 from lake import TOKEN
-from support import INDEXED, UNASKED, Elsewhere, index_rows
+from support import INDEXED, UNASKED, Elsewhere, credentials, index_rows
 
 for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
     del os.environ[name]
@@ -218,14 +219,18 @@ def s3() -> Iterator[str]:
 @pytest.fixture
 def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An address in a bucket of its own, with credentials as the environment has them."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": s3,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "planted-secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
+    for name, value in credentials(s3).items():
         monkeypatch.setenv(name, value)
     name = tmp_path.name.replace("_", "-").lower()
     httpx.put(f"{s3}/{name}", trust_env=False).raise_for_status()
     return f"s3://{name}/some/prefix"
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address in a bucket that is kept in memory, by the library that speaks to servers as well."""
+    from obstore import store
+
+    stores: dict[str, Any] = defaultdict(store.MemoryStore)
+    monkeypatch.setattr(store, "from_url", lambda url, **_: stores[url])
+    return "s3://bucket/some/prefix"

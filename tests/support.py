@@ -81,6 +81,17 @@ def slow(*cases: Any) -> list[Any]:
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in cases]
 
 
+def credentials(endpoint: str) -> dict[str, str]:
+    """The environment in which a store of S3 is found."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "planted-secret",
+        "AWS_REGION": "us-east-1",
+    }
+
+
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 

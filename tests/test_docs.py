@@ -20,7 +20,7 @@ from firmlake.core.work import utc_now
 from firmlake.delivery.list_file import list_added
 from firmlake.rebuild.replay import replay
 from firmlake.tables.schemas import TABLES
-from firmlake.warehouse.generations import ask, list_generations
+from firmlake.warehouse.generations import ask, kept_open, list_generations
 from firmlake.warehouse.views import definitions
 from lake import Lake
 from support import commands
@@ -134,7 +134,8 @@ def test_every_answer_in_the_cookbook_is_what_the_sample_world_says(sample_world
     script = load_script("make_cookbook")
     text, say = script.COOKBOOK.read_text("utf-8"), lambda sql: ask(sample_world.folders, sql)
     assert text.count("```sql") >= 25
-    assert text == script.answer_all(text, say), "run docs/make_cookbook.py"
+    with kept_open(sample_world.folders):
+        assert text == script.answer_all(text, say), "run docs/make_cookbook.py"
     wrong = "### One?\n\n```sql\nSELECT 1 AS one\n```\n\n| one |\n| --- |\n| 2 |\n\nMore.\n"
     assert script.answer_all(wrong, say) == wrong.replace("| 2 |", "| 1 |")
     used = set(re.findall(r"\w+", text))

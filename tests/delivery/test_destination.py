@@ -8,9 +8,12 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.delivery.destination import Folder, open_destination
+from support import credentials, slow
+
+from .endpoint import Endpoint
 
 
-@pytest.fixture(params=["folder", "bucket", pytest.param("container", marks=pytest.mark.slow)])
+@pytest.fixture(params=["folder", "memory", *slow("bucket", "container")])
 def target(request, tmp_path):
     return open_destination(
         str(tmp_path / "out") if request.param == "folder" else request.getfixturevalue(request.param)
@@ -46,11 +49,15 @@ def test_clearing_a_folder_leaves_the_others(target):
     target.clear("a")
 
 
-def test_a_store_that_refuses_is_told_without_its_secrets(bucket):
-    missing = open_destination(bucket.replace("s3://", "s3://no-such-"))
+def test_a_store_that_refuses_is_told_without_its_secrets(monkeypatch):
+    endpoint = Endpoint(lambda *_: (404, {}, {"code": "NoSuchBucket"}))
+    for name, value in credentials(f"http://127.0.0.1:{endpoint.port}").items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(FirmlakeError) as caught:
-        missing.put("x", io.BytesIO(b"1"))
-    assert "s3://no-such-" in str(caught.value)
+        open_destination("s3://no-such/prefix").put("x", io.BytesIO(b"1"))
+    endpoint.close()
+    assert "s3://no-such/prefix" in str(caught.value)
+    assert "NoSuchBucket" in str(caught.value)
     assert "planted-secret" not in str(caught.value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ import httpx
 import pytest
 
 from lake import Lake, wait_until
+from support import slow
 
 from .support import FLOWS, ByHand
 
@@ -135,7 +138,7 @@ def load_flow(name):
 
 
 @pytest.fixture
-def make_lake(prefect, sandbox, tmp_path, monkeypatch):
+def make_lake(flow_modules, prefect_settings, sandbox, tmp_path, monkeypatch):
     """Make lakes in which flows can run."""
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
     return lambda companies=60, name="", **settings: Lake(tmp_path / name, sandbox, companies, **settings)
@@ -158,6 +161,43 @@ def run_flow(prefect):
         return _look_up(prefect, state)
 
     return run
+
+
+@pytest.fixture
+def run_alone(flow_modules, prefect_settings, monkeypatch):
+    """Run a flow as `run_flow` does, without a server: what Prefect would do and show is kept here."""
+    import artifacts
+    import job
+
+    shown, tasks = {}, {}
+
+    def step(name):
+        def begin(work, return_state):
+            tasks[name] = state = work()
+            return state
+
+        return lambda work: partial(begin, job.in_one_line(work))
+
+    monkeypatch.setattr(job, "step", step)
+    monkeypatch.setattr(job, "_logger", lambda: logging.getLogger("flow"))
+    monkeypatch.setattr(artifacts, "emit_event", lambda *_, **__: None)
+    for kind in ("markdown", "progress", "table"):
+        keep = lambda data, key, **_: [shown.update({key: data}), key][1]  # noqa: E731
+        monkeypatch.setattr(artifacts, f"create_{kind}_artifact", keep)
+    monkeypatch.setattr(artifacts, "update_progress_artifact", lambda key, data, _: shown.update({key: data}))
+
+    def run(lake, **settings):
+        state = load_flow("enrich").fn(str(lake.list), overrides=lake.overrides(**settings))
+        names = {name: found.name for name, found in tasks.items()}
+        page = {key: data if isinstance(data, str | float) else json.dumps(data) for key, data in shown.items()}
+        return FlowRun(state.name, state.message, state.result(raise_on_failure=False), page, lambda: names)
+
+    return run
+
+
+@pytest.fixture(params=["run_alone", *slow("run_flow")])
+def run_either(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

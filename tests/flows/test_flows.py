@@ -38,9 +38,9 @@ STATIC, SMART = 1002, 1001
 # --- enrich ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(run_flow, make_lake, capfd):
+def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(run_either, make_lake, capfd):
     lake = make_lake(20)
-    run = run_flow(lake, run__shard_companies=12, paths__alert_rules=str(ROOT / "config/watch.toml"))
+    run = run_either(lake, run__shard_companies=12, paths__alert_rules=str(ROOT / "config/watch.toml"))
     (run_id,) = [each.run_id for each in list_runs(lake.folders)]
     assert (run.state, run.result) == ("Completed", run_id)
     assert run.message.startswith(f"Run {run_id}: 20 of 20 companies asked for, ")
@@ -83,9 +83,9 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(run_f
     assert newest(lake.folders)
 
 
-def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(run_flow, lake, sandbox, monkeypatch):
+def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(run_either, lake, sandbox, monkeypatch):
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", "canary-31f2")
-    run = run_flow(lake, run__shard_companies=10, api__threads=1)
+    run = run_either(lake, run__shard_companies=10, api__threads=1)
     assert (run.state, type(run.result), run.message) == ("Failed", AuthorizationError, str(run.result))
     assert "canary" not in run.message
     assert not newest(lake.folders)

@@ -90,10 +90,11 @@ def test_an_address_that_is_no_list_or_has_credentials_is_refused(source, error,
     assert "secret" not in str(caught.value)
 
 
-def test_an_object_of_a_store_is_a_list_and_is_kept_so_that_a_run_resumes(bucket, tmp_path):
-    store = obstore.store.from_url(bucket)
+@pytest.mark.parametrize("kind", ["memory", *slow("bucket")])
+def test_an_object_of_a_store_is_a_list_and_is_kept_so_that_a_run_resumes(kind, request, tmp_path):
+    bucket = request.getfixturevalue(kind)
     for name in ("customers.csv", "customers #2.csv"):
-        obstore.put(store, f"lists/{name}", LIST.encode())
+        obstore.put(obstore.store.from_url(f"{bucket}/lists"), name, LIST.encode())
         with local_list(f"{bucket}/lists/{name}", "", Settings(), tmp_path) as path:
             assert (path.name, path.read_text()) == (name, LIST)
         assert path.exists()
