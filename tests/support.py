@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -35,6 +39,7 @@ from firmlake.landing.run import AlertRule, Outcome, Run, RunPlan, begin, open_r
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
+from firmlake.warehouse import schema, views
 from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
@@ -466,6 +471,21 @@ def publish_staged(
         keep=keep,
         start=newest(run.folders) or first,
     )
+
+
+@cache
+def empty_warehouse(storage_version: str = "latest") -> Path:
+    """A warehouse without a row and without comments: making its tables and views takes longer than a small load."""
+    folder = Path(tempfile.mkdtemp(prefix="empty", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # Blocks of 16 KB: a table of a few rows fills one for each column, and 256 KB take longer to write.
+    settings: dict[str, Any] = {"storage_compatibility_version": storage_version, "default_block_size": "16384"}
+    with pytest.MonkeyPatch.context() as patch, duckdb.connect(folder / "empty.duckdb", config=settings) as connection:
+        for module in (schema, views):
+            patch.setattr(module, "_comments", lambda *_: ())
+        schema.create_tables(connection)
+        views.create_views(connection)
+    return folder / "empty.duckdb"
 
 
 @cache

@@ -29,6 +29,7 @@ from support import (
     MINUTE,
     NOON,
     attached,
+    empty_warehouse,
     land_run,
     lookalike,
     party,
@@ -144,11 +145,11 @@ def on_server(server: Postgres, request: pytest.FixtureRequest) -> Loaded:
 
 
 @pytest.fixture(scope="session")
-def weekly(tmp_path_factory: pytest.TempPathFactory, empty_warehouse: Callable[[str], Path]) -> list[Path]:
+def weekly(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The data folder after each week; nobody writes to them."""
     folders, copies = Folders(tmp_path_factory.mktemp("weekly") / "data"), []
     for week in range(3):
-        add_week(folders, week, keep=9, first=empty_warehouse("latest"))
+        add_week(folders, week, keep=9, first=empty_warehouse())
         copies.append(folders.data.with_name(f"week-{week}"))
         shutil.copytree(folders.data, copies[-1], symlinks=True)
     return copies

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import random
 import shutil
-import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -22,6 +17,7 @@ from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.schema import create_tables
 from firmlake.warehouse.versions import versions_of
 from firmlake.warehouse.views import create_views
+from support import empty_warehouse
 
 _GREATEST = {
     "BIGINT": "9223372036854775807",
@@ -41,17 +37,6 @@ def key(company: int) -> str:
     return "NL" + number(company)
 
 
-@cache
-def _empty_warehouse() -> Path:
-    """Make an empty warehouse with its views, once in this process: that takes longer than filling a copy."""
-    folder = Path(tempfile.mkdtemp(prefix="figures", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with duckdb.connect(folder / "empty.duckdb") as connection:
-        create_tables(connection, with_comments=False)
-        create_views(connection)
-    return folder / "empty.duckdb"
-
-
 _NUMBERS = count(1)
 
 
@@ -65,8 +50,8 @@ class Figures:
             self.connection = duckdb.connect()
             create_tables(self.connection, with_comments=False)
             return
-        copy = _empty_warehouse().with_name(f"{next(_NUMBERS)}.duckdb")
-        shutil.copyfile(_empty_warehouse(), copy)
+        copy = empty_warehouse().with_name(f"{next(_NUMBERS)}.duckdb")
+        shutil.copyfile(empty_warehouse(), copy)
         self.connection = duckdb.connect(copy)
         self.connection.execute("BEGIN")
 

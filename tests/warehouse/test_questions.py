@@ -37,6 +37,7 @@ import pytest
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.report.sections import SectionTables, find_section
+from firmlake.warehouse.generations import newest
 from support import (
     BOLT,
     CIRC,
@@ -47,7 +48,6 @@ from support import (
     lookalike,
     party,
     period,
-    query,
     run_name,
     run_of,
 )
@@ -207,7 +207,6 @@ class Weeks:
     """The newest generation of a data folder in which the answers of three weeks have been loaded."""
 
     def __init__(self, folders, rules):
-        self.folders = folders
         for week, language in enumerate(("EN", "NL", "NL")):
             answers = {}
             for rule in rules:
@@ -218,9 +217,10 @@ class Weeks:
                         answer["identifier"]["companyNumber"] = company.company_number
                 answers[company] = dict.fromkeys(DATASETS, WAITING) | now
             run_of(folders, 7 * week, answers, language=language, lookalikes_watched=2)
+        self.connection = duckdb.connect(newest(folders), read_only=True)
 
     def ask(self, sql):
-        return query(self.folders, sql)
+        return self.connection.execute(sql).fetchall()
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
