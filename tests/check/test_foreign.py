@@ -300,7 +300,7 @@ def test_a_list_whose_first_companies_are_refused_for_their_own_reason_loses_no_
 def test_companies_that_are_not_asked_for_because_those_before_were_refused_are_counted_at_the_end(
     tmp_path: Path,
 ) -> None:
-    numbers = sample_numbers(500)
+    numbers = sample_numbers(150)
     with foreign(bulk_has_zero="refused") as service:
         lake = Lake(tmp_path, Remote(service), numbers)  # type: ignore[arg-type]
         run = lake.run()

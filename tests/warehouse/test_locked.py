@@ -11,7 +11,7 @@ import firmlake
 from firmlake.cli import firmlake as command_line
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.warehouse.generations import ask, open_warehouse, publish
+from firmlake.warehouse.generations import ask, kept_open, open_warehouse, publish
 
 SECRET = "the token of a neighbour"
 
@@ -68,11 +68,12 @@ REACHING = [
 def test_a_question_reaches_no_file_no_setting_and_no_variable(sql, lake, world):
     variable_of_python = duckdb.sql("SELECT 1")  # noqa: F841 - DuckDB finds it by its name
     before = sorted(world.rglob("*"))
-    with pytest.raises(UsageError) as caught:
-        ask(lake, sql.format(world))
-    assert SECRET not in str(caught.value)
-    with open_warehouse(lake, locked=True) as connection, pytest.raises(duckdb.Error):
-        connection.execute(sql.format(world)).fetchall()
+    with kept_open(lake):
+        with pytest.raises(UsageError) as caught:
+            ask(lake, sql.format(world))
+        assert SECRET not in str(caught.value)
+        with open_warehouse(lake, locked=True) as connection, pytest.raises(duckdb.Error):
+            connection.execute(sql.format(world)).fetchall()
     assert sorted(world.rglob("*")) == before
 
 
