@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import duckdb
 
 from benchmarks import service
-from benchmarks.lists import write_companies
 from benchmarks.machine import describe_machine
 from firmlake_sandbox.numbers import sample_numbers
 
@@ -94,7 +93,7 @@ def _made(count: int, folder: Path) -> list[Row]:
 
 
 def _make(count: int, folder: Path) -> Iterator[Row]:
-    company_list = write_companies(folder / f"{_LIST}.csv", sample_numbers(count))
+    company_list = _write_list(folder / f"{_LIST}.csv", count)
     with service.start() as (base_url, _):
         changes = [f"api.base_url={base_url}", "api.requests_per_minute=0", f"paths.data={folder / 'data'}"]
         given = [part for change in changes for part in ("--set", change)]
@@ -102,6 +101,14 @@ def _make(count: int, folder: Path) -> Iterator[Row]:
         yield _command("run LIST --out, first time", [*run, *given], folder)
         yield _command("run LIST --out, nothing to fetch", [*run, *given], folder)
         yield _command("plan LIST", ["plan", str(company_list), *given], folder)
+
+
+def _write_list(path: Path, count: int) -> Path:
+    """Write a list with a name for each company, which queries of the cookbook group by."""
+    lines = (f"{country},{number},Segment {at % 50}\n" for at, (country, number) in enumerate(sample_numbers(count)))
+    with path.open("w") as file:
+        file.writelines(["country,company_number,name\n", *lines])
+    return path
 
 
 def _measure(folder: Path, repeat: int) -> Iterator[Row]:

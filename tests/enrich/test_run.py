@@ -96,12 +96,14 @@ def test_expand_needs_its_dataset_before_anything_is_sent(settings, companies, s
     assert sandbox.ledger()["summary"]["requests"] == 0
 
 
-@pytest.mark.slow
-def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies):
+def test_each_step_outward_is_a_run_with_a_title_of_its_own_within_one_budget(settings, companies, sandbox):
+    outward = {"run__expand": "lookalikes", "run__datasets": "lookalikes"}
+    assert len(follow(settings(**outward, run__max_credits=5), companies, Recording())) == 1
     seen = Recording()
-    made = follow(settings(run__expand="lookalikes", run__max_credits=20), companies, seen)
+    made = follow(settings(**outward, run__max_credits=20), companies, seen)
     assert [title for title, _ in seen.plans] == ["", "Step 1 of 1, lookalikes"]
     assert len(made) == 2
     assert "Step 1 of 1, lookalikes: publish" in seen.steps
     assert made[1].summary.company_count > 0
-    assert isinstance(shortfall(made), Stopped), "the budget is that of both"
+    assert isinstance(shortfall(made), Stopped)
+    assert sandbox.ledger()["summary"]["credits_charged"] == 5 + 20, "the budget is that of both"
