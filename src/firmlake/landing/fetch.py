@@ -251,7 +251,8 @@ class Fetcher:
         is_down = self._status.is_down and not self._status.works(page.dataset)
         tries = 1 if is_down else ask.tries
         try:
-            self._client.send(request, check, tries=tries, is_patient=not (is_apart or is_down), on_answer=land)
+            is_patient = not (is_down or self._is_suspect(ask, shard))
+            self._client.send(request, check, tries=tries, is_patient=is_patient, on_answer=land)
         except OutOfCreditsError as error:  # at once, so that no thread sends another such page
             credits.refused(error, due)
             return Sent(ask, landed, error)
@@ -306,7 +307,8 @@ class Fetcher:
         page, error, status = sent.ask.page, sent.error, self._status
         assert isinstance(error, ServiceError)
         is_outage = getattr(error, "is_outage", False)
-        if is_outage and (shard.is_apart(page) or len(page.companies) == 1) and status.works(page.dataset):
+        may_be_up = len(page.companies) == 1 or self._is_suspect(sent.ask, shard)
+        if is_outage and may_be_up and status.works(page.dataset):
             if not self._is_up(page, shard):
                 if shard.is_apart(page):  # these companies failed before: another run asks for them
                     shard.give_up(page.dataset, page.companies, reason_of(error))
@@ -328,6 +330,14 @@ class Fetcher:
             asks.extendleft(reversed(split(sent, status)))
         elif page.companies[0] != witness:
             shard.note_failed(sent)
+
+    def _is_suspect(self, ask: Ask, shard: Shard) -> bool:
+        """Return whether a page may fail because of its companies: all or some of them failed before.
+
+        While the circuit breaker is open, a company that was answered is then asked for instead.
+        """
+        is_part = ask.tries == 1 and len(ask.page.companies) > 1
+        return shard.is_apart(ask.page) or (is_part and shard.witness(ask.page.dataset) is not None)
 
     def _is_up(self, page: Page, shard: Shard) -> bool:
         """Return whether the service answers again for a company that it has answered, which is free."""
