@@ -270,7 +270,7 @@ def test_fetching_keeps_no_records():
     progress = Progress([("financials", [ACME], [None])], NameSettings())
     progress.absorb(*page(ACME, 0, 3))
     assert track(progress).status == "answered"
-    assert track(progress).parts == []
+    assert track(progress).parts == ()
 
 
 # --- any history -----------------------------------------------------------------------------------------------------

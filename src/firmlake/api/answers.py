@@ -63,11 +63,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     message: str | None = None  # the service's, instead of records or beside an empty array
     problem: Reason | None = None  # why the element cannot be used; None if it can
     unknown: tuple[str, ...] = ()  # paths of fields that are not in the contract
-
-    @property
-    def count(self) -> int:
-        """The number of records."""
-        return sum(map(len, self.records.values())) if self.records else 0
+    count: int = 0  # of the records
 
 
 def read_answer(dataset: str, body: bytes) -> list[Element]:
@@ -98,8 +94,10 @@ def _read_plain(dataset: str, body: bytes) -> list[Element]:
     group, elements = _GROUP[dataset], []
     for part in answer:
         of, paging, data = part.identifier, part.pagination, part.data
-        given = (of.country, of.company_number, of.name, of.place, part.message)
-        *texts, message = [None if text is UNSET else text for text in given]
+        name, place, message = of.name, of.place, part.message
+        if name is UNSET or place is UNSET or message is UNSET:
+            name, place, message = (None if text is UNSET else text for text in (name, place, message))
+        texts = (of.country, of.company_number, name, place)
         counts = (paging.limit, paging.offset, paging.total) if paging else (None, None, None)
         records = {group: data} if type(data) is list else msgspec.structs.asdict(data) if data else None
         elements.append(_make_element(dataset, texts, records, counts, message, data is not UNSET))
@@ -252,7 +250,7 @@ def _make_element(
     is_absent = not has_data or (records is None and not message)
     if is_absent and not problem and (total == 0 or name or place):
         records = {group: [] for group in DATASETS[dataset].groups}
-    if records is not None and message and any(records.values()):
+    if message and records and any(records.values()):
         message = None  # for example OK beside data
         unknown = (*unknown, "message")
     if company is None:
@@ -262,7 +260,8 @@ def _make_element(
     if offset is None and DATASETS[dataset].is_paged:
         total = None
     message = message and shorten(message)
-    return Element(company, name, place, records, total, offset, limit, message, problem, tuple(unknown))
+    count = sum(map(len, records.values())) if records else 0
+    return Element(company, name, place, records, total, offset, limit, message, problem, tuple(unknown), count)
 
 
 def shorten(text: str) -> str:

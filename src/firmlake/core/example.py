@@ -84,7 +84,7 @@ class Example(NamedTuple):
     @property
     def is_bulk(self) -> bool:
         """Whether one request may ask for several companies."""
-        return bool(list(_arrays(self.body, "number")))
+        return any(_arrays(self.body, "number"))
 
     @property
     def text(self) -> str:

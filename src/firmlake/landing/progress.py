@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ class Track(msgspec.Struct, gc=False):
     next_offset: int = 0  # records received so far, which is the offset of the next page
     total: int | None = None  # records that the service holds; None before the first page
     wider: int = 0
-    digests: set[int] = set()  # hashes of the records received so far; empty once all are there
+    digests: frozenset[int] = frozenset()  # hashes of the records received so far; empty once all are there
     misses: int = 0  # answers in a row without anything usable about the company
     left_out: int = 0  # answers in a row that cover other companies but not this one
     restarts: int = 0  # from the first page, because pages were inconsistent
@@ -68,7 +69,7 @@ class Track(msgspec.Struct, gc=False):
     ended_at: datetime | None = None  # when the company was given up
     name: str | None = None
     place: str | None = None
-    parts: list[Part] = []  # the pages, if records are kept
+    parts: tuple[Part, ...] = ()  # the pages, if records are kept
 
     @property
     def is_given_up(self) -> bool:
@@ -109,16 +110,16 @@ class Track(msgspec.Struct, gc=False):
                 return self.miss(make_reason("empty_page", total=total), counts=not is_shared)
             is_told = total is not None and (offset + count < total or offset > 0 or trusts_total)
             is_whole = offset + count == total if is_told else not _is_full(header, element, count)
-            is_longest = offset > 0 or _is_cut(header, element, self.wider)
-            self.wider = 0 if is_told or is_whole or is_longest else 2 * _page_size(header, element)
-            self.digests = set() if is_whole else (self.digests if offset else set()) | _digests(element)
+            is_last = is_told or is_whole or offset > 0 or _is_cut(header, element, self.wider)
+            self.wider = 0 if is_last else 2 * _page_size(header, element)
+            self.digests = frozenset() if is_whole else self.digests | _digests(element)
             self.total = total if is_told or is_whole else None  # the total of a full page may be that of the page
         self.next_offset, self.misses = offset + count, 0
         self.name, self.place = element.name, element.place
         self.answered_at = header.fetched_at
         self.first_at = self.first_at or header.fetched_at
         if keeps:
-            self.parts.append(Part(header.request_id, header.fetched_at, element.records or {}))
+            self.parts += (Part(header.request_id, header.fetched_at, element.records or {}),)
         if is_whole:
             self.status = "answered"
         return None
@@ -133,7 +134,7 @@ class Track(msgspec.Struct, gc=False):
                 self.miss(reason)
             return False
         if offset == 0:
-            self.parts, self.next_offset, self.total = [], 0, element.total
+            self.parts, self.next_offset, self.total, self.digests = (), 0, element.total, frozenset()
         elif offset != self.next_offset or self.total not in (None, element.total):
             most = max(element.total or 0, self.total or 0)
             self.restart(make_reason("total_changed"), most)
@@ -148,7 +149,7 @@ class Track(msgspec.Struct, gc=False):
 
         If the number of records is known, all are requested at once: a single page cannot be inconsistent.
         """
-        self.parts, self.next_offset, self.total, self.wider, self.digests = [], 0, None, wider or 0, set()
+        self.parts, self.next_offset, self.total, self.wider, self.digests = (), 0, None, wider or 0, frozenset()
         self.restarts += 1
         self.reason = reason
 
@@ -169,8 +170,8 @@ class Track(msgspec.Struct, gc=False):
                 self.answered_at = header.fetched_at
 
 
-def _digests(element: Element) -> set[int]:
-    return {xxh3_64_intdigest(raw) for raws in (element.records or {}).values() for raw in raws}
+def _digests(element: Element) -> frozenset[int]:
+    return frozenset(map(xxh3_64_intdigest, chain.from_iterable((element.records or {}).values())))
 
 
 def _page_size(header: Header, element: Element) -> int:
@@ -255,9 +256,9 @@ class Progress:
 
         An answer of this run counts if it landed `before` another time; None counts them all.
         """
-        if self.is_free(company, at):
-            return True
         since = self.free.get(company, _EVER)  # before that, an answer began no window
+        if at < since:
+            return True
         for tracks in self.datasets.values():  # a loop, because this is asked for each company of each request
             track = tracks.get(company)
             if track and track.first_at and since <= track.first_at and (before is None or track.first_at < before):
@@ -307,7 +308,8 @@ class Progress:
         for _, track in asked:
             track.attempts += 1
             track.request_id = header.request_id
-            track.reason = reason or track.reason
+            if reason:
+                track.reason = reason
         if elements and not reason:
             self._absorb_elements(header, asked, elements)
         else:
@@ -341,7 +343,7 @@ class Progress:
             else:
                 track.status, track.answered_at = "not_found", header.fetched_at
         self.unknown += [(header, path) for element in elements for path in element.unknown]
-        self.cut += [(header, odd) for element in elements if (odd := _miscount(header, element))]
+        self.cut += [(header, odd) for each in elements if each.total is not None and (odd := _miscount(header, each))]
 
     def _tells(self, element: Element) -> bool:
         """Return whether an element holds the records of its company."""
@@ -399,13 +401,11 @@ def _unusable(reason: Reason) -> UnusableAnswerError:
 
 
 def _miscount(header: Header, element: Element) -> str:
-    """Describe a total that is not the number of records, where it should be; empty if it is, or if there is none.
+    """Describe the total of an element that is not the number of records, where it should be; empty if it is.
 
     Records that come in pages may be fewer, but never more.
     """
-    if (total := element.total) is None:  # before counting, which takes longer
-        return ""
-    held = (header.offset or 0) + element.count
+    held, total = (header.offset or 0) + element.count, element.total or 0
     is_right = held <= total if DATASETS[header.dataset].is_paged else held >= total
     return "" if is_right else f"{element.company}: {held} of {total}"
 

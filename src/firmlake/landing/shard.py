@@ -225,8 +225,8 @@ class Shard:
     def is_free_refresh(self, page: Page, at: datetime) -> bool:
         """Return whether a page refreshes companies that are all free at some time; any charge is then a mistake."""
         tracks, progress = self.progress.datasets[page.dataset], self.progress
-        asked = [(company, tracks[company]) for company in page.companies if company in tracks]
-        return all(track.is_refresh and progress.is_free(company, at) for company, track in asked)
+        asked = (company for company in page.companies if company in tracks)
+        return all(tracks[company].is_refresh and progress.is_free(company, at) for company in asked)
 
     def is_known(self, company: Company) -> bool:
         """Return whether the service has sent data about a company, in this run or an earlier one."""

@@ -107,7 +107,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> Ite
         drift += [part.drift for part in gathered.values()]
         del answers
         for track in tracks.values():
-            track.parts = []
+            track.parts = ()
     tracked = list_tracks(progress, run.plan.datasets).with_columns(pl.Series("payload_hash", hashes, pl.String))
     rejected = pl.concat(rejects)
     others = {
