@@ -19,6 +19,7 @@ from firmlake.api.service import check_access
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings_layers import confirm_by, load_settings
 from firmlake.enrich.contact import WELL_KNOWN, choose_companies
+from firmlake.warehouse.generations import kept_open
 from firmlake_sandbox import sample_numbers
 from lake import Lake
 from support import (
@@ -154,7 +155,8 @@ def test_a_mistake_is_one_line_with_exit_code_2_and_costs_no_request(here, typed
 @pytest.mark.parametrize("typed", IN_A_FOLDER)
 def test_a_mistake_is_explained_by_what_the_folder_holds(folder_with_lists, typed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert_refused(folder_with_lists, typed, IN_A_FOLDER[typed], signs=("^", "LINE 1", "\\x"))
+    with kept_open(folder_with_lists.folders):
+        assert_refused(folder_with_lists, typed, IN_A_FOLDER[typed], signs=("^", "LINE 1", "\\x"))
     assert not list(folder_with_lists.folders.state.glob("failed_work/*")), "nothing would ever take the record back"
     assert list(tmp_path.iterdir()) == []
 

@@ -14,6 +14,7 @@ import pytest
 import firmlake
 from firmlake.core.errors import CompanyListError, SettingsError
 from lake import Lake
+from support import slow
 
 ROWS = {
     "customer": ["Acme", "Bolt", "nobody", "not in the register"],
@@ -42,14 +43,14 @@ KINDS = {
 }
 
 
-def test_a_frame_of_any_kind_comes_back_line_by_line_with_its_columns(settings, tmp_path):
-    for make in KINDS.values():
-        found = firmlake.enrich(make(ROWS), data=tmp_path / "data", settings=settings, list_name="customers")
-        assert found.lines["customer"].to_list() == ROWS["customer"]
-        assert found.lines["status"].to_list() == ["enriched", "enriched", "refused", "not found"]
-        assert found.lines["since"].to_list()[:3] == [2019, 2020, 2021]
-        assert found.companies.height == 3
-        assert (found.failures.height, found.shortfall, found.summary.outcome) == (0, None, "done")
+@pytest.mark.parametrize("kind", ["pandas", *slow("polars", "lazy", "arrow")])
+def test_a_frame_of_any_kind_comes_back_line_by_line_with_its_columns(kind, settings, tmp_path):
+    found = firmlake.enrich(KINDS[kind](ROWS), data=tmp_path / "data", settings=settings, list_name="customers")
+    assert found.lines["customer"].to_list() == ROWS["customer"]
+    assert found.lines["status"].to_list() == ["enriched", "enriched", "refused", "not found"]
+    assert found.lines["since"].to_list()[:3] == [2019, 2020, 2021]
+    assert found.companies.height == 3
+    assert (found.failures.height, found.shortfall, found.summary.outcome) == (0, None, "done")
     assert found.financials.filter(pl.col("country") == "BE").select("revenue").collect().dtypes == [pl.Decimal(18, 2)]
     for frame in (found.financials, found.lookalikes, found.relationships):
         assert set(frame.collect()["company_number"]) <= {"0200000043", "0200000142"}
@@ -71,10 +72,11 @@ def test_the_data_folder_is_the_commands_what_is_left_undone_is_returned_and_not
 
 
 def test_a_plan_states_the_price_and_the_lines_that_are_refused_and_writes_nothing(settings, tmp_path):
-    planned = firmlake.plan(pl.DataFrame(ROWS), data=tmp_path / "data", settings=settings)
-    assert planned.refused["line"].to_list() == [3]
-    assert (planned.credits, planned.prices[0].worst, planned.prices[0].expected) == (3, 3, None)
-    assert not (tmp_path / "data").exists()
+    for make in KINDS.values():
+        planned = firmlake.plan(make(ROWS), data=tmp_path / "data", settings=settings)
+        assert planned.refused["line"].to_list() == [3]
+        assert (planned.credits, planned.prices[0].worst, planned.prices[0].expected) == (3, 3, None)
+        assert not (tmp_path / "data").exists()
 
 
 def test_errors_are_those_of_the_command(settings, tmp_path):
