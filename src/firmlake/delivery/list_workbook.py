@@ -14,15 +14,16 @@ from decimal import Decimal
 from itertools import starmap
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
-from xlsxwriter import Workbook
-from xlsxwriter.exceptions import FileCreateError
 
 from firmlake.core.formulas import is_risky
 from firmlake.core.text import count_of
 from firmlake.warehouse.incomplete import CAUSES, Completeness
+
+if TYPE_CHECKING:
+    from xlsxwriter import Workbook
 
 SHEET_ROWS: Final = 1_048_575
 """Lines that a sheet holds below its header."""
@@ -302,6 +303,9 @@ _TEXT_STAYS_TEXT: Final = {"strings_to_formulas": False, "strings_to_urls": Fals
 @contextmanager
 def _open_workbook(path: Path, title: str) -> Iterator[Workbook]:
     """Yield a workbook that keeps its rows in temporary files, and write it at the end."""
+    from xlsxwriter import Workbook  # here, because runs without a workbook import this module too
+    from xlsxwriter.exceptions import FileCreateError
+
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
         made = Path(folder) / "book.xlsx"  # a disk that is full while xlsxwriter writes to it makes it noisy
         try:

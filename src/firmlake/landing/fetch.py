@@ -173,9 +173,9 @@ class Fetcher:
             if is_apart:
                 start = crc32(self._run.run_id.encode()) % len(group)
                 group = group[start:] + group[:start]
-            tests = self._status.to_test(dataset, (one.company for one in group))
-            asks += self._ask_alone(dataset, (one for one in group if one.company in tests.values()))
-            group = [one for one in group if one.company.country not in tests]
+            if tests := self._status.to_test(dataset, (one.company for one in group)):
+                asks += self._ask_alone(dataset, (one for one in group if one.company in tests.values()))
+                group = [one for one in group if one.company.country not in tests]
             witness = shard.witness(dataset) if is_left_out else None
             pages = accompany(self._api, plan_pages(self._api, dataset, group), witness)
             tries = 1 if is_apart else self._api.tries  # failed before: halved, not retried

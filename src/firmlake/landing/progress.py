@@ -347,7 +347,7 @@ class Progress:
 
     def _tells(self, element: Element) -> bool:
         """Return whether an element holds the records of its company."""
-        return element.records is not None and (element.message or "").casefold() in ("", self._fine)
+        return element.records is not None and (not element.message or element.message.casefold() == self._fine)
 
     def _note_paid(self, header: Header, asked: Sequence[tuple[Company, Track]], body: bytes) -> None:
         """Mark as paid the companies that an answer to `firmlake check` covers, in bulk or for one company."""
