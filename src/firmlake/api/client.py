@@ -178,6 +178,10 @@ class Client:
             self._note_end(request, error)
             raise
 
+    def is_failing(self, endpoint: str) -> bool:
+        """Return whether an endpoint has failed on every request lately, so that the circuit breaker is open."""
+        return endpoint in self._breakers and self._breakers[endpoint].is_open
+
     def _note_end(self, request: Request, error: FirmlakeError) -> None:
         """Remember errors that make further requests pointless, to one endpoint or to the whole service."""
         if isinstance(error, _ENDS_ENDPOINT):

@@ -307,7 +307,7 @@ class Fetcher:
         is_outage = getattr(error, "is_outage", False)
         may_be_up = len(page.companies) == 1 or self._is_suspect(sent.ask, shard)
         if is_outage and may_be_up and status.works(page.dataset):
-            if not self._is_up(page, shard):
+            if not self._is_up(sent, shard):
                 if shard.is_apart(page):  # these companies failed before: another run asks for them
                     shard.give_up(page.dataset, page.companies, reason_of(error))
                 elif page.dataset not in status.ended:
@@ -337,8 +337,14 @@ class Fetcher:
         is_part = ask.tries == 1 and len(ask.page.companies) > 1
         return shard.is_apart(ask.page) or (is_part and shard.witness(ask.page.dataset) is not None)
 
-    def _is_up(self, page: Page, shard: Shard) -> bool:
-        """Return whether the service answers again for a company that it has answered, which is free."""
+    def _is_up(self, failed: Sent, shard: Shard) -> bool:
+        """Return whether the service answers again for a company that it has answered, which is free.
+
+        It is not asked if another request was answered since this one failed.
+        """
+        page, was_reached = failed.ask.page, not failed.landed or failed.landed[-1][0].status is not None
+        if was_reached and not self._client.is_failing(page.dataset):
+            return True
         witness = shard.witness(page.dataset)
         if witness is None:
             return False
