@@ -58,8 +58,7 @@ def first_publish_starts_from_an_empty_warehouse(request: pytest.FixtureRequest)
     fill = generations._fill
 
     def fill_a_copy(folders: Folders, aside: Path, load: Any, start: Path | None, settings: dict[str, str]) -> object:
-        start = start or empty_warehouse(settings["storage_compatibility_version"])
-        return fill(folders, aside, load, start, settings)
+        return fill(folders, aside, load, start or empty_warehouse(), settings)
 
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in _LOOK_AT_EMPTY_WAREHOUSES:

@@ -474,12 +474,12 @@ def publish_staged(
 
 
 @cache
-def empty_warehouse(storage_version: str = "latest") -> Path:
+def empty_warehouse() -> Path:
     """A warehouse without a row and without comments: making its tables and views takes longer than a small load."""
     folder = Path(tempfile.mkdtemp(prefix="empty", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # Blocks of 16 KB: a table of a few rows fills one for each column, and 256 KB take longer to write.
-    settings: dict[str, Any] = {"storage_compatibility_version": storage_version, "default_block_size": "16384"}
+    settings: dict[str, Any] = {"storage_compatibility_version": "v1.4.0", "default_block_size": "16384"}
     with pytest.MonkeyPatch.context() as patch, duckdb.connect(folder / "empty.duckdb", config=settings) as connection:
         for module in (schema, views):
             patch.setattr(module, "_comments", lambda *_: ())
