@@ -24,7 +24,6 @@ import pytest
 import firmlake_sandbox
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.enrich import finish
 from firmlake.enrich import held as holding
 from firmlake.enrich import run as running
 from firmlake.warehouse import generations, schema, views
@@ -120,8 +119,7 @@ def a_generation_stays_open() -> Iterator[None]:
 def memory_stays_with_the_test_process() -> Iterator[None]:
     """The process of all tests is larger than that of a command, and would collect its garbage at each load."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (finish, running):
-            patch.setattr(module, "give_back", lambda: None)
+        patch.setattr(running, "give_back", lambda: None)
         yield
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import duckdb
 
 from firmlake.core.errors import EXIT_STOPPED, DriftError, Stopped
-from firmlake.core.process import give_back
 from firmlake.core.settings import Settings
 from firmlake.core.sql import read_queries
 from firmlake.landing.run import Outcome, Run
@@ -56,7 +55,6 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     Raises:
         DriftError: More records than the settings allow would lose the value of a field. Nothing was published.
     """
-    give_back()
     vanished_max = settings.run.vanished_share_max, settings.run.vanished_records_min
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> bool:

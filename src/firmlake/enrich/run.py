@@ -354,8 +354,9 @@ def _start(
             yield unchanged
             return unchanged
     expected = sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
-    wanted = planned.targets.filter(pl.col("shard") > 0).select(_KEY).unique(maintain_order=True).head(_LOOKED_AT)
-    return Started(run, expected, planned.budget.credits, [Company(*row) for row in wanted.iter_rows()])
+    wanted = planned.targets.lazy().filter(pl.col("shard") > 0).select(_KEY)
+    rows = wanted.head(_LOOKED_AT * len(run.plan.datasets)).collect().unique(maintain_order=True)
+    return Started(run, expected, planned.budget.credits, [Company(*row) for row in rows.head(_LOOKED_AT).iter_rows()])
 
 
 def _load_ended(settings: Settings, now: Clock) -> Steps[list[Published]]:
@@ -376,10 +377,12 @@ def _publish(
 ) -> Published:
     """Load a run into the next generation, after deciding its outcome unless an earlier attempt did."""
     manifest, outcome = finish_stage(run, shards), run.outcome()
+    give_back()
     if outcome is None or outcome.is_refused:
         outcome = decide_outcome(settings, run, manifest, stopped, now())
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)
     made = publish_run(settings, run, manifest, outcome, now())
+    give_back()
     has_rules = run.plan.alert_rules is not None
     with open_warehouse(run.folders, with_held=True) as connection:
         renew_index(run.folders, settings.run.duckdb_memory)

@@ -36,6 +36,7 @@ import duckdb
 
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, duckdb_type
+from firmlake.warehouse.generations import free_memory
 from firmlake.warehouse.lists import comment_list_views, create_list_views
 from firmlake.warehouse.versions import as_of_columns, run_of
 
@@ -352,6 +353,7 @@ def _renew(connection: duckdb.DuckDBPyConnection, mark: _Mark) -> None:
     ((count, is_small),) = connection.execute(_HOW_MANY).fetchall()
     for about in _PARTS if count and is_small else ():
         _renew_part(connection, about)
+        free_memory(connection)  # temporary tables that were dropped take memory until the commit
     connection.execute("DROP TABLE temp.touched")
     for one in definitions() if count else ():
         if one.kind == "table" and not (is_small and one.parameters):
