@@ -172,6 +172,7 @@ def test_a_contact_goes_where_contacts_stand_and_nowhere_else(forget):
     mark = cleaned["contactId"]
     assert mark.startswith("forgotten-")
     assert cleaned == {"contacts": [mark, "4712"], "contactId": mark, "cash": 4711, "place": "4711"}
+    assert clean_frame(pl.DataFrame({"contact_id": ["4711", "4712"]}), forgotten).rows() == [(mark,), ("4712",)]
 
 
 @pytest.mark.parametrize("end", range(1, 30, 7))
