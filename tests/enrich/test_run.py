@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from firmlake.core.errors import AuthorizationError, SettingsError, Stopped
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.events import PlanMade, Published
 from firmlake.enrich.run import enrich, shortfall
-from firmlake.landing.progress import Part
 from firmlake_sandbox import Sandbox
 from support import UNASKED
 
@@ -90,22 +88,6 @@ def test_a_step_that_fails_ends_the_run_before_it_is_published(settings, compani
     with pytest.raises(AuthorizationError, match="Refused"):
         follow(settings(), companies, seen)
     assert "publish" not in seen.steps
-
-
-def test_the_collector_looks_at_no_records_of_a_shard(settings, companies):
-    """Looking at all of them, after fetching and again after staging, took a tenth of what receiving takes."""
-    looked_at = []
-
-    def look(phase: str, _: object) -> None:
-        if phase == "start":
-            looked_at.extend(each for each in gc.get_objects() if type(each) is Part)
-
-    gc.callbacks.append(look)
-    try:
-        follow(settings(), companies, Recording())
-    finally:
-        gc.callbacks.remove(look)
-    assert not looked_at
 
 
 def test_expand_needs_its_dataset_before_anything_is_sent(settings, companies, sandbox):

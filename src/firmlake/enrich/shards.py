@@ -21,7 +21,7 @@ from firmlake.api import service
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
 from firmlake.core.errors import RUN_AGAIN, InterruptedRunError, RequestRefusedError, Stopped
-from firmlake.core.process import collecting_rarely, graceful
+from firmlake.core.process import graceful
 from firmlake.core.settings import Settings
 from firmlake.core.work import Clock, record_failure
 from firmlake.enrich.events import Counter, Fetching, Step, Steps
@@ -82,10 +82,8 @@ def _fetch_and_stage(
     fetcher: Fetcher, run: Run, shard: int, name: Callable[[str], str], stop: threading.Event, watch: Watch
 ) -> Steps[Manifest]:
     work = partial(_work_aside, partial(fetcher.fetch_shard, shard), stop)
-    with collecting_rarely():
-        fetched = yield Step(name(f"fetch shard {shard}"), work, Progress.describe)
-        manifest: Manifest = yield Step(name(f"stage shard {shard}"), partial(stage_shard, run, shard, fetched))
-        del fetched  # the collector would look at all its records
+    fetched = yield Step(name(f"fetch shard {shard}"), work, Progress.describe)
+    manifest: Manifest = yield Step(name(f"stage shard {shard}"), partial(stage_shard, run, shard, fetched))
     watch.note()
     return manifest
 

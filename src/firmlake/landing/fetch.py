@@ -47,6 +47,7 @@ from firmlake.core.errors import (
     reason_of,
 )
 from firmlake.core.log import log
+from firmlake.core.process import collecting_rarely
 from firmlake.core.settings import Settings
 from firmlake.core.work import utc_now
 from firmlake.landing.charged import Credits
@@ -98,6 +99,7 @@ class Fetcher:
         """Wait for the requests in flight and start no others."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
+    @collecting_rarely()
     def fetch_shard(self, number: int) -> Progress:
         """Fetch everything that a shard still lacks; return its progress with all records, so staging reads nothing.
 
