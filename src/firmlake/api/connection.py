@@ -110,7 +110,7 @@ class Connection:
         """Send a request once. If the connection failed, the answer says so in `error`; nothing is raised."""
         began = self._timing.clock()
         self._deadline.start(self._api.total_timeout_seconds)
-        status, headers, response = None, {}, None
+        status, headers, charset = None, {}, None
         failure: Failure = ""
         problem = ""
         parts: list[bytes] = []
@@ -118,6 +118,7 @@ class Connection:
         try:
             with closing(self._send(request)) as response:
                 status, headers = response.status_code, choose_headers(response.headers, self._api.names)
+                charset = response.charset_encoding
                 try:
                     receive(response, parts, self._api.wire_bytes_max, self._api.body_bytes_max)
                 finally:
@@ -129,16 +130,13 @@ class Connection:
             if failure == "timeout":
                 what = "no answer" if status is None else "not the whole answer"
                 problem = f"{what} within {self._timing.clock() - began:.2g} s"
-        content = b"".join(parts)
-        if response and not _is_utf8(content):  # reading the charset takes longer
-            content = in_utf8(content, response.charset_encoding)
         answer = Answer(
             request,
             attempt,
             status,
             f"{failure}: {problem}" if failure else "",
             headers,
-            redact_whole(content.removeprefix(_BYTE_ORDER_MARK)),
+            redact_whole(in_utf8(b"".join(parts), charset).removeprefix(_BYTE_ORDER_MARK)),
             self._timing.utc_now(),
             self._timing.clock() - began,
             wire_bytes,

@@ -332,19 +332,20 @@ class Fetcher:
             shard.note_failed(sent)
 
     def _is_suspect(self, ask: Ask, shard: Shard) -> bool:
-        """Return whether a page may fail because of its companies: all or some of them failed before.
+        """Return whether a page may fail because of its companies: they failed before, or a page with them did.
 
-        While the circuit breaker is open, a company that was answered is then asked for instead.
+        It is not sent while the circuit breaker is open: a company that was answered shows whether the service is up.
         """
         is_part = ask.tries == 1 and len(ask.page.companies) > 1
         return shard.is_apart(ask.page) or (is_part and shard.witness(ask.page.dataset) is not None)
 
     def _is_up(self, failed: Sent, shard: Shard) -> bool:
-        """Return whether the service answers again for a company that it has answered, which is free.
+        """Ask for a company that was answered, which is free, and return whether it is answered again.
 
-        It is not asked if another request was answered since this one failed.
+        The request is not needed if another one was answered after this one failed.
         """
-        page, was_reached = failed.ask.page, not failed.landed or failed.landed[-1][0].status is not None
+        page = failed.ask.page
+        was_reached = not failed.landed or failed.landed[-1][0].status is not None
         if was_reached and not self._client.is_failing(page.dataset):
             return True
         witness = shard.witness(page.dataset)

@@ -343,7 +343,7 @@ class Progress:
             else:
                 track.status, track.answered_at = "not_found", header.fetched_at
         self.unknown += [(header, path) for element in elements for path in element.unknown]
-        self.cut += [(header, odd) for each in elements if each.total is not None and (odd := _miscount(header, each))]
+        self.cut += [(header, odd) for element in elements if (odd := _miscount(header, element))]
 
     def _tells(self, element: Element) -> bool:
         """Return whether an element holds the records of its company."""
@@ -401,12 +401,12 @@ def _unusable(reason: Reason) -> UnusableAnswerError:
 
 
 def _miscount(header: Header, element: Element) -> str:
-    """Describe the total of an element that is not the number of records, where it should be; empty if it is.
+    """Describe a total that is not the number of records, where it should be; empty if it is, or if there is none.
 
     Records that come in pages may be fewer, but never more.
     """
-    held, total = (header.offset or 0) + element.count, element.total or 0
-    is_right = held <= total if DATASETS[header.dataset].is_paged else held >= total
+    held, total = (header.offset or 0) + element.count, element.total
+    is_right = total is None or (held <= total if DATASETS[header.dataset].is_paged else held >= total)
     return "" if is_right else f"{element.company}: {held} of {total}"
 
 
