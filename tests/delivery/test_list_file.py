@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterable
 from contextlib import nullcontext
 from decimal import Decimal
@@ -207,6 +208,12 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_fetched(tmp
     (tmp_path / "list.csv").write_text("x")
     with nullcontext() if said is None else pytest.raises(UsageError, match=said):
         check_file_back(FileBack(tmp_path / name), tmp_path / "." / "list.csv", lines)
+
+
+def test_a_folder_without_permission_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (tmp_path, os.W_OK))  # root may write anywhere
+    with pytest.raises(UsageError, match="you may not write to"):
+        check_file_back(FileBack(tmp_path / "out.csv"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")

@@ -218,7 +218,7 @@ def test_many_lines_that_are_refused_or_gone_are_told_in_the_next_version_of_a_l
     )  # fmt: skip
     outcome, reason = told(16, refused=4)
     assert (outcome, reason.partition(", so ")[0]) == (
-        "some_failed", "4 of 20 lines of list.csv were refused, but 0 in the version before",
+        "some_failed", "4 of 20 lines of list.csv were refused, and 0 in the version before",
     )  # fmt: skip
 
 

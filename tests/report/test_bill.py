@@ -56,6 +56,7 @@ def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, c
     assert warning.startswith(expected)
     assert bool(warning) == bool(bill)
     assert ("Ask the service" in warning) == (bill == "3 more")
+    assert ("unexplained bill" in read_status(folders).next_step) == (bill == "3 more")
     assert ("answers that never arrived" in warning) == (bill == "1 fewer")
     with_views(folders)
     counts = "SELECT failed_request_count, request_count, unexplained_credit_count FROM spend"

@@ -21,7 +21,7 @@ from firmlake.report.render import clean_svg, draw, heading, shown_change, shown
         ("revenue_amount", 5.3e12, "5,300 bn"),
         ("companies", 1234567, "1,234,567"), ("equity_fraction", Decimal("0.4039"), "40.4%"),
         ("net_margin", -0.1, "-10.0%"),
-        ("current_ratio", 1.2345, "1.23"), ("debt_to_equity", 2, "2.00"),
+        ("current_ratio", 1.2345, "1.23"), ("debt_to_equity", 2, "2.00"), ("zmijewski", -3.1415, "-3.14"),
     ],
 )  # fmt: skip
 def test_the_name_of_a_column_decides_how_a_number_is_shown(name, value, shown):

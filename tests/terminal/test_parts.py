@@ -18,6 +18,7 @@ from firmlake.core.errors import SomeFailedError
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.rebuild.prune import Pinned
 from firmlake.rebuild.verify import TableCheck
+from firmlake.report.feed import AlertCounts
 from firmlake.report.summary import FailureGroup, RunSummary, failure_groups
 from firmlake.service_lists.overview import Overview, OverviewPlan, read_list_page
 from firmlake.terminal import runs
@@ -55,6 +56,7 @@ SUMMARIES = [
     ("Drift is what differs from the specification", {"drift": [("relationships", "new_value", "function", 1)]}, []),
     (r"forbids(?!.*forbids).*BE 0000000000, .*FROM dead_letters", {"outcome": "some_failed"}, FAILED),
     ("Next: .*firmlake query --data data ", {}, []),
+    ("1 open; `firmlake alerts --data data` lists", {"alerts": AlertCounts(1, 0, 1, 0)}, []),
     (None, {"generation": 14}, []), (None, {"outcome": "some_failed"}, []), (None, {"outcome": "stopped"}, []),
 ]  # fmt: skip
 
@@ -85,7 +87,7 @@ def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path
     ran = lake.call("run", "customers.csv", "--out", "back.xlsx")
     assert "line 2: x0: wrong form" in ran.err
     assert "line 7: " not in ran.err
-    assert "and 2 more: firmlake list show customers" in ran.err
+    assert "and 2 more: `firmlake list show customers" in ran.err
     assert "Written: 9 lines to back.xlsx; see its sheet Refused lines for 7 lines" in ran.err.splitlines()
     listed = lake.call("list", "show", "customers").out
     assert all(f"x{n} " in listed for n in range(7))

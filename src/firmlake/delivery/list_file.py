@@ -8,6 +8,7 @@ The result can be the list of the next run: columns that an earlier `--out` adde
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -155,9 +156,11 @@ def check_file_back(wanted: FileBack, company_list: Path | None = None, line_cou
             f"--out {path}: a list cannot be written as {path.suffix or 'a file without an extension'}",
             f"Use one of the extensions {', '.join(_WRITERS)}; spreadsheet programs open .xlsx",
         )
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        what = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.absolute().parent}"
-        raise UsageError(f"--out {path} {what}", "Name a file in a folder that exists")
+    folder = path.absolute().parent
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        why = f"you may not write to {folder}" if folder.is_dir() else f"there is no folder {folder}"
+        what = "is a folder" if path.is_dir() else f"cannot be written: {why}"
+        raise UsageError(f"--out {path} {what}", "Name a file in a folder that you can write to")
     if company_list is not None and path.exists() and company_list.exists() and path.samefile(company_list):
         raise UsageError(f"--out {path} would overwrite the list itself", "Name another file")
     choose_added(wanted.columns)

@@ -32,14 +32,19 @@ MINUS = "\N{MINUS SIGN}"
 _SHARE = re.compile(r"(fraction|growth|margin|return_on_\w+|share|percentile)$")
 _AMOUNT = re.compile(r"_amount$")
 _SCORE = re.compile(r"^score$")
-_RATIO = re.compile(r"(^z|ratio|_to_\w+)$")
+_RATIO = re.compile(r"(^z|^zmijewski|^altman_private|ratio|_to_\w+)$")
 _HEADINGS = {
+    "altman_private": "Altman's Z', private",
+    "bfr_amount": "working capital required",
     "direct_fraction": "direct stake",
     "effective_fraction": "effective stake",
     "equity_fraction": "equity ratio",
+    "f_score": "Piotroski's F",
+    "fr_amount": "net working capital",
     "is_ring": "ring of owners",
     "loss_making_share": "made a loss",
     "stake_fraction": "stake",
+    "zmijewski": "Zmijewski",
 }
 _UNITS = ((1e9, "bn"), (1e6, "M"), (1e3, "k"))
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")

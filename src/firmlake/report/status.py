@@ -188,6 +188,7 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
     ]
     steps = [
         *(f"For {name}: {next_step}" for name, next_step in of_lists if next_step),
+        *(["Ask the service about the unexplained bill before the next run"] if last.is_charged_too_much else []),
         *_unpark({kind for kind, *_ in status.parked}),
         *(next_step for *_, next_step in status.damaged),
         *(each.next_step for each in status.undelivered),

@@ -93,12 +93,17 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         return self.warehouse.match(HELD)
 
     @property
+    def is_charged_too_much(self) -> bool:
+        """Whether the service says that it charged more than our ledger expects."""
+        return (self.credit_count or 0) > self.expected_credit_count
+
+    @property
     def unexplained_bill(self) -> str:
         """A warning if the bill differs from our ledger; empty if they agree or the service reports no charges."""
         if self.credit_count is None or self.credit_count == self.expected_credit_count:
             return ""
         difference = self.credit_count - self.expected_credit_count
-        comment = "Ask the service before the next run" if difference > 0 else _BOUGHT_BEFORE
+        comment = "Ask the service before the next run" if self.is_charged_too_much else _BOUGHT_BEFORE
         return (
             f"Unexplained bill: the service charged {self.credit_count:,} credits, our ledger expects "
             f"{self.expected_credit_count:,} ({abs(difference):,} {'more' if difference > 0 else 'fewer'}). {comment}; "

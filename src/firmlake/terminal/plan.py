@@ -145,7 +145,7 @@ def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
         text = "" if given is None else f"{one_line(given, _GIVEN_MAX) or '(empty)'}: "  # null for a forgotten company
         yield f"  line {line}: {text}{reason}"
     if companies.refused.height > _REFUSED_NAMED:
-        yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
+        yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: `firmlake list show {shlex.quote(name)}`"
 
 
 def _cost(estimate: Estimate) -> dict[str, Any]:

@@ -113,7 +113,8 @@ def summary_parts(summary: RunSummary, failed: Sequence[FailureGroup], *, is_res
         yield Table(("failed dataset", "companies", "because", "such as"), rows)
         yield "`firmlake query 'FROM dead_letters'` lists all of them"
     if summary.alerts:
-        yield f"Alerts: {describe_counts(summary.alerts)}; `firmlake alerts` lists them"
+        alerts = f"`firmlake alerts --data {_data(summary)}`"  # the demo's folder is not the one in the settings
+        yield f"Alerts: {describe_counts(summary.alerts)}; {alerts} lists them"
     yield from summary.doubts
     yield f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})"
     yield from _suggest(summary)
@@ -130,7 +131,11 @@ def first_query(summary: RunSummary) -> str:
     command = Path(sys.executable).with_name("firmlake")
     here = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
     name = "firmlake" if shutil.which("firmlake") else shlex.quote(str(here))
-    return f'{name} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
+    return f'{name} query --data {_data(summary)} "{_QUERY}"'
+
+
+def _data(summary: RunSummary) -> str:
+    return shlex.quote(str(summary.warehouse.parents[1]))
 
 
 def company_parts(found: HeldCompany) -> Iterator[Part]:

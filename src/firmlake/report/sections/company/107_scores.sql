@@ -1,7 +1,7 @@
 -- title: Scores, capital and working capital
 -- chapter: Accounts
--- Newest accounts first. FR is net working capital, BFR its requirement. The capital procedure holds if the company has
--- the legal form named. Second opinions and the credit limit are rough indications, not ratings.
+-- Newest accounts first. The capital procedure holds if the company has the legal form named. Scores and the credit limit
+-- are rough indications, not ratings.
 SELECT s.end_date AS accounts_to, s.zmijewski, s.altman_private, s.cash_flow_to_debt, f.f_score,
     w.net_working_capital AS fr_amount, w.net_working_capital_requirement AS bfr_amount,
     w.net_cash AS net_cash_amount, w.accounts_payable AS accounts_payable_amount,
