@@ -68,7 +68,7 @@ def render_plot(result: dict[str, Any]) -> str:
         parts.append(f'<text x="{x + 6:.1f}" y="{y + 16}">{1000 * row["cpu_seconds"] / row["count"]:.3f}</text>')
     y = (len(rows) + 1) * (_BAR + _GAP) + 14
     for place, (name, color) in enumerate({**_STAGES, "other": _OTHER}.items()):
-        x = 20 + place * 90
+        x = 20 + place * 85
         parts.append(f'<rect x="{x}" y="{y - 11}" width="12" height="12" fill="{color}"/>')
         parts.append(f'<text x="{x + 17}" y="{y}">{name}</text>')
     return "".join(parts) + "</svg>\n"

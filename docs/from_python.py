@@ -1,7 +1,7 @@
 """firmlake from Python: a frame of companies goes in, frames with their figures come out.
 
-Open it with `marimo edit docs/from_python.py` (extra `explore`), or run it with `python docs/from_python.py`. It uses
-the embedded service, whose companies are made up: no key and no network is needed.
+With the extra `explore`, open it with `marimo edit docs/from_python.py` or run it with `python docs/from_python.py`. It
+uses the embedded service, whose companies are made up: no key and no network is needed.
 """
 
 import marimo

@@ -31,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data:
         for shown, arguments in (
             ("firmlake demo", ["demo", "--data", data]),
-            (f'firmlake query "{QUERY}"', ["query", QUERY, "--data", data]),
+            (f'firmlake query --data data/sandbox "{QUERY}"', ["query", QUERY, "--data", data]),
         ):
             done = subprocess.run(  # noqa: S603 - our own command
                 [FIRMLAKE, *arguments], cwd=ROOT, capture_output=True, text=True, check=True, env={"COLUMNS": "110"}

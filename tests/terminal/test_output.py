@@ -161,6 +161,20 @@ def test_years_and_ids_are_shown_without_thousands_separators(capsys):
     assert {"2024", "12345", "12,345"} <= set(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(("long_count", "shown"), [(1, 107), (2, 52), (5, 24)])
+def test_cells_are_cut_only_as_far_as_the_screen_asks(long_count, shown, capsys):
+    show_result(["number", *"abcde"[:long_count]], [(number, *["x" * 200] * long_count) for number in range(4)])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "x" in line]
+    assert {line.count("x") + line.count("…") for line in lines} == {shown * min(long_count, 4)}
+    assert max(map(len, lines)) <= 120
+
+
+def test_a_fraction_is_shown_without_the_noise_of_its_last_digit(capsys):
+    show_result(["n"], [(0.1 + 0.2,), (1 / 3,), (123456789012.34,)])
+    shown = set(capsys.readouterr().out.split())
+    assert {"0.3", "0.333333333333333", "123,456,789,012.34"} <= shown
+
+
 def test_every_row_of_a_long_table_is_a_line_whatever_is_in_it_printed_before_the_last_row_is_read(capsys):
     rows = [[number, "a\nb\x1b[31m" if number == 1500 else None] for number in range(3000)]
     show_long_table(["number", "text"], iter(rows))

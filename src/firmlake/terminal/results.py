@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -45,7 +45,7 @@ _PART_ROWS: Final = 1000
 _BATCH_ROWS: Final = 100_000
 _ROWS_IN_MEMORY: Final = 10_000
 _CELL_WIDTH: Final = 24
-"""Cells are cut to this many characters if a row is too wide."""
+"""If a row is too wide, cells are cut to this many characters, or to more if the screen has room."""
 
 T = TypeVar("T")
 Rows = Iterable[tuple[Any, ...]]
@@ -224,15 +224,12 @@ def _show_cut(
     columns: Sequence[str], rows: Sequence[tuple[Any, ...]], cells: Sequence[Sequence[str]], widths: Sequence[int]
 ) -> None:
     """Print as many columns as fit, and cut long cells."""
-    fitting, room = 0, screen_width() - 1
-    for width in widths:
-        room -= min(width, _CELL_WIDTH) + FRAME
-        if room < 0:
-            break
-        fitting += 1
-    fitting = max(fitting, 1)
+    needed = list(accumulate(min(width, _CELL_WIDTH) + FRAME for width in widths))
+    fitting = max(1, sum(total < screen_width() for total in needed))
+    long_count = sum(width > _CELL_WIDTH for width in widths[:fitting])
+    most = _CELL_WIDTH + max(0, screen_width() - 1 - needed[fitting - 1]) // max(1, long_count)
     cut = [
-        [_cut(cell) if len(cell) > _CELL_WIDTH else value for value, cell in zip(row, line, strict=True)][:fitting]
+        [f"{cell[: most - 1]}…" if len(cell) > most else value for value, cell in zip(row, line, strict=True)][:fitting]
         for row, line in zip(rows, cells, strict=True)
     ]
     show_table(columns[:fitting], cut)
@@ -240,10 +237,6 @@ def _show_cut(
     if rest:
         echo(f"{count_of(len(rest), 'column')} more: {', '.join(map(shown, rest))}")
     echo("Cut to fit the screen; --format csv, json or markdown shows everything, --out FILE writes it")
-
-
-def _cut(text: str) -> str:
-    return text[: _CELL_WIDTH - 1] + "…"
 
 
 def _plain(value: Any) -> str:

@@ -112,6 +112,8 @@ def text_of(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.15g}"  # one digit more would show 0.1 + 0.2 as 0.30000000000000004
     return f"{value:,}" if _is_number(value) else str(value)
 
 
