@@ -131,7 +131,7 @@ def find_unloaded(settings: Settings, folders: Folders) -> list[Run]:
 
 def _read_loads(folders: Folders, memory_limit: str) -> list[Load]:
     if newest_of_all(folders) is None:
-        if lost := lost_warehouse(folders):
+        if lost := lost_warehouse(folders, unloaded_max=1):
             raise lost  # otherwise every company would be paid for again
         return []
     with open_warehouse(folders, with_held=True, memory_limit=memory_limit) as connection:

@@ -93,13 +93,14 @@ def newest_link(folders: Folders) -> Path:
     return find_held(folders) or folders.warehouse / LINK
 
 
-def lost_warehouse(folders: Folders) -> DamagedError | None:
+def lost_warehouse(folders: Folders, *, unloaded_max: int = 0) -> DamagedError | None:
     """Return an error if there is no generation although runs have ended; otherwise None.
 
-    A single run is no loss: it may have been killed before it was loaded, and the next run loads it.
+    So many runs as `unloaded_max` are no loss, for a caller that loads them: the first may have been killed before it
+    was loaded.
     """
     ended = [] if newest_of_all(folders) else [run for run in read_runs(folders)[0] if run.is_fetched]
-    if len(ended) <= 1:
+    if len(ended) <= unloaded_max:
         return None
     return DamagedError(
         f"{folders.warehouse} holds no warehouse, although run {ended[-1].run_id} over {ended[-1].plan.list_name} has "
