@@ -97,9 +97,8 @@ def neighbours(
         relation = connection.sql(_SQL["lookalikes"])
     else:
         relation = connection.sql(_SQL["related"], params={"direction": _DIRECTIONS[direction]})
-    found = pl.from_arrow(relation.to_arrow_table())
+    found = pl.DataFrame(relation.to_arrow_reader())
     connection.unregister("inner_companies")
-    assert isinstance(found, pl.DataFrame)
     known_here = [normal_form(*pair) == pair for pair in found.select("country", "company_number").iter_rows()]
     found = found.filter(pl.Series(known_here, dtype=pl.Boolean))
     return found.join(known, on=["country", "company_number"], how="anti", maintain_order="left")

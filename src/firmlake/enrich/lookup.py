@@ -75,7 +75,7 @@ def _read(
                 f"SELECT * EXCLUDE (country, company_number, run_id, valid_from_run) FROM {table} "  # noqa: S608
                 f"WHERE country = ? AND company_number = ? ORDER BY {order}"
             )
-            tables[table] = pl.DataFrame(pl.from_arrow(connection.sql(query, params=[*company]).to_arrow_table()))
+            tables[table] = pl.DataFrame(connection.sql(query, params=[*company]).to_arrow_reader())
         names = connection.execute(_NAMES, [*company]).fetchall()
         rejects = connection.execute(_REJECTS, [run_id]).fetchall()
         states = connection.execute(_STATES, [*company]).fetchall()

@@ -133,7 +133,7 @@ class StoredRows:
         """Yield the rows, a row group at a time."""
         with pq.ParquetFile(self.file) as stored:
             for group in range(stored.num_row_groups):
-                yield pl.DataFrame(pl.from_arrow(stored.read_row_group(group)))
+                yield pl.DataFrame(stored.read_row_group(group).to_reader())
 
 
 class Record(NamedTuple):
@@ -185,10 +185,10 @@ def _as_rows(records: Sequence[Record]) -> pl.DataFrame:
     # A series of lists takes 20 times as long, and `pa.array` of lists imports pandas where it is installed.
     ends = pl.Series(list(accumulate(map(len, cells), initial=0)), dtype=pl.Int64)
     values = pl.Series(list(chain.from_iterable(cells)), dtype=pl.String)
-    lists = pl.Series("cells", pl.from_arrow(pa.LargeListArray.from_arrays(ends.to_arrow(), values.to_arrow())))
+    lists = pa.table({"cells": pa.LargeListArray.from_arrays(ends.to_arrow(), values.to_arrow())})
     text = pl.when(pl.col("defect").is_not_null()).then(pl.col("text").str.strip_suffix("\n"))
     frame = pl.DataFrame({"line": lines, "kinds": kinds, "defect": defects, "text": texts})
-    return frame.with_columns(lists, text=text).select(list(ROWS)).cast(ROWS)
+    return frame.with_columns(pl.DataFrame(lists.to_reader())["cells"], text=text).select(list(ROWS)).cast(ROWS)
 
 
 def sample_of(rows: pl.DataFrame) -> pl.Series:

@@ -432,7 +432,7 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
     nulls = ["null", *{key for each in shape.objects for key in each.keys}] if has_text else [""]
     table = _read_csv(csv, columns, types, nulls)
-    raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in shape.leaves])))
+    raw = pl.DataFrame(table.select([leaf.name for leaf in shape.leaves]).to_reader())
     frame = pl.DataFrame(
         [_read_codes(raw[leaf.name]) if leaf.kind == "codes" else _cast(leaf, raw[leaf.name]) for leaf in shape.leaves]
     )
