@@ -68,13 +68,18 @@ def zipped(*cells):
     return file.getvalue()
 
 
+def long(*cells):
+    return bytes((1 << 22) - 9) + ";".join(cells).encode()
+
+
 PACKS = {
     "workbook": workbook,
     "parquet": parquet,
     "zipped": zipped,
     "gzip": lambda *cells: gzip.compress(";".join(cells).encode()),
     "utf-16": lambda *cells: ";".join(cells).encode("utf-16"),
-    "long": lambda *cells: bytes((1 << 22) - 9) + ";".join(cells).encode(),
+    "long": long,
+    "long.sqlite": long,
 }
 """Files that are no texts, or are searched in parts: a proof looks into them."""
 LINES = {"ascii": "name;director\r\n", "cp1252": "Piñon;{}\r\n", "utf-8": "Grün;{}\r\n"}
@@ -140,11 +145,11 @@ def test_no_byte_of_the_data_folder_holds_the_name_afterwards(folders):
     receipt = receipt_of(folders)
     assert (receipt.found, receipt.unread, receipt.byte_count > 1_000_000) == ((), (), True)
     for kind, pack in PACKS.items():
-        (folders.data / f"{kind} named").write_bytes(pack("x", "ÜBELACKER, JOZEFIEN"))
-        (folders.data / f"{kind} others").write_bytes(pack("Jozefien", "Maes"))
+        (folders.data / f"named {kind}").write_bytes(pack("x", "ÜBELACKER, JOZEFIEN"))
+        (folders.data / f"others {kind}").write_bytes(pack("Jozefien", "Maes"))
     (folders.data / "state/inputs/piped/list.csv").write_bytes(FILES["state/inputs/piped/list.csv"][0])
     found_in = {(place.removeprefix(f"{folders.data}/"), what) for place, what, _ in receipt_of(folders).found}
-    assert {place for place, _ in found_in} == {"state/inputs/piped/list.csv", *(f"{kind} named" for kind in PACKS)}
+    assert {place for place, _ in found_in} == {"state/inputs/piped/list.csv", *(f"named {kind}" for kind in PACKS)}
     assert {what for place, what in found_in if place.endswith("csv")} == {"bytes", "lines"}
     assert [place.what for place in forget(settings_of(folders), [], now).places] == ["lines"], "a restored file"
     assert agrees(folders)

@@ -4,15 +4,15 @@ INSERT INTO wanted SELECT company FROM said UNION SELECT company FROM purchase
 -- name: state
 -- If a request and its run were charged for fewer companies than they bought, somebody else paid for some of them, whose
 -- windows began earlier. So none of them is refreshed for free.
-WITH bought AS (SELECT run, at, count(*) AS companies FROM purchase GROUP BY run, at),
-     charged AS (SELECT run, at, max(credits) AS credits FROM charge GROUP BY run, at),
-     unsure AS (
-         SELECT at FROM bought b JOIN charged USING (run, at)
-         WHERE credits < companies
-         AND (SELECT sum(credits) FROM charge WHERE run = b.run)
-             < (SELECT sum(companies) FROM bought WHERE run = b.run)
+WITH short AS (
+         SELECT run FROM charge GROUP BY run
+         HAVING sum(credits) < (SELECT count(*) FROM purchase p WHERE p.run = charge.run)
      ),
-     newest AS (SELECT company, max(at) AS paid_at FROM wanted CROSS JOIN purchase USING (company) GROUP BY company)
+     unsure AS (
+         SELECT at FROM charge JOIN short USING (run) GROUP BY run, at
+         HAVING max(credits) < (SELECT count(*) FROM purchase p WHERE p.run = charge.run AND p.at = charge.at)
+     ),
+     newest AS (SELECT company, max(at) AS paid_at FROM wanted LEFT JOIN purchase USING (company) GROUP BY company)
 SELECT s.company, dataset,
        coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
                 AND fetched_at > :stale AND fetched_at <= :latest_fresh, 0) AS is_fresh,
@@ -23,7 +23,7 @@ SELECT s.company, dataset,
        status IN ('forbidden', 'unavailable') AS is_barred,
        nullif(record_count + reject_count, 0) AS expected_count,
        paid_at IS NOT NULL AS is_bought, coalesce(status = 'not_found', 0) AS is_not_found
-FROM wanted CROSS JOIN said s USING (company) LEFT JOIN newest USING (company)
+FROM newest CROSS JOIN said s USING (company)
 
 -- name: paid
 SELECT company, max(at) AS at FROM wanted CROSS JOIN purchase USING (company)

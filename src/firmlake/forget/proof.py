@@ -8,9 +8,8 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from mmap import ACCESS_READ, mmap
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import duckdb
 import msgspec
@@ -32,7 +31,10 @@ if TYPE_CHECKING:
 UNREADABLE = (FirmlakeError, pl.exceptions.PolarsError, ZstdError, OSError, zipfile.BadZipFile)
 """Errors of reading damaged bytes in their format."""
 PARQUET = b"PAR1"
-Buffer = bytes | mmap
+_DATABASES = {".duckdb", ".sqlite"}
+"""Endings of files that may be larger than memory; they are read in parts."""
+_MEMORY = "224MB"
+"""For DuckDB, which passes the rows of a table on and needs little."""
 _OURS = (
     "landing/**/*", "lists/*", "logs/**/*", "plans/*", "staged/**/*", "state/**/*", "warehouse/*.duckdb", "*.log",
     "*.jsonl", "*.prom",
@@ -108,7 +110,7 @@ def prove(
     addresses = list_addresses(folders)
     for path in _list_files(folders, "**/*"):
         content = _read(path)
-        files, byte_count = files + 1, byte_count + len(content)
+        files, byte_count = files + 1, byte_count + path.stat().st_size
         try:
             places, searched_count = search(path, content, forgotten)
             content_count += searched_count
@@ -164,8 +166,8 @@ def find_places(folders: Folders, forgotten: Forgotten) -> list[Place]:
     return places
 
 
-def search(path: Path | str, content: Buffer, forgotten: Forgotten) -> tuple[list[Place], int]:
-    """Search a file, or an object of a copy, in its own format and then in every byte.
+def search(path: Path | str, content: bytes | None, forgotten: Forgotten) -> tuple[list[Place], int]:
+    """Search a file, or an object of a copy, in its own format and then in every byte; None reads a database in parts.
 
     Its format tells contacts, and the company of a person who is forgotten about one company only. Returns a place for
     each way in which it names a forgotten subject, and the number of bytes searched when unpacked. Raises one of
@@ -173,20 +175,21 @@ def search(path: Path | str, content: Buffer, forgotten: Forgotten) -> tuple[lis
     """
     places = list(search_format(path, content, forgotten))
     hits = byte_count = 0
-    for piece in [content] if PurePosixPath(path).suffix == ".duckdb" else unpack(bytes(content)):
-        byte_count += len(piece)
-        parts = (piece[start : start + _PART_BYTES + _BYTES_AROUND] for start in range(0, len(piece), _PART_BYTES))
-        hits = max(hits, sum(_count_spelled(part, forgotten) for part in parts))
+    for piece in [Path(path).open("rb")] if content is None else map(io.BytesIO, unpack(content)):  # noqa: SIM115
+        with piece:
+            size = piece.seek(0, io.SEEK_END)
+            hits = max(hits, sum(_count_spelled(part, forgotten) for part in _read_parts(piece, size)))
+        byte_count += size
     return [*places, *([Place(path, "bytes", hits)] if hits else [])], byte_count
 
 
-def search_format(path: Path | str, content: Buffer, forgotten: Forgotten) -> Iterator[Place]:
+def search_format(path: Path | str, content: bytes | None, forgotten: Forgotten) -> Iterator[Place]:
     """Yield the places that name a forgotten subject according to the format of a file."""
     name = PurePosixPath(path)
-    if name.suffix == ".duckdb":
-        yield from search_generation(Path(path), forgotten)
+    if content is None:
+        if name.suffix == ".duckdb":
+            yield from search_generation(Path(path), forgotten)
         return
-    content = bytes(content)
     is_list = name.parent.name == "lists" or "inputs" in name.parts
     kind, count = "lines", 0
     if name.suffix == ".zst" and "landing" in name.parts:
@@ -222,6 +225,7 @@ def search_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
     """Yield each table of a generation that names a forgotten subject, with the number of such rows."""
     try:
         with connect_to(path) as connection:
+            connection.execute(f"SET memory_limit = '{_MEMORY}'")
             for table, texts in connection.execute(_TABLES).fetchall():
                 batches = connection.sql(f'SELECT {texts} FROM "{table}"').to_arrow_reader(_ROWS)  # noqa: S608 - our names
                 if count := _count_rows((pl.DataFrame(pl.from_arrow(batch)) for batch in batches), forgotten):
@@ -231,12 +235,15 @@ def search_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
         raise DamagedError(f"{path} cannot be read: {error}", next_step) from None
 
 
-def _read(path: Path) -> Buffer:
-    """Read a file; a generation, which may be larger than memory, is mapped into it."""
-    if path.suffix != ".duckdb" or not path.stat().st_size:
-        return path.read_bytes()
-    with path.open("rb") as file:
-        return mmap(file.fileno(), 0, access=ACCESS_READ)
+def _read(path: Path) -> bytes | None:
+    return None if path.suffix in _DATABASES else path.read_bytes()
+
+
+def _read_parts(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield a file in parts, each with the first bytes of the next."""
+    for start in range(0, size, _PART_BYTES):
+        file.seek(start)
+        yield file.read(_PART_BYTES + _BYTES_AROUND)
 
 
 def _list_files(folders: Folders, *patterns: str) -> list[Path]:
@@ -276,7 +283,7 @@ def _read_parquet(content: bytes) -> Iterator[bytes]:
     yield content[-8 - int.from_bytes(content[-8:-4], "little") :]  # the metadata
     for column in pl.read_parquet(io.BytesIO(content)).iter_columns():
         if column.dtype == pl.String or column.dtype.is_integer():
-            yield "\n".join(column.drop_nulls().unique().cast(pl.String)).encode()
+            yield column.drop_nulls().unique().cast(pl.String).str.join("\n").item().encode()
 
 
 _PACKED: dict[bytes, Callable[[bytes], Iterator[bytes]]] = {

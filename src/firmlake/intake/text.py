@@ -290,11 +290,11 @@ def _read_quoted(raw: list[str], lines: Iterator[str], delimiter: str) -> list[s
 
 def _delimited_records(reading: Reading, delimiter: str, start: int, width: int) -> Iterator[Record]:
     """Yield the records from the first line of data on."""
-    for record in _split_records(_read_lines(reading), delimiter):
-        if record.line >= start and record.defect:
-            yield record._replace(cells=record.cells[:width])  # nobody knows where the others belong
-        elif record.line >= start:
-            yield record._replace(defect=_find_defect(record.cells, delimiter, width))
+    for line, cells, text, defect, _ in _split_records(_read_lines(reading), delimiter):
+        if line >= start and defect:
+            yield Record(line, cells[:width], text, defect)  # nobody knows where the others belong
+        elif line >= start:
+            yield Record(line, cells, text, _find_defect(cells, delimiter, width))
 
 
 def _find_defect(fields: Sequence[str], delimiter: str, width: int) -> str | None:

@@ -25,7 +25,10 @@ _TO_TOKENS = bytes(byte if byte in _TOKEN_BYTES else 0x20 for byte in range(0x10
 _UNKNOWN = "\ufffd"
 """Stands for bytes that are not UTF-8."""
 _NUMBERS = re.compile(rb"(?<![\w.])[0-9]{1,14}(?![\w.])")
-_KNOWN_TOKENS_MAX = 500_000
+_KNOWN_TOKENS_MAX = 200_000
+_CACHED_MAX = 65_536
+_TEXTS_AT_ONCE = 20_000
+"""Texts of a column that are searched at once: their words take twenty times the memory."""
 _MASKED = re.compile(r"person-([0-9a-f]{32})")
 _MARK = re.compile(r"forgotten-[0-9a-f]{8}")
 _CONTENT = re.compile(r"[^\W_]")
@@ -56,15 +59,14 @@ class Forgotten:
         self._counts = sorted(set(map(len, names)), reverse=True)
         self._names = {frozenset(words) for words in names}
         self._words = frozenset(word for words in names for word in words)
-        self._word_mark = lru_cache(maxsize=262_144)(self._find_word)
-        self._marks_of_text = lru_cache(maxsize=262_144)(self._find_marks)
+        self._word_mark = lru_cache(_CACHED_MAX)(self._find_word)
         self._other_tokens: set[bytes] = set()
-        self._has_number = lru_cache(maxsize=262_144)(self._find_number)
+        self._has_number = lru_cache(_CACHED_MAX)(self._find_number)
         self.is_scoped = any(one.scope for one in register.tombstones)
         self.has_persons, self.has_contacts = bool(self._persons), bool(self._contacts)
         self.has_companies = bool(self._companies)
-        self._clean = lru_cache(maxsize=65536)(self._clean_text)
-        self._company_hash = lru_cache(maxsize=65536)(lambda company: keyed_hash(key, "company", *company))
+        self._clean = lru_cache(_CACHED_MAX)(self._clean_text)
+        self._company_hash = lru_cache(_CACHED_MAX)(lambda company: keyed_hash(key, "company", *company))
 
     def may_be_in(self, body: bytes) -> bool:
         """Tell quickly whether a JSON document may name a forgotten subject. False means that it certainly does not."""
@@ -80,7 +82,8 @@ class Forgotten:
         """Return those of different texts that may name a forgotten subject."""
         if self.has_companies or self.has_contacts:
             return texts
-        spelled = self.spelled_in("\n".join(texts).encode())
+        parts = (part.to_series().str.join("\n").item() for part in texts.to_frame().iter_slices(_TEXTS_AT_ONCE))
+        spelled = set[bytes]().union(*(self.spelled_in(part.encode()) for part in parts))
         return texts.filter(texts.str.contains_any([each.decode() for each in spelled])) if spelled else texts.clear()
 
     def spelled_in(self, content: bytes, shortest: int = 1) -> set[bytes]:
@@ -167,9 +170,8 @@ class Forgotten:
             return marks - {""} | ({text} if len(text) == HASH_DIGITS and text in self._persons else set())
         return {mark for part in token.decode("utf-8", "replace").split(_UNKNOWN) for mark in self._marks_of_text(part)}
 
-    def _find_marks(self, text: str) -> frozenset[str]:
-        words = (word for each in spellings(text) for word in self.words_in(each))
-        return frozenset(filter(None, (self._word_mark(word.text) for word in words)))
+    def _marks_of_text(self, text: str) -> set[str]:
+        return {self._word_mark(word.text) for each in spellings(text) for word in self.words_in(each)} - {""}
 
     def _find_number(self, token: bytes) -> bool:
         """Tell whether a part of a JSON document names a forgotten contact or company."""

@@ -8,7 +8,7 @@ CREATE TABLE answered(run INTEGER, dataset INTEGER, company INTEGER, PRIMARY KEY
 CREATE TABLE purchase(company INTEGER, at INTEGER, run INTEGER, PRIMARY KEY (company, at)) WITHOUT ROWID;
 CREATE TABLE charge(run INTEGER, at INTEGER, credits INTEGER);
 CREATE INDEX charge_at ON charge(at);
-CREATE INDEX purchase_run ON purchase(run);
+CREATE INDEX purchase_run ON purchase(run, at);
 
 -- name: leave_out_inside
 DELETE FROM temp.paid WHERE EXISTS (
