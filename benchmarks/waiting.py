@@ -19,11 +19,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 
@@ -46,6 +47,7 @@ _LIMITS = {"report": 30.0, "verify": 60.0}
 _LIST = "sample"
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 class Question(NamedTuple):
@@ -115,13 +117,14 @@ def _measure(folder: Path, repeat: int) -> Iterator[Row]:
     """Measure queries and commands over the companies that a folder holds."""
     data = folder / "data"
     warehouse = data / "warehouse" / "firmlake.duckdb"
-    # Everything in processes of its own: one that is started counts the peak memory of this one as its own.
-    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
-        busy = processes.submit(_busy_companies, warehouse).result()
-        for question in _questions(busy):
-            row = processes.submit(_ask, warehouse, question, repeat).result()
-            sys.stderr.write(f"{row['what']}: {row.get('failed') or row['cpu']}\n")
-            yield row
+    busy = _apart(_busy_companies, warehouse)
+    for question in _questions(busy):
+        try:
+            row = _apart(_ask, warehouse, question, repeat)
+        except BrokenProcessPool:
+            row = {"what": question.title, "failed": "DuckDB crashed"}
+        sys.stderr.write(f"{row['what']}: {row.get('failed') or row['cpu']}\n")
+        yield row
     country, company = next(iter(busy.values()))
     shutil.rmtree(folder / "export", ignore_errors=True)  # what is there already would not be exported again
     for title, command in {
@@ -135,6 +138,12 @@ def _measure(folder: Path, repeat: int) -> Iterator[Row]:
         "verify --processes 2": ["verify", "--processes", "2"],
     }.items():
         yield _command(title, command if command == ["--help"] else [*command, "--data", str(data)], folder)
+
+
+def _apart(work: Callable[..., T], *arguments: object) -> T:
+    """Do something in a process of its own: one that is started counts the peak memory of this one as its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
 
 
 def _questions(busy: dict[tuple[str, str], tuple[str, str]]) -> list[Question]:
