@@ -14,6 +14,7 @@ from firmlake.api.throttle.throttle import Forecast
 from firmlake.core.company import names_of
 from firmlake.core.errors import CompanyListError
 from firmlake.core.folders import Folders
+from firmlake.core.process import give_back
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.held import Held, read_held, split_targets
 from firmlake.enrich.targets import (
@@ -174,6 +175,7 @@ def plan(settings: Settings, company_list: Path, now: datetime, *, is_priced: bo
     companies = without_forgotten(
         read_company_list(company_list, settings.intake), open_forgotten(settings.privacy, folders)
     )
+    give_back()
     held = read_held(settings, folders, companies, now)
     if settings.run.sample:
         sample, whole, targets = take_sample(settings, companies, held)

@@ -189,13 +189,16 @@ def price_cuts(
 
     Targets are as returned by `find_targets`, without a budget or with one, which is ignored.
     """
-    earlier = held.state.group_by("company").agg(pl.col("is_bought").any(), pl.col("is_not_found").any())
-    listed = earlier.join(companies.select(company_key().alias("company")), on="company", how="semi")
-    known = held.hits[0] + listed.filter("is_bought").height
-    unknown = held.hits[1] + listed.filter(~pl.col("is_bought") & pl.col("is_not_found")).height
-    rate = hit_rate_of(known, known + unknown)
-    rows = targets.with_columns(company_key().alias("company"), shard=pl.max_horizontal("shard", pl.lit(1)))
-    rows = rows.join(earlier, on="company", how="left", maintain_order="left")
+    # There may be millions of rows: a cut differs only in its shards, of which 0 costs nothing, and the rest is shared.
+    company = company_key().alias("company")
+    earlier = held.state.lazy().group_by("company").agg(pl.col("is_bought").any(), pl.col("is_not_found").any())
+    told = earlier.join(companies.lazy().select(company), on="company", how="semi")
+    is_unknown = ~pl.col("is_bought") & pl.col("is_not_found")
+    known, unknown = told.select(pl.col("is_bought").sum(), is_unknown.sum().alias("unknown")).collect().row(0)
+    hit_count, miss_count = held.hits[0] + known, held.hits[1] + unknown
+    rate = hit_rate_of(hit_count, hit_count + miss_count)
+    facts = targets.lazy().select(company).join(earlier, on="company", how="left", maintain_order="left")
+    rows = targets.hstack(facts.select("is_bought", "is_not_found").collect())
     cuts = {"everything due": ("", pl.lit(value=True))}
     if len(left := [name for name in settings.run.datasets if name != _WITHOUT]) < len(settings.run.datasets) and left:
         cuts[f"without {_WITHOUT}"] = (f"--set run.datasets={','.join(left)}", pl.col("dataset") != _WITHOUT)
@@ -203,7 +206,11 @@ def price_cuts(
     countries = targets["country"].cast(pl.String).unique().sort()
     for country in countries if len(countries) > 1 else []:
         cuts[f"only {country}"] = ("with a list of these lines", pl.col("country") == country)
-    priced = [_price(settings, rate, held.totals, cut, how, rows.filter(rule)) for cut, (how, rule) in cuts.items()]
+    shard = pl.max_horizontal("shard", pl.lit(1, pl.Int32))
+    priced = [
+        _price(settings, rate, held.totals, cut, how, rows.with_columns(shard=pl.when(rule).then(shard).otherwise(0)))
+        for cut, (how, rule) in cuts.items()
+    ]
     whole = priced[0]
     return rate, [whole, *(each for each in priced[1:] if each[2:] != whole[2:] and each.target_count)]
 
@@ -212,13 +219,13 @@ def _price(
     settings: Settings, rate: HitRate, totals: Sequence[int], cut: str, how: str, targets: pl.DataFrame
 ) -> Price:
     cost = estimate(settings.api, targets, totals)
-    unpaid = targets.filter(~pl.col("is_paid"))
+    unpaid = targets.lazy().filter(pl.col("shard") > 0, ~pl.col("is_paid"))
     known = count_companies(unpaid.filter(pl.col("is_bought")))
     new = count_companies(unpaid.filter(pl.col("is_bought").is_null() | ~pl.col("is_bought") & ~pl.col("is_not_found")))
     return Price(
         cut,
         how,
-        count_companies(targets),
+        cost.target_count,
         sum(cost.request_counts.values()),
         round(cost.minutes, 2),
         known + floor(new * rate.low),

@@ -17,6 +17,7 @@ import polars as pl
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_file
 from firmlake.core.folders import Folders
+from firmlake.core.process import give_back
 from firmlake.core.settings import ContractSettings, NameSettings, RunSettings
 from firmlake.core.work import Clock
 from firmlake.intake.lines import LINES, ListColumns, store_lines
@@ -200,6 +201,7 @@ def publish_content(
             return content.is_held
         return judge(connection, folders, gates, number)
 
+    give_back()
     return publish(
         folders,
         load,
