@@ -36,11 +36,13 @@ _RATIO = re.compile(r"(^z|^zmijewski|^altman_private|ratio|_to_\w+)$")
 _HEADINGS = {
     "altman_private": "Altman's Z', private",
     "bfr_amount": "working capital required",
+    "capital_explained_fraction": "capital with known owners",
     "direct_fraction": "direct stake",
     "effective_fraction": "effective stake",
     "equity_fraction": "equity ratio",
     "f_score": "Piotroski's F",
     "fr_amount": "net working capital",
+    "further_of_the_name": "others of this name",
     "is_ring": "ring of owners",
     "loss_making_share": "made a loss",
     "stake_fraction": "stake",
