@@ -117,6 +117,12 @@ def test_silence_ends_by_the_read_timeout(ask, begin):
     assert seconds < 4, "the silence lasts for 5"
 
 
+def test_a_server_that_does_not_answer_with_tls_is_left_by_the_connect_timeout(ask):
+    in_time = pytest.raises(errors.ServiceError, match="no connection in time")  # it closes the connection after 5 s
+    with serve(reply()) as base_url, in_time:
+        ask(base_url.replace("http:", "https:"), total_timeout_seconds=60, connect_timeout_seconds=0.2)
+
+
 @pytest.mark.parametrize(("content", "status"), [(b"", None), (OK, 200)])
 def test_an_interrupted_run_waits_only_a_grace_period_for_the_answer_under_way(ask, monkeypatch, content, status):
     if not content:

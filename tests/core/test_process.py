@@ -31,6 +31,12 @@ def test_it_inherits_no_secret(module, tmp_path, monkeypatch):
     assert b"planted-secret" not in child.stdout
 
 
+def test_a_signal_ends_it_with_the_exit_code_that_shells_give(module, tmp_path):
+    text = "import signal, sys; from firmlake.core.process import catch_signals, exit_code_of_signal; catch_signals()\n"
+    text += "try: signal.raise_signal(signal.SIGTERM)\nexcept KeyboardInterrupt: sys.exit(exit_code_of_signal())"
+    assert run_guarded(module(text), b"", seconds=60, folder=tmp_path).returncode == 143
+
+
 @pytest.mark.parametrize(
     "name", ["FIRMLAKE_API_TOKEN", "FIRMLAKE_API_TOKEN_FILE", "FIRMLAKE_API_TOKEN_BLOCK", "FIRMLAKE_API_TOKEN_X"]
 )

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -113,6 +115,18 @@ def test_a_file_that_the_system_refuses_is_told_with_its_path_and_recorded(folde
         raise OSError(number, os.strerror(number), "landing/00001.zst")
     line = failed_work(folders.state)[-1].line
     assert line.startswith(f"landing/00001.zst: {os.strerror(number)}. {next_step}")
+
+
+@pytest.mark.parametrize(
+    ("number", "is_reader"), [(errno.EROFS, True), (errno.EROFS, False), (errno.ENOSPC, True)], ids=str
+)
+def test_only_a_reader_works_in_a_folder_that_is_read_only(folders: Folders, monkeypatch, number, is_reader):
+    folders.state.mkdir(parents=True)
+    monkeypatch.setattr(Path, "touch", Mock(side_effect=OSError(number, os.strerror(number))))
+    works = is_reader and number == errno.EROFS
+    refused = nullcontext() if works else pytest.raises(FirmlakeError, match=os.strerror(number))
+    with refused, lock(folders, "firmlake verify", is_reader=is_reader):
+        pass
 
 
 def test_a_record_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):

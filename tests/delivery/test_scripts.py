@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from firmlake.core.errors import UsageError
 from firmlake.delivery.record import DeliveredFile, Record, describe_table
-from firmlake.delivery.scripts import render_ddl
+from firmlake.delivery.scripts import render_ddl, render_sources
 from firmlake.tables.schemas import Column, Table
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -63,6 +63,12 @@ def test_a_script_is_as_it_was_checked_and_its_tables_are_read_back_with_every_c
         assert [column.name for column in columns] == [column.name for column in table.columns]
         assert {column.comment for column in table.columns} <= said
         assert any(each.startswith(table.meaning) for each in said)
+
+
+@pytest.mark.parametrize(("mode", "name"), [("whole", "amounts"), ("changes", "amounts_changes")])
+def test_tables_of_changes_have_a_name_of_their_own_in_script_and_sources(mode, name):
+    assert f" {name} (\n" in render_ddl(manifest(mode), URLS["snowflake"], "snowflake")
+    assert f"- name: {name}\n" in render_sources(manifest(mode))
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import pytest
 from firmlake.flows.backfill import find_portfolios
 
-from firmlake.core.errors import CompanyListError
+from firmlake.core.errors import CompanyListError, DamagedError, FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, Settings
+from firmlake.flows import backfill
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import sample_numbers
 from lake import killed_at_last, wait_until
@@ -32,6 +37,39 @@ def test_each_file_of_a_folder_is_a_portfolio_and_two_of_one_name_or_none_are_re
     (tmp_path / "lists/a.csv").touch()
     with pytest.raises(CompanyListError, match="2 files for portfolio a"):
         find_portfolios(settings, tmp_path / "lists")
+
+
+GONE = DamagedError("a file is gone")
+
+
+@pytest.mark.parametrize(
+    ("ended", "archived", "code"),
+    [
+        ("Completed Completed", None, 0), ("Completed Failed", None, 3), ("Failed Cancelled", None, 143),
+        ("Completed Completed", GONE, 1), ("Cancelled Cancelled", GONE, 143),
+    ],
+)  # fmt: skip
+def test_it_waits_for_all_runs_and_ends_as_the_worst_of_them_did(tmp_path, monkeypatch, ended, archived, code):
+    """One that failed says how by its label. One that cannot be archived counts as failed."""
+    from prefect import states
+
+    def runs(*names):
+        made = enumerate(getattr(states, name)() for name in names)
+        return [SimpleNamespace(id=place, state=state, labels={backfill.EXIT_CODE_LABEL: 3}) for place, state in made]
+
+    asked, places = iter([runs("Running", "Completed"), runs(*ended.split())]), iter(range(2))
+    with_state = lambda *_, return_state: states.Failed(data=archived)  # noqa: E731
+    stubs = {
+        "time": Mock(), "tell": Mock(), "show_table": Mock(), "archive_portfolio": with_state,
+        "_start": lambda *_: next(places), "_read": lambda _: next(asked),
+    }  # fmt: skip
+    for name, stub in stubs.items():
+        monkeypatch.setattr(backfill, name, stub)
+    for name in ("north", "south"):
+        (tmp_path / name).touch()
+    with nullcontext() if code == 0 else pytest.raises(FirmlakeError) as caught:
+        backfill.backfill.fn.__wrapped__(str(tmp_path), archive=archived and "a", overrides={"paths.data": "data"})
+    assert code == 0 or caught.value.exit_code == code
 
 
 @pytest.mark.slow

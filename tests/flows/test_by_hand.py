@@ -10,9 +10,12 @@ import signal
 import sqlite3
 import sys
 from contextlib import closing
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from firmlake.core.errors import Stopped, UsageError
 from firmlake.core.work import lock
 from lake import TOKEN, killed_at_last, wait_until
 from spellings import SPELLINGS, echo, holds_piece
@@ -97,6 +100,20 @@ def test_a_plan_that_nobody_approves_in_time_ends_as_stopped_whoever_notices_fir
     by_hand.set("lists__approval_wait_hours", "0.001")
     ended = by_hand.run_flow(str(contacts), "--list", "1002", name="add_contacts")
     assert (ended.code, ended.error_line[:25]) == (4, "firmlake: Nobody approved")
+
+
+@pytest.mark.parametrize(("error", "is_waiting"), [(OSError, False), (OSError, True), (UsageError, True)])
+def test_an_error_is_that_of_the_flow_unless_nobody_approved(flow_modules, monkeypatch, error, is_waiting):
+    from prefect.states import Failed
+
+    import by_hand
+
+    module = SimpleNamespace(flow=lambda **_: Failed(data=error("x")), unapproved=["its next step"] * is_waiting)
+    for name, stub in {"import_module": lambda _: module, "_find_server": Mock(return_value=None)}.items():
+        monkeypatch.setattr(by_hand, name, stub)
+    monkeypatch.setattr(by_hand, "_OUR_LOGGERS", ())
+    with pytest.raises(Stopped if is_waiting and error is OSError else error):
+        by_hand._run("flow", {})
 
 
 # --- no piece of the token is in Prefect's database, however the service repeats it -----------------------------------

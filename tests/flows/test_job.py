@@ -116,6 +116,17 @@ def test_an_error_of_ours_becomes_a_state_and_a_line_of_the_log_and_any_other_ke
         assert (line.getMessage(), bool(line.exc_info)) == said
 
 
+@pytest.mark.parametrize(("deployment", "parent"), [("weekly", None), ("weekly", "x"), ("portfolio", None)])
+def test_a_flow_run_is_named_by_what_it_is_about_unless_another_named_it(monkeypatch, deployment, parent):
+    from job import _name_run
+
+    given = {"parameters": {"company_list": "s3://lists/customers.csv"}, "scheduled_start_time": NOON}
+    run = SimpleNamespace(name="given", parent_flow_run_id=parent, **given)
+    monkeypatch.setattr("prefect.runtime.deployment", SimpleNamespace(name=deployment, id="x"))
+    monkeypatch.setattr("prefect.runtime.flow_run", run)
+    assert _name_run() == ("given" if parent or deployment == "portfolio" else "weekly customers 2026-01-05")
+
+
 def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch):
     import job
 

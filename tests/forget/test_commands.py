@@ -40,6 +40,8 @@ def test_a_dry_run_counts_the_different_names_whatever_their_spelling(folders):
     assert "1 different name would go" in call(folders, "forget", "person", PIET, "--dry-run")[1]
     names = json.loads(call(folders, "forget", "person", JAN, "--dry-run", "--json")[1])["different_names"]
     assert sorted(names) == [JAN, PIET]
+    code, _, said = call(folders, "forget", "person", JAN)
+    assert (code, "2 different names would go, beyond repair; nothing was changed" in said) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -125,5 +127,10 @@ def test_a_file_names_a_subject_on_each_line(tmp_path):
     folders.data.mkdir()
     assert call(folders, "forget", "--from", str(path))[0] == 0
     assert all(lift(settings_of(folders).privacy, folders, subject) for subject in lines.values() if subject)
+    assert (
+        call(folders, "forget", "contact", "1").code,
+        call(folders, "forget", "contact", "1", "--withdraw").code,
+    ) == (0, 0)
+    assert call(folders, "forget", "contact", "1", "--withdraw").code == 1, "it is forgotten no longer"
     path.write_text("contact;1\nperson;")
     assert "subjects.csv, line 2: This is not a person" in call(folders, "forget", "--from", str(path)).err

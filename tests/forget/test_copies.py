@@ -30,7 +30,7 @@ from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.tombstones import Subject, read_register
 from firmlake.rebuild.archive import archive, replay_archive
 from firmlake.rebuild.verify import content_hashes
-from firmlake.warehouse.exported import drop_copy, note_archive
+from firmlake.warehouse.exported import drop_copy, known_archives, note_archive
 from firmlake.warehouse.generations import open_warehouse
 from lake import Lake
 from postgres import serve_postgres
@@ -251,6 +251,13 @@ def test_a_database_out_of_reach_is_named_until_it_is_cleaned_or_said_to_be_gone
     assert f"{target} firmlake: not cleaned and no longer tracked" in ran.err
     assert ran.content["given_up"] == [f"duckdb:{target} firmlake"]
     assert forget(settings_of(folders), [], now).is_complete
+
+
+def test_an_archive_that_is_gone_is_tracked_no_longer_and_another_still_is(folders, tmp_path):
+    for name in ("a", "b"):
+        note_archive(folders, str(tmp_path / name))
+    drop_copy(folders, str(tmp_path / "a"))
+    assert known_archives(folders) == [str(tmp_path / "b")]
 
 
 @pytest.mark.slow

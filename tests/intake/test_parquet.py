@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import json
 
 import polars as pl
 import pyarrow as pa
@@ -91,10 +92,12 @@ def test_files_of_a_folder_are_one_list_and_a_column_of_two_types_is_text(tmp_pa
 def test_a_folder_with_partitions_is_one_list(tmp_path):
     companies = {("BE", "0403227515"), ("NL", "17085815"), ("FR", "552032534")}
     for country, number in companies:
-        folder = tmp_path / "list" / f"land={country}"
+        folder = tmp_path / "year=2026" / f"land={country}"
         folder.mkdir(parents=True)
         pl.DataFrame({"reg_no": [number]}).write_parquet(folder / "0.parquet")
-    found = read_company_list(tmp_path / "list").companies
+    read = read_company_list(tmp_path / "year=2026")
+    assert set(json.loads(pl.concat(read.lines.batches())["columns"][0])) == {"land", "reg_no"}, "the list is one year"
+    found = read.companies
     assert set(found.select("country", "company_number").rows()) == companies
     assert found["line"].to_list() == [1, 2, 3]
 

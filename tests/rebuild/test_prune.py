@@ -24,8 +24,8 @@ from lake import Lake
 from support import ACME, DAY, MINUTE, NOON, answer, export, found, held_at, land, lookalike, make_run, publish_landed
 
 RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
-NOW = NOON + 30 * DAY
-OLD = 28  # days: older are the first two runs
+NOW = NOON + 30 * DAY + MINUTE
+OLD = 28  # days: older are the first two runs, and the third is exactly as old
 
 
 def add_run(folders, day, keep=9):

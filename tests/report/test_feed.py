@@ -28,6 +28,7 @@ from firmlake.service_lists.load import LIST_KINDS
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.schema import create_tables
+from lake import Lake
 from support import ACME, BOLT, period, run_name, run_of
 from warehouse.figures import Figures
 
@@ -159,6 +160,12 @@ def test_open_alerts_come_before_closed_ones_and_the_gravest_first(connection):
     assert [one["country"] for one in read_alerts(connection, limit=1)] == ["NL"]
     assert {one["rule"] for one in read_alerts(connection, ACME)} == {"losses"}
     assert [one["name"] for one in read_alerts(connection, rules=["turned"])] == ["NL name"]
+
+
+def test_the_command_counts_closed_alerts_if_it_shows_any(world):
+    lake = Lake(world.data.parent)
+    assert "\n3 open alerts\n" in lake.call("alerts").out
+    assert "\n3 open alerts, 1 closed\n" in lake.call("alerts", "--all").out
 
 
 def test_alerts_of_a_day_are_those_opened_or_closed_since_then(connection):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import date
 from decimal import Decimal
 
 import polars as pl
 import pytest
 
-from firmlake.report.render import clean_svg, draw, heading, shown_change, shown_number
+from firmlake.report.render import _kind, clean_svg, draw, heading, shown_change, shown_number
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,18 @@ def test_a_change_has_a_sign_and_shares_change_by_points(name, before, now, show
 def test_a_heading_claims_no_currency_which_the_service_does_not_state():
     assert heading("total_assets_amount") == "total assets"
     assert heading("equity_fraction") == "equity ratio", "the usual name goes before that of the column"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, None, Decimal("2.5")], "number"), (["1 of 2", None, "12 of 1,300"], "number"),
+        ([date(2026, 1, 5), None], "when"), (["20260105T120000Z-0001"], "when"), (["two words", "one"], ""),
+        (["1 of 2", 3], ""), ([True, None], ""), (["short", "some words " * 6], "long"),
+    ],
+)  # fmt: skip
+def test_the_values_of_a_column_decide_how_it_is_set(values, kind):
+    assert _kind(values) == kind
 
 
 def test_a_drawing_keeps_shapes_and_texts_and_nothing_that_acts():

@@ -79,6 +79,8 @@ SCENES = {
     "no failures": Scene(2, literal("failed", "null")),
     "text for true": Scene(2, literal("success", '"true"')),
     "no truth value": Scene(2, literal("success", '"yes"'), others="unknown"),
+    "no truth value once": Scene(2, literal("success", '"yes"', nth=[1]), sent=(2, 2), lost=1),
+    "breaks": Scene(20, status(500, **ODD), odd="unknown", sent=(15, 15)),
     # Two answers tell of a company that cannot be told; those to its halves do not.
     "unclear twice": Scene(20, literal("failed", UNCLEAR, nth=[1, 2]), sent=(5, 5), remarks=("foreign_element",)),
     "never clear": Scene(40, literal("failed", '[{"companyIdentifier":null}]'), others="unknown", sent=(2, 19)),

@@ -46,12 +46,13 @@ def ask(lake, sql, *options):
 
 
 def test_an_answer_fits_the_screen(lake):
-    assert "│ 1 │" in ask(lake, "SELECT 1 AS a")
+    assert "│ 1 │ yes │" in ask(lake, "SELECT 1 AS a, true AS b")
     lines = ask(lake, WIDE).splitlines()
     assert lines[0].split() == ["column_0", "x" * 20 + "0"]
     assert len(lines) == 13, "one value below the other"
-    text = ask(lake, f"{WIDE} FROM range(9)")
+    text = ask(lake, WIDE.replace("SELECT", "SELECT repeat('y', 60) AS long,") + " FROM range(9)")
     assert max(map(len, text.splitlines())) <= 120
+    assert f"y… │ {'x' * 20}0 " in text
     assert "column_11" in text
     assert "--format csv" in text, "many wide rows are cut, and say so"
 
@@ -124,6 +125,11 @@ def test_a_list_restricts_tables_views_macros_and_exports(lake, tmp_path):
     (file,) = target.rglob("companies.csv")
     assert {row["company_number"] for row in csv.DictReader(io.StringIO(file.read_text()))} == {ACME[1], BOLT[1]}
     assert not (target / "latest.json").exists()
+
+
+def test_lists_are_shown_without_the_way_to_a_first_one(lake):
+    shown = lake.call("list", "show").out
+    assert ("customers" in shown, "others" in shown, "No list" in shown) == (True, True, False)
 
 
 def test_a_section_of_a_page_is_asked_for_by_its_name(lake):

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from firmlake.core.errors import SomeFailedError
+from firmlake.delivery.list_file import Written
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.rebuild.prune import Pinned
 from firmlake.rebuild.verify import TableCheck
@@ -22,6 +23,7 @@ from firmlake.report.feed import AlertCounts
 from firmlake.report.summary import FailureGroup, RunSummary, failure_groups
 from firmlake.service_lists.overview import Overview, OverviewPlan, read_list_page
 from firmlake.terminal import runs
+from firmlake.terminal.company_lists import describe_written
 from firmlake.terminal.plan import describe_refused
 from firmlake.terminal.rows import show
 from firmlake.terminal.runs import summary_parts
@@ -93,6 +95,23 @@ def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path
     assert all(f"x{n} " in listed for n in range(7))
     assert "not found" in listed
     assert "wrong form" in listed
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "says"),
+    [("a.xlsx", 7, "; see its sheet Refused lines for 7 lines"), ("a.xlsx", 0, ""), ("a.csv", 7, "")],
+)
+def test_refused_lines_have_a_sheet_in_a_workbook_alone(name, count, says):
+    assert list(describe_written(Written(Path(name), 9, {}, refused_count=count))) == [
+        f"Written: 9 lines to {name}{says}"
+    ]
+
+
+@pytest.mark.parametrize("place", [None, "/usr/bin/firmlake"])
+def test_the_first_query_names_the_program_as_a_shell_finds_it(monkeypatch, place):
+    monkeypatch.setattr("shutil.which", lambda name: place)
+    program, _, _ = runs.first_query(summary()).partition(" query ")
+    assert (program == "firmlake", program.endswith("firmlake")) == (bool(place), True)
 
 
 def test_a_resumed_run_tells_now_from_in_all(capsys):
