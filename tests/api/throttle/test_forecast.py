@@ -25,7 +25,7 @@ def used(seconds_ago: float, count: int = LIMIT) -> Window:
         (used(10), 50.1, f"waiting for the allowance: {LIMIT} requests were sent with this key in the last minute"),
         (used(59.5), 0, ""),
         (Window(paused_at=NOW - SECOND, paused_until=NOW + 30 * SECOND), 30, "refuses further requests for now"),
-        (Window(spacing=5 * SECOND, due=NOW + 17 * SECOND, paused_at=NOW), 7, "the service refused faster requests"),
+        (Window(spacing=5 * SECOND, due=NOW + 17 * SECOND, paused_at=NOW), 17, "the service refused faster requests"),
     ],
 )
 def test_the_first_request_waits_for_what_a_run_would_name(window, wait, why):

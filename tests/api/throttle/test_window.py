@@ -84,6 +84,21 @@ def test_refusals_of_one_burst_count_once():
     assert (window.paused_at, window.paused_until) == (2 * SECOND, 3 * SECOND)
 
 
+def test_a_service_that_wants_a_gap_between_any_two_requests_refuses_once():
+    """As gateways with a smoothing limit do, which counts no minutes: 60 requests took 47 minutes, now 19 seconds."""
+    window, now, last, refusals = Window(), SECOND, 0, 0
+    for _ in range(60):
+        grant, now = take_or_wait(window, 200, now)
+        if now - last < 0.2 * SECOND:
+            refused(window, 200, grant, now, None)
+            refusals += 1
+        else:
+            last = now
+        answered(window, grant, now)
+    assert refusals == 1
+    assert now < 20 * SECOND
+
+
 def test_pauses_without_a_hint_grow_to_a_minute():
     window, now, pauses = Window(), SECOND, []
     for _ in range(9):

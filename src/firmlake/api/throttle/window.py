@@ -66,8 +66,7 @@ def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
     if len(window.arrivals) >= limit:
         free_at = max(free_at, sorted(window.arrivals)[-limit] + _WINDOW)
     if window.spacing:
-        # Two requests may be early, so that a thread that wakes late loses no time.
-        free_at = max(free_at, window.due - 2 * window.spacing)
+        free_at = max(free_at, window.due)
     if free_at > now:
         return None, (free_at - now) / SECOND
     grant = now + int(HOLD_SECONDS * SECOND)
