@@ -82,6 +82,13 @@ def test_what_an_unfinished_run_still_has_to_buy_falls_due_today(folders):
     assert forecast(folders) == []
 
 
+def test_a_run_that_ended_has_nothing_to_buy_before_it_is_loaded_either(folders):
+    run = make_run(folders, [ACME, BOLT], ["lookalikes"])
+    land_one(run)
+    run.finish("stopped", "", NOON + MINUTE)
+    assert forecast(folders) == []
+
+
 def test_credits_fall_due_on_the_day_of_the_time_zone_whatever_its_offset(folders):
     """18:40 in UTC is ten past midnight in India."""
     at = NOON.replace(hour=18, minute=40)

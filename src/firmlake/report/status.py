@@ -330,7 +330,8 @@ def _read_bill(
     loads = all_loads(run_loads(connection) if connection else [], runs)
     with suppress(DamagedError), open_index(folders, runs, loads, skip) as index:
         spent = spent_this_month(index, run, now)
-        unbought = count_unbought(connection, index, [each for each in going_on if each.run_id not in damaged])
+        buying = [each for each in going_on if each.run_id not in damaged and not each.is_fetched]
+        unbought = count_unbought(connection, index, buying)
         return read_bill(connection, run, now, spent, unbought=unbought)
     return None
 
