@@ -353,11 +353,17 @@ def told(*headers: dict[str, str]) -> Service:
         ([{"x-credits-charged": "1.00"}, {"x-credits-charged": "2 credits"}], 3),
         ([{"x-credits-remaining": "90.00"}, {"x-credits-remaining": "70"}], 20),
         ([{"x-credits-charged": "1", "x-credits-remaining": "90"}, {"x-credits-remaining": "50"}], 1),
+        ([{"x-credits-used": "3"}, {"x-credits-used": "0"}], 3),
+        ([{"x-month-credits-used": "515"}, {"x-month-credits-used": "517"}], 2),
+        ([{"x-credits-used": "515", "x-credits-charged": "3"}, {"x-credits-used": "517", "x-credits-charged": "2"}], 5),
         ([{}, {}], 0),
     ],
 )
 def test_charges_are_read_in_any_spelling_or_from_what_is_left(headers: list[dict[str, str]], charged: int) -> None:
-    """What is left may fall for others who use the key, so it counts only if no charge is told."""
+    """What is left may fall for others who use the key, so it counts only if no charge is told.
+
+    What was used may be that of a request, or of a month so far: such a total was taken for an unjust bill.
+    """
     talk = told(*headers)
     assert (talk.charged, talk.tells_credits) == (charged, bool(charged))
 

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,7 +33,8 @@ LOWER = "{country_lower}"
 _TRIES = 3
 _TRIES_OF_TRIAL = 2
 """The answer to a trial may never arrive, and each try may last until the timeout."""
-_CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
+_USED = re.compile(r"used|usage|consum|spent")
+_CHARGED = re.compile(rf"charg|cost|deduct|{_USED.pattern}")
 _REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
@@ -220,10 +222,19 @@ class Talk:
         return self.credits_in(charged, is_charge), self.credits_in(left, is_remainder)
 
     def credits_in(self, usual: str, is_like: Callable[[str], bool] = lambda name: False) -> list[int]:
-        """Return the numbers of credits in headers of this or a similar name, in order of the answers."""
-        headers = [each for answer in self.answers for each in answer.headers.items()]
-        texts = (text for name, text in headers if name == usual.lower() or is_like(name))
-        return [credits for text in texts if (credits := read_credits(text)) is not None]
+        """Return the numbers of credits in the header of this name, or else of a similar one, in order of the answers.
+
+        A similar one may say how many were used in all; then these are the numbers by which it rises.
+        """
+        rows = dict[str, list[int]]()
+        for name, text in (each for answer in self.answers for each in answer.headers.items()):
+            if (name == usual.lower() or is_like(name)) and (credits := read_credits(text)) is not None:
+                rows.setdefault(name, []).append(credits)
+        if usual.lower() in rows:
+            return rows[usual.lower()]
+        name, row = next(iter(rows.items()), ("", []))
+        is_total = _USED.search(name) and row == sorted(row)
+        return [after - before for before, after in pairwise(row)] if is_total else row
 
     def _stop_if_overcharged(self) -> None:
         if self.charged > self._credits_max:
