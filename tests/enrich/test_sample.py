@@ -35,4 +35,5 @@ def test_the_next_sample_is_of_the_next_companies_and_the_whole_run_buys_only_th
     whole = lake.run()
     assert whole.code == 0
     assert (whole.content["target_count"], lake.ledger()["companies_charged_again"]) == (20, 0)
-    assert lake.run("--sample", "5").code == 0, "nobody is left to ask"
+    nobody_left = lake.run("--sample", "5", "--out", str(lake.list.with_name("back.csv")))
+    assert (nobody_left.code, "Run it without --sample" in nobody_left.err) == (0, True)

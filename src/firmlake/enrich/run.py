@@ -113,6 +113,8 @@ def redrive(settings: Settings, holder: str, show: Show = say_nothing, now: Cloc
 def _run_list(settings: Settings, company_list: Path, now: Clock, file_back: FileBack | None) -> Steps[list[Published]]:
     first = yield from run_plan(settings, lambda: _plan_list(settings, company_list, file_back, now()), now)
     if first is None:
+        if file_back:
+            yield Advice(f"{file_back.path} is not written: no company is left to sample. Run it without --sample")
         return []
     # As a first contact found them; the budgets stay those that were given.
     settings = change_settings(settings, {"api": first.settings.api, "contract": first.settings.contract})
