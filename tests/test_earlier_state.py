@@ -13,7 +13,7 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.landing.run import list_runs
-from firmlake.rebuild.replay import replay
+from firmlake.rebuild.replay import convert_earlier, replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.report.status import read_status, render_metrics
 from firmlake.tables.stage import SCHEMA_VERSION
@@ -76,6 +76,14 @@ def test_kept_state_opens_and_goes_on(kept, version):
     assert query(folders, "SELECT count(*) > 0 FROM service_lists") == [(True,)]
     assert query(folders, "SELECT status, count(*) FROM contact_additions GROUP BY ALL") == [("added", 2)]
     assert all(check.agrees for check in verify(folders, lambda: now))
+
+
+def test_runs_of_development_versions_get_what_targets_did_not_have_then(kept):
+    folders = kept(min(KEPT))
+    convert_earlier(folders)
+    for run in list_runs(folders):
+        [added] = run.targets().select("is_refresh", "is_barred", "free_until").unique().rows()
+        assert added == (False, False, None)
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,10 @@ def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accep
     before = ran.requests()
     result = ran.run("--set", "run.vanished_share_max=1", "--set", "run.vanished_records_min=1")
     assert result.code == 3
+    nothing = (
+        "Still to fetch: 0 companies (12 fresh or landed), about 0 requests, at most 0 credits, 0 s at the allowance"
+    )
+    assert (nothing in result.err.splitlines(), "Left to the next run" in result.err) == (True, False)
     assert "profitability.revenue is in none of" in result.content["reason"]
     assert 'contract.rename = {"financials.profitability.revenueV2" = "profitability.revenue"}' in result.err
     assert ran.requests() == before
@@ -300,6 +304,8 @@ def test_a_company_that_is_not_paid_for_stays_in_its_run_if_it_is_listed_and_the
     assert lake.ledger()["credits_charged"] == 35
     assert plan("--max-credits", "36") == (1, 4)
     assert plan("--max-credits", "35") == (0, 5)
+    outward = lake.call("plan", "list.csv", "--json", "--expand", "lookalikes", "--max-credits", "0").content
+    assert outward["unknown_steps"] == [{"step": 1, "max_credits": 0}]
     lake.write(NUMBERS[:33])  # without it
     assert plan() == (0, 0)
 

@@ -149,6 +149,7 @@ def test_a_check_keeps_to_what_it_may_spend_and_says_what_it_cannot_ask(name: st
         assert contact.verdicts["company not found"] == "not_observed"
         contact.lake.environment["FIRMLAKE_API_TOKEN"] = "wrong"
         assert contact.lake.call("check").code == 5
+        assert contact.lake.call("status", "--json").content["unfinished"] == [], "nothing was paid for"
     else:
         assert contact.lake.ledger()["requests"] == 0
 

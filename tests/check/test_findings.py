@@ -28,13 +28,21 @@ from firmlake.check.limits import (
     find_page_cap,
     find_records_cap,
 )
-from firmlake.check.questions import ask_questions, find_credit_headers, find_lists, find_price, find_spelling
+from firmlake.check.questions import (
+    ask_briefly,
+    ask_questions,
+    find_credit_headers,
+    find_lists,
+    find_price,
+    find_spelling,
+)
 from firmlake.check.talk import Talk, pagination
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import RequestFailedError, RequestRefusedError, ServiceError, UnavailableError
-from firmlake.core.settings import ApiSettings, Settings
+from firmlake.core.settings import ApiSettings, ContractSettings, Settings
 from firmlake.enrich.check import Checked
 from firmlake.enrich.contact import choose_companies
+from firmlake.enrich.values import describe_values
 from firmlake.terminal.rows import show
 from firmlake.terminal.runs import checked_parts
 from firmlake_sandbox import sample_numbers
@@ -105,6 +113,19 @@ def gets(answer: Callable[[Request], Said]) -> Callable[[Request], Said]:
 
 def refusing(status: int, message: str) -> Callable[[Request], Said]:
     return gets(lambda request: (status, {"error": {"message": message}}))
+
+
+@pytest.mark.parametrize("datasets", [("lookalikes",), ("relationships", "financials")])
+def test_a_first_run_asks_for_financials_first_if_it_wants_them_at_all(datasets: tuple[str, ...]) -> None:
+    talk = Service(answering(ACME))
+    ask_briefly(talk, datasets, [ACME])
+    assert {answer.request.endpoint for answer in talk.answers} == {datasets[-1]}
+
+
+def test_values_that_answers_show_are_told_without_those_that_were_set_before() -> None:
+    before = ContractSettings(scales={"lookalikes.score": 100})
+    told = describe_values({"contract.scales": {**before.scales, "relationships.stake_fraction": 100}}, before)
+    assert ("stake_fraction" in told, "score" in told) == (True, False)
 
 
 # --- endpoints -------------------------------------------------------------------------------------------------------

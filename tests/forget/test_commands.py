@@ -44,6 +44,15 @@ def test_a_dry_run_counts_the_different_names_whatever_their_spelling(folders):
     assert (code, "2 different names would go, beyond repair; nothing was changed" in said) == (2, True)
 
 
+def test_copies_then_hold_what_was_made_anew_and_no_byte_of_the_name(folders, tmp_path):
+    loaded = tmp_path / "loaded.duckdb"
+    copies = ("load", f"duckdb:{loaded}", "--table", "relationships"), ("export", str(tmp_path), "--table", "runs")
+    for command in (*copies, ("forget", "person", JAN, "--yes")):
+        assert call(folders, *command).code == 0
+    assert b"qwertzuiop" not in loaded.read_bytes().lower()
+    assert [call(folders, *copy).err.partition(":")[0] for copy in copies] == ["Already there"] * 2
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -13,7 +14,8 @@ from firmlake.core.work import lock, record_failure
 from firmlake.delivery.deliver import Request
 from firmlake.delivery.destination import Folder
 from firmlake.privacy.tombstones import Subject, add_tombstones, write_register
-from firmlake.report.status import read_status, render_metrics
+from firmlake.report.status import REDRIVE, ListStatus, choose_next_step, read_status, render_metrics
+from firmlake.warehouse.incomplete import Incomplete
 from support import ACME, BOLT, CIRC, NOON, answer, export, found, header, land, lookalike, make_run, publish_landed
 
 
@@ -35,6 +37,25 @@ def test_after_an_interruption_status_says_once_to_run_again(folders, exit_code,
     next_step = read_status(folders).next_step
     assert next_step.startswith("Look first. Then: ") is is_told
     assert next_step.endswith("resumes where it stopped")
+
+
+@pytest.mark.parametrize(
+    ("last", "lacking", "step"),
+    [
+        ("others", (), "For customers: mend it"),
+        (REDRIVE, (), "Nothing to do"),
+        (REDRIVE, ("Customers",), "For customers"),
+    ],
+)
+def test_what_a_list_left_to_do_is_told_until_a_redrive_has_mended_it(folders, last, lacking, step):
+    run = SimpleNamespace(list_name=last, outcome="done", next_step="", is_charged_too_much=False)
+    status = msgspec.structs.replace(
+        read_status(folders),
+        last_run=run,
+        lists=[ListStatus("customers", {"next_step": "mend it"}, None, [], 3)],
+        incomplete=[Incomplete(name, "lookalikes", "failed", 1, "") for name in lacking],
+    )
+    assert choose_next_step(status, [], []).startswith(step)
 
 
 LINE = re.compile(r'(# (TYPE|HELP) firmlake_[a-z_]+ .+|firmlake_[a-z_]+(\{([a-z_]+="[^"\n]*",?)+\})? [-+.e\d]+)')
