@@ -115,6 +115,7 @@ PAUSED, UNAVAILABLE = errors.PausedByServiceError, errors.UnavailableError
         *(([refusal(code, "Not enough credits")], 1, SPENT, f"{code}: Not", 1) for code in (403, 429, 503)),
         *(([refusal(429, said)], 1, SPENT, said, 1) for said in ("Monthly quota exceeded", "Plan limit reached")),
         ([refusal(429, "Uw tegoed is opgebruikt")], 1, SPENT, "tegoed", 1),
+        ([refusal(400, "Insufficient balance")], 1, SPENT, "balance", 1),
         ([refusal(429, "Monthly quota exceeded", **{"Retry-After": "60"})], 1, SPENT, "Monthly", 1),
         ([refusal(429, "Quota exceeded", **PACE)], 1, SPENT, "Quota", 1),
         ([refusal(429, "Monthly quota exceeded", **LONG)], 1, PAUSED, "120 minutes", 0),

@@ -82,7 +82,8 @@ class Choices:
     case: str = ""  # of keys: snake (gross_margin) or pascal (GrossMargin)
     percent: bool = False
     fails_every: int = 0  # the last of each so many requests is answered 503
-    rate: tuple[int, float] = (0, 0)  # more requests in so many seconds are answered 503, and nothing else
+    rate: tuple[int, float] = (0, 0)  # more requests in so many seconds are answered 503
+    says_200: bool = False  # refusals have this status too, and words
     dates: str = "%Y-%m-%d"
     identifier: str = "identifier"  # what elements call it
     envelope: str = ""  # successful answers are inside an object, under this key
@@ -206,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.state.requests.append(f"{self.command} {path}")
         steps = path.removeprefix("/gateway/v1/").split("/")
         if self._is_too_fast():
-            self._answer(503, b"")
+            self._answer(503, {"message": "request frequency exceeds limit"} if self.state.choices.says_200 else b"")
         elif self.state.choices.fails_every and not len(self.state.requests) % self.state.choices.fails_every:
             self._answer(503, {"statusCode": 503, "message": ["Service Unavailable"]})
         elif self.headers.get("authorization") != "Bearer geheim" and self.state.choices.wrong_token_is_forbidden:
@@ -450,6 +451,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(status, {"statusCode": status, "message": sentences, "error": "Bad Request"})
 
     def _answer(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
+        status = 200 if self.state.choices.says_200 else status
         if self.state.choices.case and status == 200:
             content = _renamed(content, _CASES[self.state.choices.case])
         if self.state.choices.envelope and status == 200:

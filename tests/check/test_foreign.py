@@ -56,6 +56,9 @@ ODD: dict[str, dict[str, Any]] = {
     "an envelope": {"envelope": "result", "form": "texts", "unknown": "omitted"},
     "countries in lower case": {"countries": "be, nl, fr", "body": ("companies", "country", "companyNumber")},
     "countries in lower case, by GET": {"countries": "nl, fr or be", "form": "none"},
+    "refusals of status 200": {
+        "says_200": True, "body": ("companies", "country", "companyNumber"), "page_max": 6, "bulk_max": 5,
+    },
     "keys in lower case": {"case": "snake"},
     "keys with capitals": {"case": "pascal", "envelope": "Items"},
     "days first": {"dates": "%d/%m/%Y"},
@@ -152,6 +155,15 @@ def test_the_first_run_of_a_service_gets_every_value_right(choices: dict[str, An
         "a service as assumed is asked three questions"
     )
     assert ("names may not be in EN" in run.err) == ("has_one_language" in choices)
+
+
+@pytest.mark.slow
+def test_a_first_contact_waits_where_an_answer_of_status_200_says_that_requests_come_too_fast(tmp_path: Path) -> None:
+    with foreign(says_200=True, rate=(5, 1), body=("companies", "country", "companyNumber")) as service:
+        lake = new_lake(tmp_path, service)
+        run = lake.run()
+    assert run.code == 0, run.err
+    assert_true(lake)
 
 
 @pytest.mark.slow

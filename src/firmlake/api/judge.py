@@ -33,10 +33,14 @@ FailureKind = Literal["failed", "unusable", "unreachable", "throttled", "busy"]
 _PASSING = (408, 425)
 """4xx statuses that do not blame the request: too slow, too early."""
 
-_HURRIED = re.compile(r"rate.?limit|too many requests|throttl|per (?:second|minute|hour|request)", re.IGNORECASE)
+_HURRIED = re.compile(
+    r"rate.?limit|too (?:many requests|frequent|fast)|request frequency|throttl|per (?:second|minute|hour|request)",
+    re.IGNORECASE,
+)
 """Words for requests that come too fast, or ask for too much, in messages of any status."""
 _CREDITS = (
     r"\bcredits\b|\bcrédits\b|tegoed|\bcredit (?:balance|limit)|(?:insufficient|enough|out of) credit|"
+    r"insufficient (?:account )?balance|solde insuffisant|"
     r"(?:monthly|daily|plan|subscription|usage) (?:\w+ )?(?:limit|allowance|quota)"
 )
 _SPENDABLE = {True: re.compile(_CREDITS, re.IGNORECASE), False: re.compile(rf"{_CREDITS}|\bquota", re.IGNORECASE)}

@@ -17,7 +17,17 @@ from firmlake.api.exchange import Answer
 from firmlake.api.judge import describe_answer, read_lines, read_message
 from firmlake.check.examples import language_header, with_language_header
 from firmlake.check.finding import Finding, Verdict
-from firmlake.check.talk import FORBIDDEN, Talk, elements_of, is_crash, is_lost, is_refusal, pagination, read_json
+from firmlake.check.talk import (
+    FORBIDDEN,
+    Talk,
+    elements_of,
+    is_accepted,
+    is_crash,
+    is_lost,
+    is_refusal,
+    pagination,
+    read_json,
+)
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import shown
@@ -36,7 +46,7 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
         return talk.bulk("financials", [company], size, 0, size=1)
 
     answer = ask(assumed)
-    if answer.is_success:
+    if is_accepted(answer):
         page = pagination(answer)
         limit = page.get("limit") or assumed
         if limit >= assumed or limit == page.get("total"):
@@ -76,12 +86,12 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company], *, is_lis
     for _ in range(_REFUSED_MAX if named else 0):
         assumed = min(assumed, len(named)) if is_list else assumed
         answer = ask(assumed)
-        if answer.is_success:
+        if is_accepted(answer):
             return Finding(row, f"{assumed} are accepted", "as_assumed")
         text = " ".join(read_lines(answer.body)) if is_list else ""
         refused = named_in(text, named) or placed_in(text, answer.request.companies)
         largest = None if refused else _largest(ask, assumed, answer)
-        if is_list and largest and not talk.bulk(dataset, named[largest : largest + 1]).is_success:
+        if is_list and largest and not is_accepted(talk.bulk(dataset, named[largest : largest + 1])):
             refused = [named[largest]]
         if not refused:
             return _describe_smaller(talk, row, "companies_per_request", largest, assumed, answer)
@@ -113,7 +123,7 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company], *, is_l
         return Finding(row, "no cap is set", "not_observed")
     first = min(assumed, page * most)
     answer = ask(first)
-    if not answer.is_success:
+    if not is_accepted(answer):
         largest = _largest(ask, first, answer)
         return _describe_smaller(talk, row, "records_per_request", largest and prod(divide(largest)), first, answer)
     if cut := _cut_to(answer):
@@ -145,20 +155,20 @@ def _largest(ask: Callable[[int], Answer], refused: int, refusal: Answer) -> int
         return None
     if is_crash(refusal):
         halves = takewhile(bool, (refused >> times for times in count(1)))
-        return next((size for size in halves if ask(size).is_success), None)
+        return next((size for size in halves if is_accepted(ask(size))), None)
     accepted = 1
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
-        if bound >= accepted and ask(bound).is_success:
-            if bound + 1 == refused or not ask(bound + 1).is_success:
+        if bound >= accepted and is_accepted(ask(bound)):
+            if bound + 1 == refused or not is_accepted(ask(bound + 1)):
                 return bound
             accepted = bound
-    if not (is_refusal(refusal) or refusal.status in NOT_FOUND) or not ask(accepted).is_success:
+    if not (is_refusal(refusal) or refusal.status in NOT_FOUND) or not is_accepted(ask(accepted)):
         return None
     for _ in range(_HALVINGS_MAX):
         if refused - accepted <= 1:
             break
         middle = (accepted + refused) // 2
-        accepted, refused = (accepted, middle) if not ask(middle).is_success else (middle, refused)
+        accepted, refused = (accepted, middle) if not is_accepted(ask(middle)) else (middle, refused)
     return accepted
 
 

@@ -18,7 +18,7 @@ from firmlake.api.answers import Element, Paging, read_answer, repaired
 from firmlake.api.client import Access, Client
 from firmlake.api.connection import Timing
 from firmlake.api.exchange import Answer, read_credits
-from firmlake.api.judge import REFUSALS, check_credits
+from firmlake.api.judge import REFUSALS, check_credits, read_message, tells_hurry
 from firmlake.api.requests import Request
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
@@ -57,8 +57,14 @@ def elements_of(answer: Answer) -> list[Element]:
 
 
 def is_refusal(answer: Answer) -> bool:
-    """Return whether the service refuses the form of a request."""
-    return answer.status in REFUSALS
+    """Return whether the service refuses the form of a request, by its status or in words of status 200."""
+    is_told = answer.is_success and not elements_of(answer) and bool(read_message(answer))
+    return answer.status in REFUSALS or is_told
+
+
+def is_accepted(answer: Answer) -> bool:
+    """Return whether the service accepts a request, also if its answer cannot be read."""
+    return answer.is_success and not is_refusal(answer)
 
 
 def is_lost(answer: Answer) -> bool:
@@ -253,7 +259,9 @@ class Talk:
 
 
 def _accept(body: bytes) -> None:
-    """Accept any body; the findings judge it."""
+    """Accept any body but one that says that requests come too fast; the findings judge it."""
+    if body[:1] == b"{" and tells_hurry(body[:500].decode("utf-8", "replace")):
+        raise UnusableAnswerError("Requests come too fast")
 
 
 def example_of(api: ApiSettings, dataset: str) -> Example:
