@@ -60,6 +60,7 @@ class Forgotten:
         self._names = {frozenset(words) for words in names}
         self._words = frozenset(word for words in names for word in words)
         self._word_mark = lru_cache(_CACHED_MAX)(self._find_word)
+        self._marks_of_text = lru_cache(_CACHED_MAX)(self._find_marks)
         self._other_tokens: set[bytes] = set()
         self._has_number = lru_cache(_CACHED_MAX)(self._find_number)
         self.is_scoped = any(one.scope for one in register.tombstones)
@@ -170,8 +171,9 @@ class Forgotten:
             return marks - {""} | ({text} if len(text) == HASH_DIGITS and text in self._persons else set())
         return {mark for part in token.decode("utf-8", "replace").split(_UNKNOWN) for mark in self._marks_of_text(part)}
 
-    def _marks_of_text(self, text: str) -> set[str]:
-        return {self._word_mark(word.text) for each in spellings(text) for word in self.words_in(each)} - {""}
+    def _find_marks(self, text: str) -> frozenset[str]:
+        words = (word for each in spellings(text) for word in self.words_in(each))
+        return frozenset(filter(None, (self._word_mark(word.text) for word in words)))
 
     def _find_number(self, token: bytes) -> bool:
         """Tell whether a part of a JSON document names a forgotten contact or company."""
