@@ -33,7 +33,7 @@ UNREADABLE = (FirmlakeError, pl.exceptions.PolarsError, ZstdError, OSError, zipf
 PARQUET = b"PAR1"
 _DATABASES = {".duckdb", ".sqlite"}
 """Endings of files that may be larger than memory; they are read in parts."""
-_MEMORY = "224MB"
+_MEMORY = "100MB"
 """For DuckDB, which passes the rows of a table on and needs little."""
 _OURS = (
     "landing/**/*", "lists/*", "logs/**/*", "plans/*", "staged/**/*", "state/**/*", "warehouse/*.duckdb", "*.log",
@@ -199,7 +199,7 @@ def search_format(path: Path | str, content: bytes | None, forgotten: Forgotten)
         frame = pl.read_parquet(io.BytesIO(content)) if is_parquet else pl.read_csv(content, infer_schema=False)
         if "country" not in frame.columns and (of_country := _COUNTRY.search(str(path))):
             frame = frame.with_columns(country=pl.lit(of_country[1]))
-        kind, count = "rows", _count_rows([frame], forgotten)
+        kind, count = "rows", _count_rows(frame.iter_slices(_ROWS), forgotten)
     elif name.suffix == ".json" and "_delta_log" not in name.parts:
         kind, count = "values", int(clean_json(content, forgotten) != content)
     elif b"\0" not in content:

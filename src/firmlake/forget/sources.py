@@ -147,18 +147,23 @@ def _clean_runs(folders: Folders, forgotten: Forgotten) -> int:
     lists: dict[Path, Path] = {}
     count = 0
     for run in list_runs(folders):
-        stored, targets = run.checked("list"), pl.read_parquet(run.checked("targets"), glob=False)
+        stored = run.checked("list")
         if stored not in lists:
             lists[stored] = _clean_list(stored, forgotten)
-        after = clean_frame(targets, forgotten)
-        if lists[stored] != stored or after is not targets:
-            run = begin(_recount(run, lists[stored], targets, after), after)
-            count += 1
-        else:
-            remove_rests(run)
-        count += _clean_staged(run, forgotten)
+        cleaned = _clean_targets(run, lists[stored], forgotten)
+        count += (cleaned is not run) + _clean_staged(cleaned, forgotten)
     remove_unused_lists(folders)
     return count
+
+
+def _clean_targets(run: Run, stored: Path, forgotten: Forgotten) -> Run:
+    """Clean the targets of a run and name its cleaned list; return the same run if neither changed."""
+    targets = pl.read_parquet(run.checked("targets"), glob=False)
+    after = clean_frame(targets, forgotten)
+    if stored == run.path("list") and after is targets:
+        remove_rests(run)
+        return run
+    return begin(_recount(run, stored, targets, after), after)
 
 
 def _clean_list(stored: Path, forgotten: Forgotten) -> Path:
