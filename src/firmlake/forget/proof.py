@@ -45,7 +45,7 @@ _BYTES_AROUND = 400
 """Bytes around a word in which to look for the rest of the name."""
 _PART_BYTES = 1 << 22
 """Bytes that are searched at once: their words take twenty times the memory."""
-_ROWS = 100_000
+_ROWS = 25_000
 _TABLES = """
     SELECT table_name, string_agg(format('"{0}"::VARCHAR AS "{0}"', column_name), ', ' ORDER BY column_index)
     FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (database_oid, schema_oid, table_oid)

@@ -14,7 +14,7 @@ import polars as pl
 
 from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.intake.lines import ListColumns, identity_of, read_columns, store_lines
+from firmlake.intake.lines import ListColumns, identity_of, read_columns, read_lines, store_lines
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.run import LOG, Run, begin, list_runs, remove_rests, remove_unused_lists
 from firmlake.landing.segments import Header, Landed, read_segment, rewrite_segment
@@ -168,11 +168,12 @@ def _clean_targets(run: Run, stored: Path, forgotten: Forgotten) -> Run:
 
 def _clean_list(stored: Path, forgotten: Forgotten) -> Path:
     """Return the file of the cleaned list, the same if it names nobody."""
-    lines, columns = pl.read_parquet(stored, glob=False), msgspec.json.encode(read_columns(stored))
-    after, named = clean_frame(lines, forgotten), clean_record(columns, forgotten)
-    if after is lines and named == columns:
+    columns = msgspec.json.encode(read_columns(stored))
+    named = clean_record(columns, forgotten)
+    if named == columns and all(clean_frame(lines, forgotten) is lines for lines in read_lines(stored)):
         return stored
-    return store_lines(stored.parent, msgspec.json.decode(named, type=ListColumns), [after])
+    cleaned = (clean_frame(lines, forgotten) for lines in read_lines(stored))
+    return store_lines(stored.parent, msgspec.json.decode(named, type=ListColumns), cleaned)
 
 
 def _recount(run: Run, stored: Path, before: pl.DataFrame, after: pl.DataFrame) -> Run:
