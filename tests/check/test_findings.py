@@ -17,6 +17,7 @@ from firmlake.api.connection import REAL
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
+from firmlake.check.examples import find_paging
 from firmlake.check.finding import Finding
 from firmlake.check.limits import (
     choose_repeated,
@@ -519,6 +520,14 @@ def test_where_large_answers_do_not_arrive_half_as_many_companies_are_asked_for_
     assert (one.verdict, one.settings) == ("covered", {"api.companies_per_request": 12})
     assert one.seen == f"12, larger answers do not arrive ({LOST[how][1]})"
     assert talk.api.companies_per_request == 12
+
+
+@pytest.mark.parametrize(("total", "offsets"), [(1, {0}), (2, {0, 1})])
+def test_a_second_page_is_asked_for_where_there_is_one(total: int, offsets: set[int]) -> None:
+    """A service that ignores the offset would send the first one for each."""
+    talk = Service(answering(ACME, pagination={"limit": 1, "offset": 0, "total": total}))
+    find_paging(talk, ACME)
+    assert {answer.request.offset for answer in talk.answers} == offsets
 
 
 def test_the_largest_page_that_arrives_is_found_by_halving() -> None:

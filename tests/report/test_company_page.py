@@ -50,6 +50,7 @@ def world():
     made.add("lookalikes", WHOLE, rank=2, lookalike_country="FR", lookalike_company_number="552032534", score=0.8)
     period = {"start_date": "2024-01-01", "end_date": "2024-12-31"}
     made.add("company_changes", WHOLE, position=0, kind="health_down", **period, old_value="9", new_value="3")
+    made.fill("alerts", country="NL", company_number=f"{WHOLE:08}", severity="high", says="It fell", evidence="{}")
     made.connection.execute("UPDATE financials_versions SET position = 2024 - year(end_date)")
     return made.made()
 
@@ -144,6 +145,10 @@ def test_each_figure_names_its_record_and_run(page):
     records = rows_of(page, "Records of accounts")
     assert [(row[0], row[3], row[5]) for row in records][:2] == [("2024-12-31", "0", "r"), ("2023-12-31", "1", "r")]
     assert len(records) == 12
+
+
+def test_alerts_stand_on_the_page(page):
+    assert [row[:2] for row in rows_of(page, "Alerts")] == [["It fell", "high"]]
 
 
 def test_the_history_tells_every_event(page):

@@ -69,7 +69,7 @@ def status_parts(status: Status, now: datetime) -> Iterator[Part]:
         yield f"{done}: {what} to {target}, {moment(export.exported_at)}"
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
     free = status.disk_free_bytes
-    yield f"On disk: {sizes}; " + (f"{free / 1e9:,.1f} GB free" if free >= _GIGABYTE else f"{free / 1e6:,.1f} MB free")
+    yield f"On disk: {sizes}; " + (f"{free / 1e9:,.1f} GB free" if free >= 1e9 else f"{free / 1e6:,.1f} MB free")
     yield f"Next: {status.next_step}"
 
 
@@ -160,9 +160,6 @@ def _outcome_parts(status: Status, now: datetime, moment: Callable[[datetime | N
     for failure in status.failures:
         when = "Failed since" if last else "Failed"
         yield f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}"
-
-
-_GIGABYTE = 10**9
 
 
 def _list_row(each: ListStatus, now: datetime) -> tuple[str | int | None, ...]:
