@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shlex
 import shutil
@@ -63,12 +64,13 @@ def status(lake):
 # --- done ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_accounts_for_every_company_in_each_dataset(first_run):
+def test_a_run_accounts_for_every_company_in_each_dataset(first_run, monkeypatch):
     lake, result = first_run
     assert result.code == 0
     for counts in result.content["datasets"].values():
         assert sum(counts.values()) == len(lake.numbers)
         assert counts.get("failed", 0) == counts.get("waiting", 0) == counts["fresh"] == 0
+    monkeypatch.setattr(Path, "touch", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
     assert lake.call("verify", "--files", "--json").content["runs"] == 1
 
 
@@ -78,6 +80,8 @@ def test_the_json_of_a_run_has_the_same_keys_where_there_is_nothing_to_fetch(ran
         assert (nothing.code, nothing.content.keys()) == (0, first_run[1].content.keys())
         found = [nothing.content[name] for name in ("outcome", "target_count", "datasets")]
         assert found == ["done", 0, {}]
+    assert ran.run().code == 0
+    assert [each["last_run"]["target_count"] for each in status(ran)["lists"]] == [0], "it counts as the last one"
 
 
 def test_plan_sends_and_writes_nothing_and_names_steps_that_nobody_knows_yet(lake):

@@ -444,7 +444,7 @@ def test_a_first_run_stops_before_it_buys_where_a_person_must_decide(
         run = lake.run()
         assert run.code == 1
         assert "The list was not bought" in run.error_line
-        assert what in run.error_line
+        assert (what in run.error_line, " more difference" in run.error_line) == (True, bool(what))
         assert "`firmlake check LIST` shows everything; --no-check runs the list as it is" in run.error_line
         assert len(service.paid) == bool(what), "one company was answered by GET"
         assert "Run `firmlake check" in lake.run("--no-check").error_line

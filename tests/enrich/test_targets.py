@@ -267,21 +267,23 @@ def test_records_that_do_not_fit_are_asked_for_again_only_while_that_is_free():
 
 @examples(40)
 @given(
-    flags=st.lists(st.booleans(), min_size=1, max_size=30),
+    kinds=st.lists(st.sampled_from(["paid", "new", "failed"]), min_size=1, max_size=30),
     budget=st.integers(0, 30),
     shard_companies=st.integers(1, 10),
 )
-def test_a_budget_buys_the_first_and_never_leaves_out_what_is_paid_for(flags, budget, shard_companies):
-    companies = COMPANIES[: len(flags)]
-    paid = paid_for(company for company, is_paid in zip(companies, flags, strict=True) if is_paid)
+def test_a_budget_buys_the_first_and_never_leaves_out_what_is_paid_for(kinds, budget, shard_companies):
+    """Companies that failed in all datasets come last."""
+    companies, of = COMPANIES[: len(kinds)], {"paid": [], "new": [], "failed": []}
+    for company, kind in zip(companies, kinds, strict=True):
+        of[kind].append(company)
+    state = state_of((*company, dataset, False, True, None) for company in of["failed"] for dataset in DATASETS)
     targets = find_targets(
-        frame(companies), DATASETS, state_of(), paid, max_credits=budget, shard_companies=shard_companies
+        frame(companies), DATASETS, state, paid_for(of["paid"]), max_credits=budget, shard_companies=shard_companies
     )
     shards = {tuple(row[1:]): row[0] for row in targets.select("shard", "country", "company_number").iter_rows()}
     assert len(shards) == len(companies)
-    unpaid = [company for company, is_paid in zip(companies, flags, strict=True) if not is_paid]
     left_out = {company for company, shard in shards.items() if shard == 0}
-    assert left_out == set(unpaid[budget:])
+    assert left_out == set([*of["new"], *of["failed"]][budget:])
     sizes = Counter(shard for shard in shards.values() if shard)
     assert sorted(sizes) == list(range(1, len(sizes) + 1))
     assert {sizes[shard] for shard in sorted(sizes)[:-1]} <= {shard_companies}, "all are full but the last"

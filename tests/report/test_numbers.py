@@ -10,7 +10,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from firmlake.report.render import _kind, clean_svg, draw, heading, shown_change, shown_number
+from firmlake.report.render import _kind, _thinned, clean_svg, draw, heading, shown_change, shown_number
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,12 @@ def test_a_heading_claims_no_currency_which_the_service_does_not_state():
 )  # fmt: skip
 def test_the_values_of_a_column_decide_how_it_is_set(values, kind):
     assert _kind(values) == kind
+
+
+@pytest.mark.parametrize(("count", "step"), [(9, 1), (20, 2)])
+def test_labels_of_an_axis_are_all_or_every_second_and_the_last(count, step):
+    names = [f"{number:02}" for number in range(count)]
+    assert _thinned(names) == names[::-1][::step][::-1]
 
 
 def test_a_drawing_keeps_shapes_and_texts_and_nothing_that_acts():

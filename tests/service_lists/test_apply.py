@@ -117,6 +117,7 @@ STOPS = [
         101, {"kind": "change_lists", "change": "vanish", "list": 1002}, RequestRefusedError,
         r"and 50 others for list 1002 .*404.*service-lists", range(1, 2), 0,
     ),
+    (3, status(410, "Archived"), RequestRefusedError, r"for list 1002 .*410.*service-lists", range(1, 2), 0),
     (101, status(402, nth=[2]), Stopped, "402", range(2, 3), 51),
 ]  # fmt: skip
 
