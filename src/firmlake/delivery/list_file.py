@@ -178,7 +178,8 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
     """
     path = wanted.path
     with open_warehouse(folders) as connection:
-        connection.execute(f"SET memory_limit = '{memory_limit}'")
+        # With a second thread, a list of a million lines does not fit into the default limit.
+        connection.execute(f"SET memory_limit = '{memory_limit}'; SET threads = 1")
         listed = find_named_list(connection, name)
         check_file_back(wanted, line_count=listed.line_count)
         try:
