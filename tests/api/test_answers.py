@@ -278,7 +278,11 @@ JSON = st.recursive(
         ('{"data": [], "error": {"code": 4}}', None),
         ('{"data": %s, "items": %s}', None),
         ('{"data": %s, "data": []}', None),
-        ('{"data": {"items": %s}}', None),
+        ('{"status": "success", "data": {"items": %s, "page": {"size": 2}}}', 2),
+        ('{"d": {"results": []}}', 0),
+        ('{"data": {"items": [], "message": "Quota exceeded"}}', None),
+        ('{"data": {"items": %s}, "more": %s}', None),
+        ('{"data": {"result": {"items": %s}}}', None),
     ],
 )
 def test_what_is_wrapped_in_an_object_is_read_if_it_holds_no_other(dataset, wrapped, count):

@@ -198,6 +198,10 @@ KEPT = [
         }.items()
     ),
     *((RECEIVED, f'"{text}"', date(2024, 12, 31), None) for text in ("31.12.2024", "31/12/2024", "12-31-2024")),
+    # The same day in UTC, in Brussels and before 1970, as OData 2 writes times.
+    (RECEIVED, '"/Date(1735603200000)/"', date(2024, 12, 31), None),
+    (RECEIVED, r'"\/Date(1735599600000+0100)\/"', date(2024, 12, 31), None),
+    (RECEIVED, '"/Date(-86400000)/"', date(1969, 12, 31), None),
     (RECEIVED, '"5/05/2024"', date(2024, 5, 5), None),
     # A share a little above the whole is an error of rounding or typing, which a check finds.
     *((STAKE, literal, Decimal(literal), None) for literal in ("1.000001", "1.2", "2")),
@@ -243,7 +247,8 @@ DISCARDED = [
     (SCORE, "", ["1e400", "-1e400", '"x"', "true", "{}", "9" * 4000]),
     (RECEIVED, "", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T23:00:00Z"',
                     '"2024-06-01T22:00:00.000+00:00"', "20240101", "true", '"x"', '"31/13/2024"', '"03/04-2024"',
-                    '"2024/02-29"', '"12.31.2024"', '"31122024"']),
+                    '"2024/02-29"', '"12.31.2024"', '"31122024"', '"/Date(1735596000000)/"',
+                    '"/Date(17355960000000)/"', '"/Date()/"']),
     (RECEIVED, "day or with the month", ['"03/04/2024"', '"03-04-2024"', '"3/4/2024"', '"12/11/2024"']),
     (CODES, "", ["[null]", '["a",null]', "[1]", '"0200"', "{}", '[["0200"]]']),
 ]  # fmt: skip

@@ -155,25 +155,27 @@ def _count_members(answer: bytes) -> int:
     return compact.count(b'":') - compact.count(b'\\":')
 
 
-def _unwrapped(body: bytes) -> bytes:
+def _unwrapped(body: bytes, depth: int = 2) -> bytes:
     """Return what an object holds if that is an array of elements, or one element, beside no other; or else the body.
 
-    An empty array may stand in for a refusal, so there must be no text and no error beside it.
+    It may be in an object inside, up to a `depth`. An empty array may stand in for a refusal, so there must be no text
+    and no error beside it.
     """
     members = dict[str, Raw]()
-    if body.lstrip().startswith(b"{"):
+    if depth and body.lstrip().startswith(b"{"):
         with suppress(*UNREADABLE):
             members = _members(Raw(body))
     if _is_element(members):
         return body
     is_refusal = any(key.lower().startswith("err") or bytes(raw)[:1] == b'"' for key, raw in members.items())
-    inside = [bytes(raw) for raw in members.values() if _holds_elements(raw, or_none=not is_refusal)]
+    values = (_unwrapped(bytes(raw), depth - 1) for raw in members.values())
+    inside = [value for value in values if _holds_elements(value, or_none=not is_refusal)]
     return inside[0] if len(inside) == 1 else body
 
 
-def _holds_elements(raw: Raw, *, or_none: bool) -> bool:
+def _holds_elements(value: bytes, *, or_none: bool) -> bool:
     with suppress(*UNREADABLE):
-        parts = _ARRAY.decode(raw) if bytes(raw)[:1] == b"[" else [raw]
+        parts = _ARRAY.decode(value) if value[:1] == b"[" else [value]
         return all(_is_element(_KEYS.decode(part)) for part in parts) and (or_none or bool(parts))
     return False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from math import isinf
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ _CENT_NOISE = Decimal("0.0001")
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
 _PLAIN_MAX = 60
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = re.compile(
     r"(?P<year>[0-9]{4})(?P<mark>[-/.]?)(?P<month>[0-9]{2})(?P=mark)(?P<day>[0-9]{2})"
     r"(?:[Tt ](?!2[23]:00(?::00(?:\.0+)?)?(?:[Zz]|[+-]00:?00))"
@@ -44,6 +45,8 @@ Exactly 22:00 and 23:00 in UTC are not clear: there the next day begins in Bruss
 """
 _YEAR_LAST = re.compile(r"([0-9]{1,2})(?P<mark>[./-])([0-9]{1,2})(?P=mark)([0-9]{4})")
 """With points, the day comes first everywhere; 03/04/2024 and 03-04-2024 may be a day in March or in April."""
+_MILLISECONDS = re.compile(r"/Date\((-?[0-9]{1,13})([+-][0-9]{4})?\)/")
+"""A time as OData 2 writes it: since 1970 in UTC, perhaps with the zone of the clock that said so."""
 _DIGITS = re.compile(rb"[0-9]+")
 
 
@@ -185,6 +188,9 @@ def _to_float(leaf: Leaf, text: bytes) -> float:
 
 def _to_date(leaf: Leaf, text: bytes) -> date:
     value = _to_text(leaf, text)
+    if found := _MILLISECONDS.fullmatch(value):
+        zone = datetime.strptime(found[2] or "+0000", "%z").tzinfo
+        value = (_EPOCH + timedelta(milliseconds=int(found[1]))).astimezone(zone).isoformat()
     dates = set[date]()
     if found := _DATE.fullmatch(value):
         dates = _to_dates(found.group("year", "month", "day"))
