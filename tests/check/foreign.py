@@ -455,7 +455,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.state.choices.case and status == 200:
             content = _renamed(content, _CASES[self.state.choices.case])
         if self.state.choices.envelope and status == 200:
-            content = {self.state.choices.envelope: content}
+            content = {"rateLimit": {"remaining": 150}, self.state.choices.envelope: content}
         body = content if isinstance(content, bytes) else _encode(content)
         self.send_response(status)
         kind = "text/plain" if isinstance(content, bytes) else "application/json; charset=utf-8"

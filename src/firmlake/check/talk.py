@@ -165,9 +165,14 @@ class Talk:
             heard.append(answer)
             self._on_answer(answer)
 
+        def accept(_: bytes) -> None:
+            """Accept any answer but one that says that requests come too fast; the findings judge it."""
+            if is_refusal(heard[-1]) and tells_hurry(read_message(heard[-1])):
+                raise UnusableAnswerError("Requests come too fast")
+
         try:
             tries = _TRIES_OF_TRIAL if is_trial else _TRIES
-            self._client.send(request, _accept, tries=tries, is_patient=False, on_answer=hear)
+            self._client.send(request, accept, tries=tries, is_patient=False, on_answer=hear)
             check_credits(elements_of(heard[-1]) if request.companies else [])
         except Stopped:
             raise
@@ -256,12 +261,6 @@ class Talk:
         if len(self.asked) + len(new) > self._credits_max:
             raise Stopped(f"The {self._credits_max} credits of this check are used up", "Allow more with --companies")
         self.asked += new
-
-
-def _accept(body: bytes) -> None:
-    """Accept any body but one that says that requests come too fast; the findings judge it."""
-    if body[:1] == b"{" and tells_hurry(body[:500].decode("utf-8", "replace")):
-        raise UnusableAnswerError("Requests come too fast")
 
 
 def example_of(api: ApiSettings, dataset: str) -> Example:

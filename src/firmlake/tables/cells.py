@@ -45,7 +45,7 @@ Exactly 22:00 and 23:00 in UTC are not clear: there the next day begins in Bruss
 """
 _YEAR_LAST = re.compile(r"([0-9]{1,2})(?P<mark>[./-])([0-9]{1,2})(?P=mark)([0-9]{4})")
 """With points, the day comes first everywhere; 03/04/2024 and 03-04-2024 may be a day in March or in April."""
-_MILLISECONDS = re.compile(r"/Date\((-?[0-9]{1,13})([+-][0-9]{4})?\)/")
+_MILLISECONDS = re.compile(r"/Date\((-?[0-9]{1,13})([+-](?:0[0-9]|1[0-4])[0-5][0-9])?\)/")
 """A time as OData 2 writes it: since 1970 in UTC, perhaps with the zone of the clock that said so."""
 _DIGITS = re.compile(rb"[0-9]+")
 
