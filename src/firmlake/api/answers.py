@@ -158,8 +158,8 @@ def _count_members(answer: bytes) -> int:
 def _unwrapped(body: bytes, depth: int = 2) -> bytes:
     """Return what an object holds if that is an array of elements, or one element, beside no other; or else the body.
 
-    It may be in an object inside, up to a `depth`. An empty array may stand in for a refusal, so there must be no text
-    and no error beside it.
+    The array or element may be inside up to `depth` objects. An empty array may stand in for a refusal, so there must
+    be no text and no error beside it.
     """
     members = dict[str, Raw]()
     if depth and body.lstrip().startswith(b"{"):

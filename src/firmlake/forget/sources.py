@@ -14,7 +14,8 @@ import polars as pl
 
 from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.intake.lines import ListColumns, identity_of, read_columns, read_lines, store_lines
+from firmlake.intake.lines import ListColumns, identity_of, read_columns, store_lines
+from firmlake.intake.table import read_groups
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.run import LOG, Run, begin, list_runs, remove_rests, remove_unused_lists
 from firmlake.landing.segments import Header, Landed, read_segment, rewrite_segment
@@ -170,9 +171,9 @@ def _clean_list(stored: Path, forgotten: Forgotten) -> Path:
     """Return the file of the cleaned list, the same if it names nobody."""
     columns = msgspec.json.encode(read_columns(stored))
     named = clean_record(columns, forgotten)
-    if named == columns and all(clean_frame(lines, forgotten) is lines for lines in read_lines(stored)):
+    if named == columns and all(clean_frame(lines, forgotten) is lines for lines in read_groups(stored)):
         return stored
-    cleaned = (clean_frame(lines, forgotten) for lines in read_lines(stored))
+    cleaned = (clean_frame(lines, forgotten) for lines in read_groups(stored))
     return store_lines(stored.parent, msgspec.json.decode(named, type=ListColumns), cleaned)
 
 

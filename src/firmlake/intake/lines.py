@@ -252,13 +252,6 @@ def read_columns(stored: Path) -> ListColumns:
     return msgspec.json.decode(pq.read_schema(stored).metadata[_METADATA], type=ListColumns)
 
 
-def read_lines(stored: Path) -> Iterator[pl.DataFrame]:
-    """Yield the lines of a stored list in batches."""
-    with pq.ParquetFile(stored) as file:
-        for batch in file.iter_batches(_ROWS):
-            yield pl.DataFrame(pl.from_arrow(batch))
-
-
 def _write(path: Path, columns: ListColumns, batches: Iterable[pl.DataFrame]) -> None:
     metadata = {_METADATA: msgspec.json.encode(columns)}
     schema = LINES.to_frame().to_arrow().schema.with_metadata(metadata)

@@ -130,10 +130,15 @@ class StoredRows:
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def batches(self, _positions: Collection[int] | None = None) -> Iterator[pl.DataFrame]:
-        """Yield the rows, a row group at a time."""
-        with pq.ParquetFile(self.file) as stored:
-            for group in range(stored.num_row_groups):
-                yield pl.DataFrame(stored.read_row_group(group).to_reader())
+        """Yield the rows in batches; until the last one, the file stays."""
+        yield from read_groups(self.file)
+
+
+def read_groups(path: Path) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a Parquet file of ours, a row group at a time."""
+    with pq.ParquetFile(path) as stored:
+        for group in range(stored.num_row_groups):
+            yield pl.DataFrame(stored.read_row_group(group).to_reader())
 
 
 class Record(NamedTuple):

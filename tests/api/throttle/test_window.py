@@ -85,7 +85,7 @@ def test_refusals_of_one_burst_count_once():
 
 
 def test_a_service_that_wants_a_gap_between_any_two_requests_refuses_once():
-    """As gateways with a smoothing limit do, which counts no minutes: 60 requests took 47 minutes, now 19 seconds."""
+    """Gateways with a smoothing limit do. When requests could be early, 60 took 47 minutes instead of 19 seconds."""
     window, now, last, refusals = Window(), SECOND, 0, 0
     for _ in range(60):
         grant, now = take_or_wait(window, 200, now)
